@@ -1,0 +1,40 @@
+# Every target sets up .venv by itself: `make eval` and `make test` work on a fresh clone.
+# uv is used where it is installed, python3 -m venv and pip where it is not.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup eval test lint serve format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+setup: $(READY) ## make the virtual environment and install Assay into it
+
+# PYTHONDONTWRITEBYTECODE, where it is set, makes every start import sources from scratch:
+# compileall pays that once, here.
+$(READY): pyproject.toml
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh
+	@touch $(READY)
+
+eval: $(READY) ## evaluate the best built-in agent and print its scores (ARGS="..." adds options)
+	@$(BIN)/assay eval $(ARGS)
+
+test: $(READY) ## run all the tests (ARGS="-k name" selects)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY) ## ruff and mypy --strict
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY) ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## remove the environment and caches, never runs/
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

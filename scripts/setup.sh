@@ -1,0 +1,24 @@
+#!/bin/sh
+# Makes $VENV and installs Assay with its development tools: with uv where it is installed, else with pip.
+set -eu
+
+PYTHON=${PYTHON:-python3}
+VENV=${VENV:-.venv}
+
+if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "Assay needs Python 3.11 or newer, but '$PYTHON' is $("$PYTHON" --version 2>&1)." >&2
+    echo "Name another interpreter:  make PYTHON=python3.12 $(basename "${MAKECMDGOALS:-setup}")" >&2
+    exit 2
+fi
+
+echo "setting up $VENV (once, about a minute)" >&2
+if command -v uv >/dev/null 2>&1; then
+    [ -x "$VENV/bin/python" ] || uv venv --quiet --python "$PYTHON" "$VENV"
+    uv pip install --quiet --python "$VENV/bin/python" --editable . --group dev
+else
+    [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
+    # --group needs pip 25.1; the pip that comes with Python 3.11 is older.
+    "$VENV/bin/python" -m pip install --quiet --upgrade 'pip>=25.1'
+    "$VENV/bin/python" -m pip install --quiet --editable . --group dev
+fi
+"$VENV/bin/python" -m compileall -q -j 0 "$VENV/lib" >/dev/null 2>&1 || true

@@ -1,0 +1,1 @@
+"""Assay measures retrieval agents."""

@@ -1,0 +1,68 @@
+"""What an agent under test is, and the kinds of failure that talking to one can end in.
+
+Each protocol is one module that implements `Agent`; nothing above this layer knows which.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class FailureKind(StrEnum):
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    PROTOCOL = "protocol"
+    INVALID_ANSWER = "invalid answer"
+    AGENT_ERROR = "agent error"
+    CIRCUIT_OPEN = "not asked: circuit open"
+
+
+class AgentFailure(Exception):
+    """One failed call. `retryable` only where asking again can help; no payload in the message."""
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """`doc_ids` as the agent gave them: duplicates and unknown ids are the measure's business."""
+
+    doc_ids: tuple[str, ...]
+    answer: str | None = None
+    citations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """What a run records about its target. `track` is how the target may have learned."""
+
+    name: str
+    protocol: str
+    track: str = "undeclared"
+    details: str = ""
+
+
+class Agent(Protocol):
+    """Opened once for a run (`async with`), asked many times at once, then closed."""
+
+    @property
+    def info(self) -> AgentInfo: ...
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Raise `AgentFailure` for every way in which the agent can disappoint."""
+        ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,10 @@
+"""How long work tells how far it is, without knowing who listens."""
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is being done, how much of it is done, and how much there is (None: unknown)."""
+
+
+def silent(_what: str, _done: int, _total: int | None) -> None:
+    """For callers who do not want to be told."""
