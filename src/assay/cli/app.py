@@ -4,6 +4,8 @@ import sys
 
 import typer
 
+from assay.cli import eval as eval_verb
+from assay.cli import runs as runs_verbs
 from assay.errors import AssayError
 
 app = typer.Typer(
@@ -15,6 +17,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+app.command("eval")(eval_verb.evaluate)
+app.command("runs")(runs_verbs.runs)
+app.command("report")(runs_verbs.report)
+app.command("compare")(runs_verbs.compare)
+
 
 def main() -> None:
     try:
@@ -22,5 +29,8 @@ def main() -> None:
     except AssayError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)

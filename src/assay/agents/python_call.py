@@ -1,0 +1,121 @@
+"""Targets `python:module:function`: a function `f(query, top_k)`, sync or async."""
+
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from assay.agents.daemon_threads import DaemonThreads
+from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.errors import TargetError
+
+_MESSAGE_LIMIT = 200
+
+
+class PythonAgent:
+    def __init__(self, function: Callable[..., Any], *, name: str, track: str = "undeclared"):
+        self.info = AgentInfo(name=name, protocol="python", track=track)
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
+        )
+        self._threads = DaemonThreads()
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        self._threads.close()
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        try:
+            if self._is_async:
+                value = await self._function(query, top_k)
+            else:
+                value = await self._threads.run(self._function, query, top_k)
+                if inspect.isawaitable(value):
+                    value = await value
+        except AgentFailure:
+            raise
+        except Exception as error:
+            raise _failure_from(error) from error
+        return read_answer(value)
+
+
+def load_function(spec: str) -> Callable[..., Any]:
+    """Import `module:function`; the working folder is searched first, as `python -m` does."""
+    module_name, _, attribute = spec.partition(":")
+    if not module_name or not attribute:
+        raise TargetError(
+            f"target 'python:{spec}' does not name a function; write python:module:function"
+        )
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise TargetError(_not_found(module_name, error, folder)) from error
+    except Exception as error:
+        raise TargetError(f"importing {module_name!r} failed: {_describe(error)}") from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise TargetError(f"module {module_name!r} has no {attribute!r}")
+        found = getattr(found, part)
+    if not callable(found):
+        kind = type(found).__name__
+        raise TargetError(f"{module_name}:{attribute} is a {kind}, not a function f(query, top_k)")
+    function: Callable[..., Any] = found
+    return function
+
+
+def read_answer(value: object) -> AgentAnswer:
+    """A list of ids, or a mapping with `doc_ids` and perhaps `answer` and `citations`."""
+    if isinstance(value, Mapping):
+        answer = value.get("answer")
+        if answer is not None and not isinstance(answer, str):
+            raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
+        return AgentAnswer(
+            doc_ids=_ids(value.get("doc_ids"), "'doc_ids'"),
+            answer=answer,
+            citations=_ids(value.get("citations", ()), "'citations'"),
+        )
+    return AgentAnswer(doc_ids=_ids(value, "the answer"))
+
+
+def _ids(value: object, what: str) -> tuple[str, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, list | tuple):
+        raise _invalid(f"{what} is a {type(value).__name__}, not a list of document ids")
+    for position, item in enumerate(value):
+        if not isinstance(item, str):
+            raise _invalid(f"{what} holds a {type(item).__name__} at position {position}")
+    return tuple(value)
+
+
+def _invalid(message: str) -> AgentFailure:
+    return AgentFailure(FailureKind.INVALID_ANSWER, message)
+
+
+def _failure_from(error: Exception) -> AgentFailure:
+    if isinstance(error, TimeoutError):
+        return AgentFailure(FailureKind.TIMEOUT, _describe(error))
+    if isinstance(error, ConnectionError):
+        return AgentFailure(FailureKind.CONNECTION, _describe(error), retryable=True)
+    return AgentFailure(FailureKind.AGENT_ERROR, _describe(error))
+
+
+def _describe(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    text = f"{type(error).__name__}: {error}"[:_MESSAGE_LIMIT]
+    if not frames:
+        return text
+    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
+
+
+def _not_found(module: str, error: ModuleNotFoundError, folder: str) -> str:
+    if error.name and module.split(".")[0] != error.name.split(".")[0]:
+        return f"{module!r} imports {error.name!r}, which is not installed"
+    return f"there is no module {module!r} in {folder} or among the installed packages"

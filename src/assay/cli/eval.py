@@ -1,0 +1,155 @@
+"""`assay eval`: put a data set's queries to an agent and report how good its answers are."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli.console import say, show
+from assay.cli.evaluating import choose_dataset, run_evaluation
+
+if TYPE_CHECKING:
+    from assay.data.dataset import Dataset
+    from assay.evaluate.evaluation import Outcome
+
+
+def _option(help: str, variable: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, envvar=variable)
+
+
+def evaluate(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="The agent under test: builtin:bm25 or python:module:function. "
+            "Left out: the best built-in one.",
+            envvar="ASSAY_TARGET",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        _option(
+            "nfcorpus, notes, or the path of a BEIR folder or zip. Left out: nfcorpus, or notes "
+            "where that cannot be had.",
+            "ASSAY_DATASET",
+        ),
+    ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]"
+        ),
+    ] = None,
+    split: Annotated[str, _option("Which judgments to use.", "ASSAY_SPLIT")] = "test",
+    num_queries: Annotated[
+        int | None, _option("How many queries to draw. Left out: all.", "ASSAY_NUM_QUERIES")
+    ] = None,
+    seed: Annotated[int, _option("Decides which queries are drawn.", "ASSAY_SEED")] = 42,
+    top_k: Annotated[int, _option("How many documents to ask for.", "ASSAY_TOP_K")] = 5,
+    concurrency: Annotated[
+        int, _option("How many queries are out at once.", "ASSAY_CONCURRENCY")
+    ] = 8,
+    timeout: Annotated[float, _option("Seconds for one query.", "ASSAY_TIMEOUT")] = 60.0,
+    retries: Annotated[
+        int,
+        _option(
+            "How often to ask again after what can pass: connection errors, 429, 502 to 504.",
+            "ASSAY_RETRIES",
+        ),
+    ] = 3,
+    gate: Annotated[
+        list[str] | None,
+        _option(
+            'A condition such as "ndcg@5>=0.30"; exit code 1 where it fails. Repeatable.',
+            "ASSAY_GATE",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None, _option("A second target to compare with.", "ASSAY_BASELINE")
+    ] = None,
+    track: Annotated[
+        str,
+        _option(
+            "How the agent may have learned: zero-shot, trained or undeclared. Built-in agents "
+            "know theirs.",
+            "ASSAY_TRACK",
+        ),
+    ] = "undeclared",
+    out: Annotated[Path, _option("Where run folders go.", "ASSAY_OUT")] = Path("runs"),
+    resume: Annotated[
+        str | None,
+        typer.Option(help="Finish this run and start none: its folder, its name or 'latest'."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Evaluate an agent: ask it queries, score what it finds, say how sure the score is.
+
+    Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target could not be
+    reached, 130 interrupted.
+    """
+    from assay.agents.builtin import BEST
+    from assay.evaluate.evaluation import Evaluation
+    from assay.evaluate.plan import RunConfig
+    from assay.evaluate.run_folder import find_run
+
+    folder = find_run(resume, out) if resume else None
+    if folder is not None:
+        config = folder.read_config()
+        data = choose_dataset(config.dataset, archive)
+    else:
+        data = choose_dataset(dataset, archive)
+        config = RunConfig(
+            target=target or BEST,
+            dataset=dataset or data.name,
+            split=split,
+            num_queries=num_queries,
+            seed=seed,
+            top_k=top_k,
+            concurrency=concurrency,
+            timeout=timeout,
+            retries=retries,
+            gates=tuple(gate or ()),
+            track=track,
+        )
+    outcome = run_evaluation(Evaluation.plan(config, data), out, folder)
+    if baseline and outcome.state == "complete":
+        _compare_with(baseline, outcome, data, out)
+    _print(outcome, as_json)
+    raise typer.Exit(exit_code(outcome))
+
+
+def exit_code(outcome: "Outcome") -> int:
+    if outcome.state == "interrupted":
+        return 130
+    if outcome.state == "target lost":
+        return 3
+    return 0 if outcome.gates_passed else 1
+
+
+def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path) -> None:
+    """Run the baseline on the same queries and keep the comparison in the report."""
+    from dataclasses import replace
+
+    from assay.evaluate.comparison import compare_reports
+    from assay.evaluate.evaluation import Evaluation
+
+    config = replace(outcome.folder.read_config(), target=baseline, gates=())
+    other = run_evaluation(Evaluation.plan(config, data), out, None)
+    comparison = compare_reports(other.folder.read_report(), outcome.folder.read_report())
+    outcome.head["comparison"] = {"run": other.folder.name, **comparison.to_json()}
+    outcome.folder.write_comparison(outcome.head["comparison"])
+
+
+def _print(outcome: "Outcome", as_json: bool) -> None:
+    import sys
+
+    from assay.report.terminal import plain_text, render_report
+
+    table = render_report(outcome.head, path=str(outcome.folder.path))
+    outcome.folder.summary.write_text(plain_text(table), encoding="utf-8")
+    if as_json:
+        outcome.folder.copy_report(sys.stdout.buffer)
+    else:
+        show(table)
+    if outcome.state != "complete":
+        say(f"finish it with: assay eval --resume {outcome.folder.path}")

@@ -1,0 +1,64 @@
+"""One evaluation with everything that a terminal adds: data, progress, Ctrl-C."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.cli.console import say, warn
+from assay.cli.live_progress import evaluation_progress, progress_bar
+from assay.errors import DownloadError
+
+if TYPE_CHECKING:
+    from assay.data.dataset import Dataset
+    from assay.evaluate.evaluation import Evaluation, Outcome
+    from assay.evaluate.run_folder import RunFolder
+
+_DEFAULT = "nfcorpus"
+_FALLBACK = "notes"
+
+
+def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
+    """What was asked for; where nothing was, NFCorpus, or the bundled set in its stead, loudly."""
+    from assay.data import load_dataset
+
+    with progress_bar() as progress:
+        try:
+            dataset = load_dataset(name or _DEFAULT, archive=archive, progress=progress)
+        except DownloadError as error:
+            if name is not None:
+                raise
+            reason = error
+            dataset = load_dataset(_FALLBACK, progress=progress)
+        else:
+            reason = None
+    if reason is not None:
+        say("")
+        warn(f"NFCorpus cannot be had: {reason}")
+        warn(f"evaluating on the bundled set {_FALLBACK!r} instead; its scores are not NFCorpus's")
+        say("")
+    for warning in dataset.warnings:
+        warn(warning)
+    return dataset
+
+
+def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Outcome":
+    """Start a run, or finish the one in `folder`."""
+    return asyncio.run(_run(evaluation, out, folder))
+
+
+async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Outcome":
+    from assay.agents import open_target
+
+    config = evaluation.config
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    with evaluation_progress(config.target) as (listener, progress):
+        agent = open_target(
+            config.target, evaluation.dataset, track=config.track, progress=progress
+        )
+        if folder is None:
+            return await evaluation.start(agent, out, listener=listener, stop=stop)
+        return await evaluation.resume(agent, folder, listener=listener, stop=stop)

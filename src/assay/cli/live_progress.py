@@ -1,0 +1,112 @@
+"""How long work shows itself: bars on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from assay.cli.console import say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+    from assay.evaluate.evaluation import Listener
+    from assay.evaluate.live import Tick
+    from assay.progress import Progress
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def progress_bar() -> Iterator["Progress"]:
+    """For work in named stages: downloading, indexing, learning."""
+    if not sys.stderr.isatty():
+        yield _stage_lines()
+        return
+    with _bars() as bars:
+        yield _stages(bars)
+
+
+@contextmanager
+def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
+    """For a run, and for the stages in which its agent makes itself ready."""
+    from assay.evaluate.evaluation import Listener
+
+    if not sys.stderr.isatty():
+        yield Listener(tick=_run_lines(label), say=say), _stage_lines()
+        return
+    with _bars() as bars:
+
+        def speak(message: str) -> None:
+            bars.console.print(message, style="yellow", highlight=False)
+
+        stages = _stages(bars)
+
+        def tick(now: "Tick") -> None:
+            stages(label, now.done, now.total)
+            bars.update(bars.task_ids[-1], figures=_figures(now))
+
+        yield Listener(tick=tick, say=speak), stages
+
+
+def _bars() -> "Bars":
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(compact=True),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def _stages(bars: "Bars") -> "Progress":
+    tasks: dict[str, Any] = {}
+
+    def report(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what, total=total, figures="")
+        bars.update(tasks[what], completed=done, total=total)
+
+    return report
+
+
+def _stage_lines() -> "Progress":
+    announced: set[str] = set()
+
+    def report(what: str, _done: int, _total: int | None) -> None:
+        if what not in announced:
+            announced.add(what)
+            say(what)
+
+    return report
+
+
+def _run_lines(label: str) -> Any:
+    last = time.monotonic()
+
+    def tick(now: "Tick") -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"{label}: {now.done} of {now.total}, {_figures(now)}")
+
+    return tick
+
+
+def _figures(now: "Tick") -> str:
+    from assay.report.numbers import figure
+
+    failures = f", {now.failed} failed" if now.failed else ""
+    return f"{now.metric} {figure(now.mean, 3)}{failures}"

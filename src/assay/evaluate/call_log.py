@@ -1,0 +1,170 @@
+"""`calls.jsonl`: one line a call, appended and flushed at once; the truth of a run.
+
+A process that dies in the middle of a line leaves a torn one; it is cut off when the run is
+resumed, and passed over when it is read.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from assay.agents.protocol import FailureKind
+from assay.errors import RunError
+from assay.evaluate.asking import Call
+
+
+class CallWriter:
+    """The one process that may write; a second is refused."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise RunError(
+                f"another process is writing {path.parent}; wait until it has ended"
+            ) from None
+        self._cut_torn_line()
+
+    def append(self, call: Call) -> None:
+        line = orjson.dumps(to_json(call), option=orjson.OPT_APPEND_NEWLINE)
+        written = os.write(self._descriptor, line)
+        if written != len(line):  # a disk that fills up takes a part of the line
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+            raise OSError(f"{self._path} took {written} of {len(line)} bytes")
+
+    def close(self) -> None:
+        os.fsync(self._descriptor)
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _cut_torn_line(self) -> None:
+        end = _end_of_last_line(self._path)
+        if end != os.fstat(self._descriptor).st_size:
+            os.ftruncate(self._descriptor, end)
+
+
+class CallLog:
+    """Reads calls one at a time, by query, without holding them: a run may have 100,000."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offsets: dict[str, int] = {}
+        self.elapsed = 0.0
+        """Seconds into the run at which its last call came back."""
+        if path.exists():
+            for offset, record in _records(path):
+                self._offsets[record["query_id"]] = offset
+                self.elapsed = max(self.elapsed, record["at"])
+
+    def __contains__(self, query_id: str) -> bool:
+        return query_id in self._offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def read(self, query_ids: list[str]) -> Iterator[Call | None]:
+        """The last call of each query, in the order asked for; None where there is none."""
+        if not self._path.exists():
+            yield from (None for _ in query_ids)
+            return
+        with self._path.open("rb") as lines:
+            for query_id in query_ids:
+                offset = self._offsets.get(query_id)
+                if offset is None:
+                    yield None
+                    continue
+                lines.seek(offset)
+                yield from_json(orjson.loads(lines.readline()))
+
+
+def is_being_written(path: Path) -> bool:
+    if not path.exists():
+        return False
+    with path.open("rb") as log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def to_json(call: Call) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "query_id": call.query_id,
+        "status": "ok" if call.failure is None else "failed",
+        "at": round(call.at, 3),
+        "latency_ms": round(call.latency_ms, 3),
+        "attempts": call.attempts,
+    }
+    if call.failure is None:
+        record |= {"doc_ids": call.doc_ids, "returned": call.returned}
+    else:
+        record["failure"] = {"kind": call.failure, "message": call.message}
+    if call.answer is not None:
+        record |= {"answer": call.answer, "citations": call.citations}
+    return record
+
+
+def from_json(record: dict[str, Any]) -> Call:
+    failure = record.get("failure")
+    return Call(
+        query_id=record["query_id"],
+        doc_ids=tuple(record.get("doc_ids", ())),
+        latency_ms=record["latency_ms"],
+        attempts=record["attempts"],
+        at=record["at"],
+        failure=FailureKind(failure["kind"]) if failure else None,
+        message=failure["message"] if failure else "",
+        returned=record.get("returned", 0),
+        answer=record.get("answer"),
+        citations=tuple(record.get("citations", ())),
+    )
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    offset = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                return  # torn: the process died while it wrote this
+            try:
+                record = orjson.loads(line)
+                record["query_id"], record["at"], record["latency_ms"], record["attempts"]
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                raise RunError(
+                    f"{path}:{number}: not a call record; delete that line and resume the run "
+                    "to ask its query again"
+                ) from None
+            yield offset, record
+            offset += len(line)
+
+
+def _end_of_last_line(path: Path) -> int:
+    with path.open("rb") as log:
+        position = log.seek(0, os.SEEK_END)
+        while position > 0:
+            step = min(4096, position)
+            log.seek(position - step)
+            newline = log.read(step).rfind(b"\n")
+            if newline >= 0:
+                return position - step + newline + 1
+            position -= step
+    return 0

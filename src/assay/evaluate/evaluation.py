@@ -1,0 +1,195 @@
+"""One evaluation from start to report: plan, ask, record, score; and the same again to resume."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from assay.agents.protocol import Agent
+from assay.data.dataset import Dataset, Query
+from assay.errors import RunError
+from assay.evaluate.asking import Call, Patience
+from assay.evaluate.call_log import CallLog, CallWriter
+from assay.evaluate.circuit import Circuit
+from assay.evaluate.evaluation_report import RowWriter, build_head
+from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
+from assay.evaluate.live import LiveFigures, Tick
+from assay.evaluate.plan import RunConfig, draw_queries, judgments_of
+from assay.evaluate.results import gather, metrics_for
+from assay.evaluate.run_folder import RunFolder, create_run
+from assay.evaluate.runner import run_calls
+
+COMPLETE = "complete"
+INTERRUPTED = "interrupted"
+TARGET_LOST = "target lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who wants to know how it goes. `tick` comes a few times a second, `say` when needed."""
+
+    tick: Callable[[Tick], None] = lambda _tick: None
+    say: Callable[[str], None] = lambda _message: None
+
+
+SILENT = Listener()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    folder: RunFolder
+    head: dict[str, Any]
+
+    @property
+    def state(self) -> str:
+        return str(self.head["state"])
+
+    @property
+    def gates_passed(self) -> bool:
+        return all(gate["passed"] for gate in self.head["gates"])
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is settled before the first call: a bad gate or split is refused here."""
+
+    config: RunConfig
+    dataset: Dataset
+    queries: Sequence[Query]
+    gates: Sequence[Gate]
+
+    @classmethod
+    def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
+        gates = [parse_gate(text, config.top_k) for text in config.gates]
+        queries = draw_queries(dataset, config)
+        grades = list(judgments_of(dataset, config, queries).values())
+        for gate in gates:
+            if gate.metric is not None:
+                ceilings = [gate.metric.ceiling(each, depth=config.top_k) for each in grades]
+                refuse_impossible(gate, sum(ceilings) / len(ceilings))
+        return cls(config, dataset, queries, gates)
+
+    async def start(
+        self,
+        agent: Agent,
+        out: Path,
+        *,
+        listener: Listener = SILENT,
+        stop: asyncio.Event | None = None,
+    ) -> Outcome:
+        stop = stop or asyncio.Event()
+        async with _opened(agent, stop):
+            folder = create_run(out, self.config, self.dataset, agent.info)
+            return await self._run(agent, folder, listener, stop)
+
+    async def resume(
+        self,
+        agent: Agent,
+        folder: RunFolder,
+        *,
+        listener: Listener = SILENT,
+        stop: asyncio.Event | None = None,
+    ) -> Outcome:
+        """Ask what was not asked yet; calls that came back, good or bad, stand."""
+        recorded = folder.read_header()["dataset"]["fingerprint"]
+        if recorded != self.dataset.fingerprint:
+            raise RunError(
+                f"run {folder.name!r} was made on other data (its fingerprint is "
+                f"{recorded[:12]}, this data set's is {self.dataset.fingerprint[:12]}); "
+                "resume it with the data it was started on"
+            )
+        stop = stop or asyncio.Event()
+        async with _opened(agent, stop):
+            return await self._run(agent, folder, listener, stop)
+
+    async def _run(
+        self, agent: Agent, folder: RunFolder, listener: Listener, stop: asyncio.Event
+    ) -> Outcome:
+        with CallWriter(folder.calls) as writer:
+            log = CallLog(folder.calls)
+            todo = [query for query in self.queries if query.id not in log]
+            live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
+            live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
+            circuit = Circuit(say=listener.say)
+            started = time.perf_counter() - log.elapsed
+
+            def on_call(call: Call) -> None:
+                call = replace(call, at=time.perf_counter() - started)
+                _append(writer, call, folder)
+                live.add(call)
+
+            await run_calls(
+                agent,
+                todo,
+                top_k=self.config.top_k,
+                concurrency=self.config.concurrency,
+                patience=Patience(self.config.timeout, self.config.retries),
+                circuit=circuit,
+                on_call=on_call,
+                stop=stop,
+            )
+            live.finish()
+            seconds = time.perf_counter() - started if todo else log.elapsed
+            state = TARGET_LOST if circuit.lost else INTERRUPTED if stop.is_set() else COMPLETE
+            return self._report(folder, state, seconds)
+
+    def _report(self, folder: RunFolder, state: str, seconds: float) -> Outcome:
+        log = CallLog(folder.calls)
+        queries = self.queries
+        if state == INTERRUPTED:  # a partial report speaks of what was asked
+            queries = [query for query in queries if query.id in log]
+            if not queries:
+                raise RunError(
+                    f"interrupted before the first answer; go on with: "
+                    f"assay eval --resume {folder.path}"
+                )
+        gate_metrics = [gate.metric for gate in self.gates if gate.metric is not None]
+        metrics = metrics_for(self.config.top_k, gate_metrics)
+        rows = RowWriter(folder.report, self.dataset, self.config)
+        try:
+            results = gather(log, queries, self.dataset, self.config, metrics, rows.add)
+            header = folder.read_header()
+            head = build_head(
+                results,
+                self.config,
+                self.dataset,
+                header,
+                self.gates,
+                state=state,
+                seconds=seconds,
+            )
+            head["planned_queries"] = len(self.queries)
+            rows.finish(head)
+        finally:
+            rows.close()
+        return Outcome(folder, head)
+
+
+@asynccontextmanager
+async def _opened(agent: Agent, stop: asyncio.Event) -> AsyncIterator[None]:
+    """An agent that is ready. Making it ready can take minutes, so `stop` ends that as well."""
+    opening = asyncio.create_task(agent.open())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not opening.done():
+            raise KeyboardInterrupt
+        opening.result()
+        yield
+    finally:
+        opening.cancel()
+        stopping.cancel()
+        await agent.close()
+
+
+def _append(writer: CallWriter, call: Call, folder: RunFolder) -> None:
+    try:
+        writer.append(call)
+    except OSError as error:
+        raise RunError(
+            f"cannot write {folder.calls}: {error.strerror or error}; everything before is kept: "
+            f"make room, then: assay eval --resume {folder.path}"
+        ) from error

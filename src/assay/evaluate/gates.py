@@ -1,0 +1,78 @@
+"""Conditions on a run's figures that decide the exit code: `ndcg@5>=0.30`, `success_rate>=0.99`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.errors import GateError, UsageError
+from assay.measure.metrics import Metric, parse_metric
+
+_SHAPE = re.compile(r"^\s*(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)\s*$")
+_COMPARE = {
+    ">=": lambda value, bound: value >= bound,
+    "<=": lambda value, bound: value <= bound,
+    ">": lambda value, bound: value > bound,
+    "<": lambda value, bound: value < bound,
+}
+
+SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """`metric` is None where the gate is on one of SUMMARY_FIGURES."""
+
+    text: str
+    name: str
+    metric: Metric | None
+    sign: str
+    bound: float
+
+    def passes(self, value: float) -> bool:
+        return bool(_COMPARE[self.sign](value, self.bound))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    gate: str
+    value: float
+    passed: bool
+
+
+def parse_gate(text: str, top_k: int) -> Gate:
+    match = _SHAPE.match(text)
+    if match is None:
+        raise UsageError(
+            f"gate {text!r} is not a condition; write for example: ndcg@5>=0.30 or "
+            f"success_rate>=0.99"
+        )
+    try:
+        bound = float(match["bound"])
+    except ValueError:
+        raise UsageError(f"gate {text!r} does not end in a number") from None
+    name = match["name"].strip()
+    if name.lower() in SUMMARY_FIGURES:
+        return Gate(text, name.lower(), None, match["sign"], bound)
+    metric = parse_metric(name)
+    if metric.cutoff is not None and metric.cutoff > top_k:
+        raise UsageError(
+            f"gate {text!r} looks at {metric.cutoff} documents, but the run asks for {top_k}; "
+            f"add --top-k {metric.cutoff}"
+        )
+    return Gate(text, str(metric), metric, match["sign"], bound)
+
+
+def refuse_impossible(gate: Gate, ceiling: float) -> None:
+    """A gate that no system could pass says nothing about the one under test."""
+    if gate.sign in (">=", ">") and not gate.passes(ceiling):
+        raise GateError(
+            f"gate {gate.text!r} can never pass: with these judgments the best possible "
+            f"{gate.name} is {ceiling:.4f}; lower the gate, or use a metric that can reach 1, "
+            f"such as ndcg or capped_recall"
+        )
+
+
+def judge(gate: Gate, metrics: Mapping[str, float], summary: Mapping[str, Any]) -> Verdict:
+    value = float(summary[gate.name] if gate.metric is None else metrics[gate.name.lower()])
+    return Verdict(gate.text, value, gate.passes(value))

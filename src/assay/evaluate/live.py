@@ -1,0 +1,73 @@
+"""What a progress bar shows while a run goes on, scored a few times a second and not per call."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from assay.data.dataset import Dataset
+from assay.evaluate.asking import Call
+from assay.evaluate.plan import RunConfig
+from assay.measure.metrics import nDCG
+from assay.measure.scoring import score
+
+_INTERVAL = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    done: int
+    total: int
+    failed: int
+    metric: str
+    mean: float
+
+
+class LiveFigures:
+    def __init__(
+        self, config: RunConfig, dataset: Dataset, total: int, tell: Callable[[Tick], None]
+    ) -> None:
+        self._metric = nDCG @ config.top_k
+        self._top_k = config.top_k
+        self._judgments = dataset.judgments_in(config.split)
+        self._documents = dataset.documents
+        self._total = total
+        self._tell = tell
+        self._done = self._failed = 0
+        self._sum = 0.0
+        self._waiting: list[Call] = []
+        self._next = 0.0
+
+    def catch_up(self, earlier: Iterable[Call]) -> None:
+        """Count the calls of an interrupted run, in batches, before it goes on."""
+        for call in earlier:
+            self._waiting.append(call)
+            if len(self._waiting) == 1000:
+                self._score_waiting()
+        self._publish()
+
+    def add(self, call: Call) -> None:
+        self._waiting.append(call)
+        if time.monotonic() >= self._next:
+            self._publish()
+
+    def finish(self) -> None:
+        self._publish()
+
+    def _publish(self) -> None:
+        self._score_waiting()
+        self._next = time.monotonic() + _INTERVAL
+        mean = self._sum / self._done if self._done else 0.0
+        self._tell(Tick(self._done, self._total, self._failed, str(self._metric), mean))
+
+    def _score_waiting(self) -> None:
+        calls, self._waiting = self._waiting, []
+        if not calls:
+            return
+        rankings = {call.query_id: call.doc_ids for call in calls}
+        judgments = {query_id: self._judgments[query_id] for query_id in rankings}
+        scores = score(
+            rankings, judgments, [self._metric], known=self._documents, top_k=self._top_k
+        )
+        self._sum += float(scores.values[self._metric].sum())
+        self._done += len(calls)
+        self._failed += sum(call.failure is not None for call in calls)

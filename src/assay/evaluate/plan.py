@@ -1,0 +1,93 @@
+"""What a run will ask: its settings, the queries that are drawn, and the shard of them."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from assay.data.dataset import Dataset, Judgments, Query
+from assay.errors import RunError, UsageError
+
+TRACKS = ("zero-shot", "trained", "undeclared")
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
+
+    target: str
+    dataset: str = "nfcorpus"
+    split: str = "test"
+    num_queries: int | None = None
+    seed: int = 42
+    top_k: int = 5
+    concurrency: int = 8
+    timeout: float = 60.0
+    retries: int = 3
+    gates: tuple[str, ...] = ()
+    track: str = "undeclared"
+    shard_index: int = 0
+    num_shards: int = 1
+
+    def __post_init__(self) -> None:
+        _at_least("num_queries", self.num_queries, 1)
+        _between("top_k", self.top_k, 1, 1000)
+        _between("concurrency", self.concurrency, 1, 1000)
+        _between("retries", self.retries, 0, 20)
+        _at_least("num_shards", self.num_shards, 1)
+        _between("shard_index", self.shard_index, 0, self.num_shards - 1)
+        if not 0 < self.timeout < float("inf"):
+            raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
+        if self.track not in TRACKS:
+            raise UsageError(f"track must be one of {', '.join(TRACKS)}, got {self.track!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "RunConfig":
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown or "target" not in values:
+            what = f"unknown settings {unknown}" if unknown else "no target"
+            raise RunError(f"run.json was not written by this version of Assay: {what}")
+        return cls(**{**values, "gates": tuple(values.get("gates", ()))})
+
+
+def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
+    """The sample that the seed stands for; the same draw as the public evaluator's.
+
+    All queries in file order where no number is asked for, else
+    `random.Random(seed).sample(valid, n)`; a shard takes every num_shards-th of those.
+    """
+    valid = dataset.queries_in(config.split)
+    if not valid:
+        raise UsageError(
+            f"split {config.split!r} of data set {dataset.name!r} has no query with a relevant "
+            "document, so nothing can be measured"
+        )
+    if config.num_queries is None:
+        drawn: Sequence[Query] = valid
+    elif config.num_queries > len(valid):
+        raise UsageError(
+            f"num_queries must be at most {len(valid)}, the judged queries of split "
+            f"{config.split!r}, got {config.num_queries}"
+        )
+    else:
+        drawn = random.Random(config.seed).sample(valid, config.num_queries)
+    return list(drawn[config.shard_index :: config.num_shards])
+
+
+def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:
+    judgments = dataset.judgments_in(config.split)
+    return {query.id: judgments[query.id] for query in queries}
+
+
+def _at_least(name: str, value: float | None, low: float) -> None:
+    if value is not None and value < low:
+        raise UsageError(f"{name} must be at least {low}, got {value}")
+
+
+def _between(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{name} must be between {low} and {high}, got {value}")

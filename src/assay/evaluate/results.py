@@ -1,0 +1,104 @@
+"""From the calls of a run to its figures, in flat memory and always in the order of the plan.
+
+The order matters: a float sum depends on it, and the same run must give the same digits however
+its calls happened to finish.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.data.dataset import Dataset, Query
+from assay.evaluate.asking import Call
+from assay.evaluate.call_log import CallLog
+from assay.evaluate.plan import RunConfig, judgments_of
+from assay.measure.metrics import (
+    AP,
+    MRR,
+    CappedRecall,
+    Hit,
+    Judged,
+    Metric,
+    Precision,
+    Recall,
+    nDCG,
+)
+from assay.measure.scoring import Scores, score
+
+NOT_ASKED = "not asked"
+
+_BATCH = 2000
+_USUAL_CUTS = (5, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A stretch of the plan with its calls and scores, for whoever writes the rows."""
+
+    queries: Sequence[Query]
+    calls: Sequence[Call | None]
+    scores: Scores
+
+
+@dataclass(frozen=True)
+class Results:
+    """`latencies` holds one figure for each query, NaN where there was no answer."""
+
+    scores: Scores
+    latencies: NDArray[np.float64]
+    failures: Counter[str]
+    attempts: int
+
+    @property
+    def total(self) -> int:
+        return len(self.latencies)
+
+    @property
+    def answered(self) -> int:
+        return int(np.count_nonzero(~np.isnan(self.latencies)))
+
+    @property
+    def headline(self) -> Metric:
+        return self.scores.metrics[0]
+
+
+def metrics_for(top_k: int, extra: Sequence[Metric] = ()) -> list[Metric]:
+    """The headline first: nDCG at the depth that the agent was asked for."""
+    metrics = [nDCG @ top_k, *(nDCG @ cut for cut in _USUAL_CUTS if cut < top_k)]
+    metrics += [kind @ top_k for kind in (Recall, CappedRecall, Precision, MRR, Hit, AP, Judged)]
+    metrics += [nDCG(gain="exp") @ top_k]
+    return metrics + [metric for metric in extra if metric not in metrics]
+
+
+def gather(
+    log: CallLog,
+    queries: Sequence[Query],
+    dataset: Dataset,
+    config: RunConfig,
+    metrics: Sequence[Metric],
+    on_batch: Callable[[Batch], None] = lambda _batch: None,
+) -> Results:
+    """Score a run. A query without an answer scores 0 and is counted as a failure."""
+    known = dataset.documents.keys()
+    parts: list[Scores] = []
+    latencies = np.full(len(queries), np.nan)
+    failures: Counter[str] = Counter()
+    attempts = 0
+    for start in range(0, len(queries), _BATCH):
+        drawn = queries[start : start + _BATCH]
+        calls = list(log.read([query.id for query in drawn]))
+        rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
+        judgments = judgments_of(dataset, config, drawn)
+        scores = score(rankings, judgments, metrics, known=known, top_k=config.top_k)
+        parts.append(scores)
+        for place, call in enumerate(calls, start):
+            attempts += 0 if call is None else call.attempts
+            if call is not None and call.failure is None:
+                latencies[place] = call.latency_ms
+            else:
+                failures[NOT_ASKED if call is None else str(call.failure)] += 1
+        on_batch(Batch(drawn, calls, scores))
+    return Results(Scores.joined(parts), latencies, failures, attempts)

@@ -1,0 +1,158 @@
+"""One folder for each run: `run.json`, `calls.jsonl`, `report.json`, `summary.txt`."""
+
+import os
+import platform
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from assay.agents.protocol import AgentInfo
+from assay.data.dataset import Dataset
+from assay.errors import RunError
+from assay.evaluate.call_log import is_being_written
+from assay.evaluate.plan import RunConfig
+
+LATEST = "latest"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def calls(self) -> Path:
+        return self.path / "calls.jsonl"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.json"
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.txt"
+
+    def read_header(self) -> dict[str, Any]:
+        return _read_object(self.path / "run.json")
+
+    def read_config(self) -> RunConfig:
+        return RunConfig.from_json(self.read_header()["config"])
+
+    def read_report(self) -> dict[str, Any]:
+        if not self.report.exists():
+            raise RunError(
+                f"run {self.name!r} has no report yet; finish it with: "
+                f"assay eval --resume {self.path}"
+            )
+        report = _read_object(self.report)
+        if self._comparison.exists():
+            report["comparison"] = _read_object(self._comparison)
+        return report
+
+    def copy_report(self, stream: BinaryIO) -> None:
+        """As `read_report`, without holding it: the rows of a large run take hundreds of MB."""
+        with self.report.open("rb") as report:
+            if self._comparison.exists():
+                report.seek(len(b"{"))
+                stream.write(b'{\n  "comparison": ' + self._comparison.read_bytes() + b",")
+            shutil.copyfileobj(report, stream)
+        stream.flush()
+
+    def write_comparison(self, comparison: Mapping[str, Any]) -> None:
+        write_atomically(self._comparison, orjson.dumps(comparison, option=orjson.OPT_INDENT_2))
+
+    @property
+    def _comparison(self) -> Path:
+        return self.path / "comparison.json"
+
+    def state(self) -> str:
+        """running, complete, interrupted, target lost; or unfinished, where it was killed."""
+        if is_being_written(self.calls):
+            return "running"
+        if not self.report.exists():
+            return "unfinished"
+        return str(self.read_report().get("state", "complete"))
+
+
+def create_run(out: Path, config: RunConfig, dataset: Dataset, agent: AgentInfo) -> RunFolder:
+    now = datetime.now(UTC)
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", f"{config.target}-{dataset.name}").strip("-")[:60]
+    path = out / f"{now:%Y%m%d-%H%M%S}-{slug}-{secrets.token_hex(2)}"
+    try:
+        path.mkdir(parents=True)
+        header = {
+            "format": FORMAT,
+            "started": now.isoformat(timespec="seconds"),
+            "config": config.to_json(),
+            "target": {"name": agent.name, "protocol": agent.protocol, "details": agent.details},
+            "track": agent.track,
+            "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
+            "versions": versions(),
+        }
+        write_atomically(path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
+    except OSError as error:
+        raise RunError(f"cannot write run folder {path}: {error.strerror}") from error
+    return RunFolder(path)
+
+
+def find_run(reference: str, out: Path) -> RunFolder:
+    """A path, the name of a folder under `out`, the start of one, or `latest`."""
+    for path in (Path(reference), out / reference):
+        if (path / "run.json").is_file():
+            return RunFolder(path)
+    runs = list(list_runs(out))
+    if reference == LATEST:
+        if not runs:
+            raise RunError(f"there is no run under {out}; make one with: assay eval")
+        return runs[-1]
+    matches = [run for run in runs if run.name.startswith(reference)]
+    if len(matches) != 1:
+        problem = "no run is" if not matches else f"{len(matches)} runs are"
+        raise RunError(f"{problem} called {reference!r} under {out}; list them with: assay runs")
+    return matches[0]
+
+
+def list_runs(out: Path) -> Iterator[RunFolder]:
+    """Oldest first: names start with the time."""
+    if out.is_dir():
+        for path in sorted(out.iterdir()):
+            if (path / "run.json").is_file():
+                yield RunFolder(path)
+
+
+def versions() -> dict[str, str]:
+    packages = ("agent-assay", "numpy", "pytrec-eval-terrier", "bm25s")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RunError(f"{path} does not exist: {path.parent} is not a run folder") from None
+    except orjson.JSONDecodeError as error:
+        raise RunError(f"{path} is damaged: {error}") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: it does not hold an object")
+    return value

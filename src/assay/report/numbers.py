@@ -1,0 +1,113 @@
+"""How every number is written, in the terminal, in HTML and in messages. Nothing else formats one.
+
+A figure that does not exist (an interval of one query, a share of nothing) is a dash, never a 0
+that looks measured.
+"""
+
+import math
+
+ABSENT = "–"
+_DIGITS = 4
+_SMALLEST_P = 0.001
+
+
+def figure(value: float | None, digits: int = _DIGITS) -> str:
+    """A score: `0.3412`."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    return f"{_no_negative_zero(value, digits):.{digits}f}"
+
+
+def interval(low: float | None, high: float | None, digits: int = _DIGITS) -> str:
+    """`[0.3102, 0.3753]`"""
+    if low is None or high is None:
+        return ABSENT
+    return f"[{figure(low, digits)}, {figure(high, digits)}]"
+
+
+def with_interval(value: float, low: float | None, high: float | None) -> str:
+    """`0.3412 [0.3102, 0.3753]`, or the figure alone where there is no interval."""
+    if low is None or high is None:
+        return figure(value)
+    return f"{figure(value)} {interval(low, high)}"
+
+
+def plus_minus(value: float, low: float | None, high: float | None) -> str:
+    """`0.3412 ± 0.0326`: half the interval's width, where there is no room for both ends."""
+    if low is None or high is None:
+        return figure(value)
+    return f"{figure(value)} ± {figure((high - low) / 2)}"
+
+
+def difference(value: float | None, digits: int = _DIGITS) -> str:
+    """`+0.0120`, `-0.0120`; nothing in front of a zero."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    shown = _no_negative_zero(value, digits)
+    return f"{shown:+.{digits}f}" if shown else figure(0.0, digits)
+
+
+def direction(value: float, *, higher_is_better: bool = True, digits: int = _DIGITS) -> str:
+    """`better`, `worse` or `same`, by the digits that are shown."""
+    shown = _no_negative_zero(value, digits)
+    if shown == 0:
+        return "same"
+    return "better" if (shown > 0) == higher_is_better else "worse"
+
+
+def p_value(value: float) -> str:
+    """`p = 0.031`, and `p < 0.001` below that: resampling knows no smaller one."""
+    if value < _SMALLEST_P:
+        return f"p < {_SMALLEST_P}"
+    return f"p = {value:.3f}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share between 0 and 1: `67.3%`."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    return f"{_no_negative_zero(100 * value, digits):.{digits}f}%"
+
+
+def share(part: float, whole: float) -> str:
+    """`67.3%`, or a dash where the whole is nothing."""
+    return percent(part / whole if whole else None)
+
+
+def count(value: int) -> str:
+    """`12,334`"""
+    return f"{value:,}"
+
+
+def counted(value: int, one: str, many: str | None = None) -> str:
+    """`1 query`, `12,334 queries`"""
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
+def rate(per_second: float) -> str:
+    """Three digits that mean something: `5,210`, `52.1`, `0.52`."""
+    if per_second >= 100:
+        return f"{per_second:,.0f}"
+    return f"{per_second:.1f}" if per_second >= 10 else f"{per_second:.2f}"
+
+
+def duration(seconds: float | None) -> str:
+    """`0.34 ms`, `340 ms`, `1.20 s`, `2 min 05 s`, `1 h 02 min`"""
+    if seconds is None or math.isnan(seconds):
+        return ABSENT
+    if seconds < 0.9995:
+        milliseconds = 1000 * seconds
+        return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.2f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s" if seconds >= 9.995 else f"{seconds:.2f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = round(seconds / 60)
+    return f"{count(minutes // 60)} h {minutes % 60:02d} min"
+
+
+def _no_negative_zero(value: float, digits: int) -> float:
+    """`-0.0000` would claim a direction that the digits do not show."""
+    rounded = round(value, digits)
+    return rounded if rounded else 0.0

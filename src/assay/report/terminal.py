@@ -1,0 +1,125 @@
+"""A run and a comparison as people read them in a terminal, 80 columns wide."""
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from assay.measure.metrics import parse_metric
+from assay.report.numbers import (
+    count,
+    counted,
+    difference,
+    duration,
+    figure,
+    interval,
+    p_value,
+    percent,
+    rate,
+)
+
+_WORDS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids beyond top_k"}
+
+
+def render_report(report: Mapping[str, Any], *, path: str) -> RenderableType:
+    """Everything a person wants to know of a run: what, how good, how sure, what went wrong."""
+    parts: list[RenderableType] = [Text(_title(report), style="bold"), _scores(report)]
+    parts += [Text.assemble((f"{label:<11}", "dim"), words) for label, words in _facts(report)]
+    parts.append(Text.assemble((f"{'run':<11}", "dim"), path))
+    if "comparison" in report:
+        parts += [Text(), render_comparison(report["comparison"])]
+    return Group(*parts)
+
+
+def plain_text(renderable: RenderableType) -> str:
+    """For files: no colours, 80 columns, no trailing blanks."""
+    console = Console(file=io.StringIO(), width=80, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def render_comparison(comparison: Mapping[str, Any]) -> RenderableType:
+    """`b` against `a`, a line a metric, then the verdict in words."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for heading in ("a", "b", "b - a", "95% interval", "p (Holm)", "win/tie/loss"):
+        table.add_column(heading, justify="right")
+    for name, row in comparison["metrics"].items():
+        table.add_row(
+            str(parse_metric(name)),
+            figure(row["mean_a"]),
+            figure(row["mean_b"]),
+            difference(row["difference"]),
+            interval(row["low"], row["high"]),
+            p_value(row["p_adjusted"]).removeprefix("p ").removeprefix("= "),
+            f"{row['wins']}/{row['ties']}/{row['losses']}",
+        )
+    names = Text(f"a = {comparison['a']}\nb = {comparison['b']}")
+    notes = [Text(f"note: {warning}", style="yellow") for warning in comparison["warnings"]]
+    return Group(names, Text(), table, Text(), Text(verdict(comparison)), *notes)
+
+
+def verdict(comparison: Mapping[str, Any]) -> str:
+    """Whether the headline difference can be believed, in one sentence."""
+    name, row = next(iter(comparison["metrics"].items()))
+    metric, queries = parse_metric(name), counted(row["n"], "query", "queries")
+    if row["wins"] == row["losses"] == 0:
+        return f"b and a score the same {metric} on every query."
+    better = "better" if row["difference"] > 0 else "worse"
+    size = figure(abs(row["difference"]))
+    if row["p_adjusted"] < 0.05:
+        return f"b is {size} {better} in {metric}; {queries} are enough to be sure."
+    needed = row["queries_needed"]
+    more = f"; about {count(needed)} queries would be needed" if needed else ""
+    return f"b and a cannot be told apart in {metric} with {queries}{more}."
+
+
+def _title(report: Mapping[str, Any]) -> str:
+    dataset = report["dataset"]
+    where = f"{dataset['name']} {dataset['split']}"
+    return f"{report['target']['name']} on {where}, {report['track']} track"
+
+
+def _scores(report: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("metric", min_width=16)
+    for heading in ("mean", "95% interval", "ceiling", "of ceiling"):
+        table.add_column(heading, justify="right")
+    for index, (name, row) in enumerate(report["statistics"].items()):
+        table.add_row(
+            str(parse_metric(name)),
+            figure(row["mean"]),
+            interval(row["low"], row["high"]),
+            figure(row["ceiling"]),
+            percent(row["share_of_ceiling"]),
+            style="bold" if index == 0 else "",
+        )
+    return table
+
+
+def _facts(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    summary, latency = report["summary"], report["latency_ms"]
+    asked = f"{count(summary['successful_queries'])} of {count(summary['total_queries'])} answered"
+    if report["state"] != "complete":
+        asked += f"; {report['state']}: {count(report['planned_queries'])} were planned"
+    yield "queries", asked
+    if report["failures"]:
+        kinds = sorted(report["failures"].items(), key=lambda item: -item[1])
+        yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
+    wrong = [
+        f"{_WORDS[kind]} {count(found['ids'])} (in {counted(found['queries'], 'query', 'queries')})"
+        for kind, found in report["violations"].items()
+        if found["ids"]
+    ]
+    if wrong:
+        yield "violations", "; ".join(wrong)
+    percentiles = [f"{name} {duration(latency[name] / 1000)}" for name in ("p50", "p95", "p99")]
+    speed = f"{rate(summary['queries_per_second'])} queries/s"
+    yield "latency", ", ".join([*percentiles, speed])
+    for gate in report["gates"]:
+        word = "passed" if gate["passed"] else "FAILED"
+        yield "gate", f"{gate['gate']}  {word}: {figure(gate['value'])}"
