@@ -1,1 +1,64 @@
-"""Assay measures retrieval agents."""
+"""Assay measures retrieval agents: how good, how sure, where they fail, and what changed.
+
+    import assay
+
+    def search(query: str, top_k: int) -> list[str]: ...
+
+    run = assay.evaluate(search, "notes")
+    print(run.metrics["ndcg@5"], run.folder.path)
+
+Names are imported when they are first used, so that `import assay` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assay.data.dataset import Dataset, Document, Query
+    from assay.data.load import load_dataset
+    from assay.errors import AssayError
+    from assay.evaluate.comparison import Comparison
+    from assay.evaluate.evaluation import Outcome
+    from assay.evaluate.library import compare, evaluate
+    from assay.measure.metrics import Metric, parse_metric
+    from assay.measure.scoring import score
+
+__all__ = [
+    "AssayError",
+    "Comparison",
+    "Dataset",
+    "Document",
+    "Metric",
+    "Outcome",
+    "Query",
+    "compare",
+    "evaluate",
+    "load_dataset",
+    "parse_metric",
+    "score",
+]
+
+_HOMES = {
+    "AssayError": "assay.errors",
+    "Comparison": "assay.evaluate.comparison",
+    "Dataset": "assay.data.dataset",
+    "Document": "assay.data.dataset",
+    "Metric": "assay.measure.metrics",
+    "Outcome": "assay.evaluate.evaluation",
+    "Query": "assay.data.dataset",
+    "compare": "assay.evaluate.library",
+    "evaluate": "assay.evaluate.library",
+    "load_dataset": "assay.data.load",
+    "parse_metric": "assay.measure.metrics",
+    "score": "assay.measure.scoring",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,11 +1,13 @@
 """The command line: one module for each verb, put together here."""
 
 import sys
+from typing import Any
 
 import typer
 
 from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
+from assay.cli.settings import read_settings
 from assay.errors import AssayError
 
 app = typer.Typer(
@@ -25,7 +27,7 @@ app.command("compare")(runs_verbs.compare)
 
 def main() -> None:
     try:
-        app()
+        app(default_map=read_settings(_options()))
     except AssayError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -33,4 +35,14 @@ def main() -> None:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
+        # Whoever read our output has gone. Without this, Python complains again when it exits.
+        sys.stdout = None  # type: ignore[assignment]
         sys.exit(141)
+
+
+def _options() -> dict[str, set[str]]:
+    command: Any = typer.main.get_command(app)
+    return {
+        verb: {parameter.name for parameter in each.params}
+        for verb, each in command.commands.items()
+    }

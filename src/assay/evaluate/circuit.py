@@ -13,6 +13,7 @@ from collections.abc import Callable
 from assay.agents.protocol import FailureKind
 
 OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
+PROBE_PAUSES = (1.0, 2.0, 4.0, 8.0)
 
 
 class TargetLost(Exception):
@@ -24,7 +25,7 @@ class Circuit:
         self,
         *,
         threshold: int = 10,
-        pauses: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0),
+        pauses: tuple[float, ...] = PROBE_PAUSES,
         say: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._threshold = threshold

@@ -13,7 +13,7 @@ from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
 from assay.evaluate.asking import Call, Patience
 from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.circuit import Circuit
+from assay.evaluate.circuit import PROBE_PAUSES, Circuit
 from assay.evaluate.evaluation_report import RowWriter, build_head
 from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
 from assay.evaluate.live import LiveFigures, Tick
@@ -48,6 +48,11 @@ class Outcome:
         return str(self.head["state"])
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """Means by name: `run.metrics["ndcg@5"]`."""
+        return dict(self.head["metrics"])
+
+    @property
     def gates_passed(self) -> bool:
         return all(gate["passed"] for gate in self.head["gates"])
 
@@ -60,6 +65,7 @@ class Evaluation:
     dataset: Dataset
     queries: Sequence[Query]
     gates: Sequence[Gate]
+    probe_pauses: tuple[float, ...] = PROBE_PAUSES
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
@@ -113,7 +119,7 @@ class Evaluation:
             todo = [query for query in self.queries if query.id not in log]
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
             live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
-            circuit = Circuit(say=listener.say)
+            circuit = Circuit(pauses=self.probe_pauses, say=listener.say)
             started = time.perf_counter() - log.elapsed
 
             def on_call(call: Call) -> None:

@@ -1,0 +1,176 @@
+"""`assay data`: what is in a data set, and how much a score on it can say."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli.console import print_json, say, show
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from assay.measure.describe import DatasetFacts
+
+data_app = typer.Typer(
+    name="data",
+    help="Look at the data sets that can be evaluated on.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_LABEL_WIDTH = 22
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+
+@data_app.command("list")
+def list_datasets(json: Json = False) -> None:
+    """The data sets that Assay knows by name."""
+    from assay.data.load import KNOWN
+
+    if json:
+        print_json(KNOWN)
+        return
+    show(*(_fact(name, what) for name, what in KNOWN.items()))
+    say("A folder or a zip in the form of BEIR can be given everywhere in place of a name.")
+
+
+@data_app.command("info")
+def info(
+    name: Annotated[
+        str, typer.Argument(help="nfcorpus, notes, or the path of a BEIR folder or zip.")
+    ],
+    split: Annotated[
+        str, typer.Option(help="Which judgments to describe.", envvar="ASSAY_SPLIT")
+    ] = "test",
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]"
+        ),
+    ] = None,
+    std: Annotated[
+        float | None,
+        typer.Option(
+            help="How far two systems differ from query to query (standard deviation of the "
+            "paired differences), where you measured it. Left out: 0.2.",
+            envvar="ASSAY_STD",
+            min=0.0,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Counts, grades, ceilings, what train gives away, and how many queries are enough."""
+    from assay.cli.live_progress import progress_bar
+    from assay.data import load_dataset
+    from assay.measure.describe import ASSUMED_STD, describe
+
+    with progress_bar() as progress:
+        dataset = load_dataset(name, archive=archive, progress=progress)
+    facts = describe(dataset, split, std=ASSUMED_STD if std is None else std)
+    if json:
+        print_json(asdict(facts))
+    else:
+        show(*_rendered(facts))
+
+
+def _rendered(facts: "DatasetFacts") -> Iterator["RenderableType"]:
+    from rich.text import Text
+
+    yield Text(f"data set {facts.name}", style="bold")
+    for label, words in _content(facts):
+        yield _fact(label, words)
+    yield from ("", _splits(facts))
+    if facts.ceilings:
+        yield from ("", Text(f"the best means that any system can reach on {facts.split}"))
+        yield _ceilings(facts)
+    yield from ("", Text("queries needed to tell two systems apart"), _resolution(facts))
+    yield Text(
+        f"assumed: paired differences with a standard deviation of {facts.assumed_std:g} (--std); "
+        "power 0.8, significance 0.05",
+        style="dim",
+    )
+    for warning in facts.warnings:
+        yield from ("", Text(f"warning: {warning}", style="yellow"))
+
+
+def _content(facts: "DatasetFacts") -> Iterator[tuple[str, str]]:
+    from assay.report.numbers import count, percent
+
+    yield "documents", f"{count(facts.documents)}, of which empty: {count(facts.empty_documents)}"
+    median, longest = count(round(facts.median_length)), count(facts.longest)
+    yield "words in a document", f"{median} in the median, {longest} at most"
+    yield "queries", count(facts.queries)
+    if facts.answers:
+        yield "reference answers", count(facts.answers)
+    if facts.tags:
+        yield "tags of queries", ", ".join(f"{tag} {count(n)}" for tag, n in facts.tags.items())
+    if overlap := facts.overlap_with_train:
+        seen, relevant = overlap.seen_in_train, overlap.relevant_documents
+        known = f"{count(seen)} of {count(relevant)} documents relevant in {facts.split}"
+        yield "seen in train", f"{known} ({percent(overlap.share_seen)})"
+        similar = count(overlap.queries_like_a_train_query)
+        yield "", f"{similar} queries of {facts.split} nearly repeat a train query"
+    yield "fingerprint", facts.fingerprint[:16]
+
+
+def _splits(facts: "DatasetFacts") -> "Table":
+    from rich.text import Text
+
+    from assay.report.numbers import count
+
+    table = _table("split", "queries", "with relevant", "judgments")
+    table.add_column("grade: judgments", overflow="fold")
+    for name, split in facts.splits.items():
+        figures = (count(n) for n in (split.queries, split.measurable, split.judgments))
+        grades = ", ".join(f"{grade}: {count(n)}" for grade, n in split.grades.items())
+        table.add_row(Text(name), *figures, grades)
+    return table
+
+
+def _ceilings(facts: "DatasetFacts") -> "Table":
+    from assay.measure.describe import CUTOFFS
+    from assay.report.numbers import figure
+
+    table = _table("metric", *(f"@{k}" for k in CUTOFFS))
+    for metric in ("Recall", "Precision"):
+        table.add_row(metric, *(figure(facts.ceilings[f"{metric}@{k}"]) for k in CUTOFFS))
+    return table
+
+
+def _resolution(facts: "DatasetFacts") -> "Table":
+    from assay.report.numbers import count, figure
+
+    has = f"{facts.split} has {count(facts.splits[facts.split].measurable)}"
+    table = _table("difference", "queries", has)
+    for row in facts.resolution:
+        verdict = "enough" if row.enough else "too few"
+        table.add_row(figure(row.difference, 2), count(row.queries_needed), verdict)
+    return table
+
+
+def _fact(label: str, words: str) -> "RenderableType":
+    """A label and its words, which wrap beside it and not below it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_column(width=_LABEL_WIDTH)
+    line.add_column(overflow="fold")
+    line.add_row(Text(label, style="dim"), Text(words))
+    return line
+
+
+def _table(first: str, *figures: str) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column(Text(first), min_width=_LABEL_WIDTH, overflow="fold")
+    for heading in figures:
+        table.add_column(Text(heading), justify="right")
+    return table

@@ -1,0 +1,74 @@
+"""The command as users start it: a process of its own, in an empty folder."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
+
+TARGET = '''
+import os, time
+
+def right(query, top_k):
+    return [f"d{query.split()[1]}"]
+
+def slow(query, top_k):
+    time.sleep(float(os.environ.get("PAUSE", "0.02")))
+    with open("asked.txt", "a") as asked:
+        asked.write(query + "\\n")
+    return right(query, top_k)
+
+def broken(query, top_k):
+    raise ValueError("on purpose")
+
+def refuses(query, top_k):
+    raise ConnectionRefusedError("nobody there")
+
+number = 7
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Holds `target.py` and `tiny`, a BEIR folder of 40 queries."""
+    (tmp_path / "target.py").write_text(TARGET)
+    tiny = tmp_path / "tiny"
+    (tiny / "qrels").mkdir(parents=True)
+    corpus = [f'{{"_id": "d{i}", "title": "", "text": "text {i}"}}\n' for i in range(41)]
+    (tiny / "corpus.jsonl").write_text("".join(corpus))
+    queries = [f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in range(40)]
+    (tiny / "queries.jsonl").write_text("".join(queries))
+    rows = [f"q{i}\td{i}\t2\nq{i}\td{i + 1}\t1\n" for i in range(40)]
+    (tiny / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    return tmp_path
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
+    return {**kept, "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def command() -> list[str]:
+    return [str(Path(sys.executable).with_name("assay"))]
+
+
+@pytest.fixture
+def run_assay(folder: Path, environment: dict[str, str], command: list[str]) -> RunAssay:
+    def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*command, *arguments],
+            cwd=folder,
+            env={**environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,221 @@
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
+
+TINY = ("--dataset", "tiny")
+
+
+def only_run(folder: Path) -> Path:
+    (run,) = (folder / "runs").iterdir()
+    return run
+
+
+def report_of(run: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((run / "report.json").read_bytes())
+    return content
+
+
+def test_a_run_prints_a_table_and_leaves_its_folder(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "python:target:right", *TINY)
+    assert done.returncode == 0, done.stderr
+    assert "python:target:right on tiny test, undeclared track" in done.stdout
+    assert "40 of 40 answered" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    names = {path.name for path in only_run(folder).iterdir()}
+    assert names >= {"run.json", "calls.jsonl", "report.json", "summary.txt"}
+    assert (only_run(folder) / "summary.txt").read_text() == _stripped(done.stdout)
+
+
+def _stripped(text: str) -> str:
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+def test_json_is_the_report_and_nothing_else_on_stdout(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "python:target:right", *TINY, "--json")
+    assert json.loads(done.stdout) == report_of(only_run(folder))
+
+
+def test_a_baseline_adds_a_paired_comparison(run_assay: RunAssay, folder: Path) -> None:
+    options = ("--baseline", "builtin:bm25", "--json")
+    done = run_assay("eval", "python:target:right", *TINY, *options)
+    comparison = json.loads(done.stdout)["comparison"]
+    assert (comparison["a"], comparison["b"]) == ("builtin:bm25", "python:target:right")
+    assert comparison["metrics"]["ndcg@5"]["n"] == 40
+    assert len(list((folder / "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("nonsense",), 2, "cannot tell what target 'nonsense' is"),
+        (("builtin:magic",), 2, "there is no builtin:magic"),
+        (("python:target",), 3, "write python:module:function"),
+        (("python:absent:f",), 3, "there is no module 'absent'"),
+        (("python:target:absent",), 3, "module 'target' has no 'absent'"),
+        (("python:target:number",), 3, "target:number is a int, not a function"),
+        (("python:target:right", "--gate", "p@5>=0.5"), 2, "the best possible Precision@5 is 0.4"),
+        (("python:target:right", "--top-k", "0"), 2, "top_k must be between 1 and 1000, got 0"),
+        (("python:target:right", "--split", "dev"), 2, "has no split 'dev'; it has: test"),
+        (("--resume", "nothing"), 2, "no run is called 'nothing'"),
+        (("python:target:right", "--out", "target.py"), 2, "cannot write run folder"),
+    ],
+)
+def test_a_users_mistake_is_told_in_words(
+    run_assay: RunAssay, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    done = run_assay("eval", *arguments, *TINY)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_failed_gate_exits_1_after_the_report(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "python:target:broken", *TINY, "--gate", "ndcg@5>=0.5")
+    assert done.returncode == 1
+    assert "ndcg@5>=0.5  FAILED: 0.0000" in done.stdout
+    assert "agent error 40" in done.stdout
+    assert report_of(only_run(folder))["failures"] == {"agent error": 40}
+
+
+def test_settings_come_from_flag_then_variable_then_file(run_assay: RunAssay, folder: Path) -> None:
+    (folder / "assay.toml").write_text('dataset = "tiny"\n[eval]\ntop-k = 7\nnum_queries = 3\n')
+
+    def asked(*arguments: str, **variables: str) -> int:
+        done = run_assay("eval", "python:target:right", "--json", *arguments, **variables)
+        return int(json.loads(done.stdout)["config"]["top_k"])
+
+    assert asked() == 7
+    assert asked(ASSAY_TOP_K="8") == 8
+    assert asked("--top-k", "9", ASSAY_TOP_K="8") == 9
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("top_k = ", "assay.toml is not TOML"),
+        ("colour = 1", "'colour' is no option"),
+        ("[evil]\ntop_k = 1", "there is no verb 'evil'"),
+        ("[eval]\ncolour = 1", "[eval] 'colour' is no option"),
+    ],
+)
+def test_a_wrong_settings_file_is_refused(
+    run_assay: RunAssay, folder: Path, content: str, message: str
+) -> None:
+    (folder / "assay.toml").write_text(content)
+    done = run_assay("runs")
+    assert (done.returncode, message in done.stderr) == (2, True)
+
+
+def start(command: list[str], folder: Path, environment: dict[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [*command, "eval", "python:target:slow", *TINY, "--concurrency", "2"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_calls(folder: Path, number: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        logs = list(folder.glob("runs/*/calls.jsonl"))
+        if logs and logs[0].read_bytes().count(b"\n") >= number:
+            return
+        time.sleep(0.005)
+    pytest.fail(f"{number} calls were not recorded within 30 s")
+
+
+@pytest.mark.parametrize("calls", [1, 7, 25])
+def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
+    command: list[str],
+    folder: Path,
+    environment: dict[str, str],
+    run_assay: RunAssay,
+    calls: int,
+) -> None:
+    process = start(command, folder, environment)
+    wait_for_calls(folder, calls)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    run = only_run(folder)
+    recorded = (run / "calls.jsonl").read_bytes()
+    kept = recorded.count(b"\n")
+    before = len((folder / "asked.txt").read_text().splitlines())
+    assert not (run / "report.json").exists()
+
+    resumed = run_assay("eval", "--resume", "latest", PAUSE="0")
+    assert resumed.returncode == 0, resumed.stderr
+    asked_again = len((folder / "asked.txt").read_text().splitlines()) - before
+    assert asked_again == 40 - kept
+    assert before - kept <= 2  # what was in flight: at most the concurrency
+    assert (run / "calls.jsonl").read_bytes().startswith(recorded[: recorded.rfind(b"\n") + 1])
+
+    whole = run_assay("eval", "python:target:right", *TINY, "--json")
+    assert report_of(run)["statistics"] == json.loads(whole.stdout)["statistics"]
+
+
+def test_ctrl_c_writes_the_partial_report_and_exits_130(
+    command: list[str], folder: Path, environment: dict[str, str]
+) -> None:
+    process = start(command, folder, {**environment, "PAUSE": "0.05"})
+    wait_for_calls(folder, 5)
+    process.send_signal(signal.SIGINT)
+    output, notes = process.communicate(timeout=30)
+    assert process.returncode == 130, notes
+    assert "interrupted: 40 were planned" in output
+    assert "assay eval --resume" in notes
+    report = report_of(only_run(folder))
+    assert report["state"] == "interrupted"
+    assert 5 <= report["summary"]["total_queries"] < 40
+
+
+def test_two_processes_never_write_one_run(
+    command: list[str], folder: Path, environment: dict[str, str], run_assay: RunAssay
+) -> None:
+    process = start(command, folder, {**environment, "PAUSE": "0.2"})
+    try:
+        wait_for_calls(folder, 2)
+        second = run_assay("eval", "--resume", "latest")
+        assert second.returncode == 2
+        assert "another process is writing" in second.stderr
+        listed = json.loads(run_assay("runs", "--json").stdout)
+        assert [row["state"] for row in listed] == ["running"]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_a_target_out_of_reach_exits_3(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "python:target:refuses", *TINY, "--retries", "0")
+    assert done.returncode == 3
+    assert "the target stays out of reach; giving up" in done.stderr
+    assert report_of(only_run(folder))["state"] == "target lost"
+
+
+needs_nfcorpus = pytest.mark.skipif(
+    "NFCORPUS_ARCHIVE" not in os.environ, reason="set NFCORPUS_ARCHIVE to the official nfcorpus.zip"
+)
+
+
+@needs_nfcorpus
+@pytest.mark.parametrize(
+    ("top_k", "low", "high"), [("5", 0.35, 0.37), ("10", 0.315, 0.33)]
+)
+def test_bm25_scores_what_a_good_bm25_scores(
+    run_assay: RunAssay, top_k: str, low: float, high: float
+) -> None:
+    done = run_assay("eval", "builtin:bm25", "--dataset", "nfcorpus", "--top-k", top_k, "--json")
+    assert low <= json.loads(done.stdout)["metrics"][f"ndcg@{top_k}"] <= high

@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.agents import FailureKind
+from assay.errors import RunError
+from assay.evaluate.asking import Call
+from assay.evaluate.call_log import CallLog, CallWriter, from_json, is_being_written, to_json
+
+GOOD = Call("q1", ("d1", "d2"), 1.5, 1, at=0.25, returned=2)
+BAD = Call("q2", (), 2.0, 4, at=0.5, failure=FailureKind.TIMEOUT, message="no answer within 2 s")
+ANSWER = Call("q3", ("d1",), 1.0, 1, returned=1, answer="It is so [d1].", citations=("d1",))
+
+
+@pytest.mark.parametrize("call", [GOOD, BAD, ANSWER])
+def test_a_call_survives_its_record(call: Call) -> None:
+    assert from_json(to_json(call)) == call
+
+
+def test_calls_are_read_in_the_order_asked_for_and_the_last_one_counts(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    again = Call("q2", ("d9",), 1.0, 1, at=0.75, returned=1)
+    with CallWriter(path) as writer:
+        for call in (BAD, GOOD, again):
+            writer.append(call)
+    log = CallLog(path)
+    assert list(log.read(["q1", "q2", "nobody"])) == [GOOD, again, None]
+    assert len(log) == 2
+    assert log.elapsed == 0.75
+
+
+@given(cut=st.integers(min_value=0, max_value=10_000))
+def test_a_torn_last_line_is_passed_over_then_cut_off(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("torn") / "calls.jsonl"
+    with CallWriter(path) as writer:
+        for call in (GOOD, BAD):
+            writer.append(call)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: cut % (len(whole) + 1)])
+    complete = path.read_bytes().count(b"\n")
+    assert len(CallLog(path)) == complete
+    with CallWriter(path) as writer:
+        writer.append(ANSWER)
+    assert len(CallLog(path)) == complete + 1
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    with CallWriter(path) as writer:
+        writer.append(GOOD)
+    path.write_bytes(b"not json\n" + path.read_bytes())
+    with pytest.raises(RunError, match=r"calls\.jsonl:1: not a call record; delete that line"):
+        CallLog(path)
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    with CallWriter(path):
+        assert is_being_written(path)
+        with pytest.raises(RunError, match="another process is writing"):
+            CallWriter(path)
+    assert not is_being_written(path)

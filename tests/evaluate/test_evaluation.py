@@ -1,0 +1,289 @@
+"""Whole evaluations in process: what is asked, what is recorded, what the report says."""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.agents import Agent, AgentAnswer, AgentFailure, AgentInfo, FailureKind, PythonAgent
+from assay.data import Dataset
+from assay.errors import RunError
+from assay.evaluate.call_log import CallWriter
+from assay.evaluate.evaluation import Evaluation, Listener, Outcome
+from assay.evaluate.live import Tick
+from assay.evaluate.plan import RunConfig
+from assay.evaluate.run_folder import find_run, list_runs
+
+MakeDataset = Callable[[int], Dataset]
+
+
+def number(query: str) -> int:
+    return int(query.split()[1])
+
+
+def half_right(query: str, top_k: int) -> list[str]:
+    """The grade-1 document first for even queries, nothing relevant for odd ones."""
+    n = number(query)
+    return [f"d{n + 1}", f"d{n}"][:top_k] if n % 2 == 0 else ["d0" if n > 1 else "d9"]
+
+
+def run(
+    function: Callable[..., Any],
+    dataset: Dataset,
+    out: Path,
+    *,
+    listener: Listener | None = None,
+    stop: asyncio.Event | None = None,
+    **settings: Any,
+) -> Outcome:
+    config = RunConfig(target="python:f", dataset=dataset.name, **settings)
+    agent: Agent = PythonAgent(function, name="f")
+    evaluation = Evaluation.plan(config, dataset)
+    return asyncio.run(
+        evaluation.start(agent, out, listener=listener or Listener(), stop=stop)
+    )
+
+
+def test_scores_are_those_of_the_lists(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    outcome = run(half_right, make_dataset(10), tmp_path)
+    right = (1 + 2 / 1.584962500721156) / (2 + 1 / 1.584962500721156)
+    assert outcome.metrics["ndcg@5"] == pytest.approx(right / 2)
+    assert outcome.head["summary"]["mean_recall_at_5"] == pytest.approx(0.5)
+    assert outcome.head["statistics"]["precision@5"]["ceiling"] == pytest.approx(2 / 5)
+
+
+def test_the_report_has_the_shape_others_rely_on(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    report = run(half_right, make_dataset(10), tmp_path, num_queries=4).folder.read_report()
+    assert set(report["summary"]) >= {
+        *("total_queries", "successful_queries", "failed_queries", "success_rate"),
+        *("mean_ndcg_at_5", "median_ndcg_at_5", "std_ndcg_at_5", "min_ndcg_at_5", "max_ndcg_at_5"),
+        *("mean_mrr_at_5", "mean_precision_at_5", "mean_recall_at_5"),
+        *("total_time_seconds", "queries_per_second"),
+    }
+    assert set(report["per_query_results"][0]) >= {
+        *("query_id", "query_text", "retrieved_docs", "ndcg_at_5", "mrr_at_5", "precision_at_5"),
+        *("recall_at_5", "relevant_docs_retrieved", "total_relevant_docs"),
+    }
+    assert report["random_seed_used"] == 42
+    assert report["metrics"]["ndcg@5"] == report["summary"]["mean_ndcg_at_5"]
+    assert len(report["per_query_results"]) == 4
+
+
+def test_rows_stand_in_the_order_of_the_plan_however_calls_finish(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    async def late_first(query: str, top_k: int) -> list[str]:
+        await asyncio.sleep(0.05 if number(query) == 0 else 0)
+        return half_right(query, top_k)
+
+    outcome = run(late_first, make_dataset(6), tmp_path, concurrency=6)
+    lines = outcome.folder.calls.read_text().splitlines()
+    calls = [json.loads(line)["query_id"] for line in lines]
+    rows = [row["query_id"] for row in outcome.folder.read_report()["per_query_results"]]
+    assert calls[-1] == "q0"
+    assert rows == [f"q{i}" for i in range(6)]
+
+
+def test_the_same_run_gives_the_same_digits(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    async def jittery(query: str, top_k: int) -> list[str]:
+        await asyncio.sleep(random.random() / 200)
+        return half_right(query, top_k)
+
+    dataset = make_dataset(60)
+    first = run(jittery, dataset, tmp_path, num_queries=50).head
+    second = run(jittery, dataset, tmp_path, num_queries=50).head
+    for part in ("metrics", "statistics", "violations", "failures"):
+        assert first[part] == second[part]
+
+
+def test_a_failed_query_scores_zero_and_is_counted(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def sometimes(query: str, _top_k: int) -> list[str]:
+        if number(query) % 2:
+            raise ValueError("broken")
+        return [f"d{number(query)}"]
+
+    head = run(sometimes, make_dataset(10), tmp_path).head
+    assert head["failures"] == {"agent error": 5}
+    assert head["summary"]["success_rate"] == 0.5
+    assert head["metrics"]["mrr@5"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("d1", "invalid answer"),
+        (None, "invalid answer"),
+        ([1, 2], "invalid answer"),
+        ({"ids": []}, "invalid answer"),
+        ({"doc_ids": ["d1"], "answer": 3}, "invalid answer"),
+    ],
+)
+def test_an_answer_of_another_shape_is_an_invalid_answer(
+    make_dataset: MakeDataset, tmp_path: Path, answer: object, kind: str
+) -> None:
+    head = run(lambda _query, _top_k: answer, make_dataset(2), tmp_path).head
+    assert head["failures"] == {kind: 2}
+
+
+def test_repeated_unknown_and_surplus_ids_earn_nothing_and_are_reported(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def greedy(query: str, _top_k: int) -> list[str]:
+        best = f"d{number(query)}"
+        return [best, best, "nonsense", "d7", "d8", "d9"]
+
+    head = run(greedy, make_dataset(9), tmp_path, num_queries=4).head
+    found = {kind: entry["ids"] for kind, entry in head["violations"].items()}
+    assert found == {"duplicate": 4, "unknown": 4, "surplus": 4}
+    assert head["metrics"]["mrr@5"] == 1.0
+    assert head["metrics"]["precision@5"] < 0.4
+
+
+def test_a_hanging_function_neither_blocks_the_others_nor_the_end(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def hangs_once(query: str, top_k: int) -> list[str]:
+        if number(query) == 0:
+            time.sleep(20)
+        return half_right(query, top_k)
+
+    started = time.monotonic()
+    head = run(hangs_once, make_dataset(20), tmp_path, timeout=0.2, concurrency=2).head
+    assert head["failures"] == {"timeout": 1}
+    assert time.monotonic() - started < 15
+
+
+class Gone:
+    """Answers a few times, then refuses every connection."""
+
+    def __init__(self, answers: int) -> None:
+        self.info = AgentInfo("gone", "test")
+        self.left = answers
+        self.refused = 0
+
+    async def ask(self, _query: str, _top_k: int) -> AgentAnswer:
+        if self.left:
+            self.left -= 1
+            return AgentAnswer(("d1",))
+        self.refused += 1
+        raise AgentFailure(FailureKind.CONNECTION, "connection refused")
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def test_a_target_that_dies_is_given_up_said_and_resumable(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    agent = Gone(answers=30)
+    config = RunConfig(target="gone", dataset="tiny", retries=0)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(agent, tmp_path, listener=Listener(say=said.append)))
+    assert outcome.state == "target lost"
+    assert agent.refused < 30
+    assert outcome.head["summary"]["successful_queries"] == 30
+    assert outcome.head["failures"]["not asked"] + outcome.head["failures"]["connection"] == 170
+    assert said[-1] == "the target stays out of reach; giving up"
+
+    healed = Gone(answers=1000)
+    after = asyncio.run(evaluation.resume(healed, outcome.folder))
+    assert after.state == "complete"
+    assert after.head["failures"] == {"connection": agent.refused}
+
+
+def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    stop = asyncio.Event()
+
+    async def slow(query: str, top_k: int) -> list[str]:
+        asked.append(query)
+        if len(asked) == 20:
+            stop.set()
+        await asyncio.sleep(0.001)
+        return half_right(query, top_k)
+
+    dataset = make_dataset(60)
+    partial = run(slow, dataset, tmp_path, stop=stop, concurrency=4)
+    assert partial.state == "interrupted"
+    done = partial.head["summary"]["total_queries"]
+    assert 0 < done < 25
+    assert partial.head["planned_queries"] == 60
+
+    before = len(asked)
+    evaluation = Evaluation.plan(partial.folder.read_config(), dataset)
+    whole = asyncio.run(evaluation.resume(PythonAgent(slow, name="f"), partial.folder))
+    assert len(asked) - before == 60 - done
+    unbroken = run(half_right, dataset, tmp_path)
+    assert whole.head["statistics"] == unbroken.head["statistics"]
+
+
+def test_resuming_a_finished_run_asks_nothing(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    dataset = make_dataset(5)
+    first = run(half_right, dataset, tmp_path)
+
+    def never(_query: str, _top_k: int) -> list[str]:
+        raise AssertionError("asked again")
+
+    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
+    again = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
+    assert again.head["metrics"] == first.head["metrics"]
+    assert again.head["failures"] == {}
+
+
+def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    first = run(half_right, make_dataset(5), tmp_path)
+    other = Evaluation.plan(first.folder.read_config(), make_dataset(6))
+    with pytest.raises(RunError, match="was made on other data"):
+        asyncio.run(other.resume(PythonAgent(half_right, name="f"), first.folder))
+
+
+def test_a_run_that_another_process_writes_is_not_resumed(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(5)
+    first = run(half_right, dataset, tmp_path)
+    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
+    with (
+        CallWriter(first.folder.calls),
+        pytest.raises(RunError, match="another process is writing"),
+    ):
+        asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
+
+
+def test_ticks_count_up_to_the_final_mean(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    ticks: list[Tick] = []
+    outcome = run(half_right, make_dataset(10), tmp_path, listener=Listener(tick=ticks.append))
+    assert (ticks[-1].done, ticks[-1].total, ticks[-1].failed) == (10, 10, 0)
+    assert ticks[-1].mean == pytest.approx(outcome.metrics["ndcg@5"])
+
+
+def test_gates_are_judged_in_the_report(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    gates = ("ndcg@5>=0.99", "success_rate>=1", "p@1>=0.4")
+    outcome = run(half_right, make_dataset(10), tmp_path, gates=gates)
+    assert [gate["passed"] for gate in outcome.head["gates"]] == [False, True, True]
+    assert not outcome.gates_passed
+
+
+def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    names = [run(half_right, make_dataset(2), tmp_path).folder.name for _ in range(2)]
+    assert [folder.name for folder in list_runs(tmp_path)] == sorted(names)
+    assert find_run("latest", tmp_path).name == max(names)
+    assert find_run(names[0], tmp_path).name == names[0]
+    with pytest.raises(RunError, match="2 runs are called '2'"):
+        find_run("2", tmp_path)
+    with pytest.raises(RunError, match="no run is called 'x'"):
+        find_run("x", tmp_path)
+    with pytest.raises(RunError, match="there is no run under"):
+        find_run("latest", tmp_path / "nowhere")
