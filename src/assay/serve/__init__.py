@@ -1,0 +1,1 @@
+"""Our own servers: thin applications over the layers below."""
