@@ -39,7 +39,9 @@ def make_dataset(queries: int) -> Dataset:
         queries={f"q{i}": Query(f"q{i}", f"query number {i}") for i in range(queries)},
         judgments={
             "test": {
-                f"q{i}": {f"d{(i + 2 * step) % DOCUMENTS}": 1 + step % 2 for step in range(RELEVANT)}
+                f"q{i}": {
+                    f"d{(i + 2 * step) % DOCUMENTS}": 1 + step % 2 for step in range(RELEVANT)
+                }
                 for i in range(queries)
             }
         },
@@ -60,7 +62,8 @@ def run(kind: str, dataset: Dataset) -> None:
     asked, failed = len(dataset.queries), outcome.head["summary"]["failed_queries"]
     if rows != asked or failed:
         sys.exit(f"lost {asked - rows} queries, {failed} failed")
-    print(f"| instant {kind} target | {asked:,} queries | {seconds:.1f} s | {asked / seconds:,.0f} q/s |")
+    speed = f"{asked / seconds:,.0f} queries/s"
+    print(f"| instant {kind} target | {asked:,} queries | {seconds:.1f} s | {speed} |")
 
 
 def main() -> None:

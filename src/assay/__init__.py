@@ -4,7 +4,7 @@
 
     def search(query: str, top_k: int) -> list[str]: ...
 
-    run = assay.evaluate(search, "notes")
+    run = assay.evaluate_agent(search, "notes")
     print(run.metrics["ndcg@5"], run.folder.path)
 
 Names are imported when they are first used, so that `import assay` costs nothing.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.errors import AssayError
     from assay.evaluate.comparison import Comparison
     from assay.evaluate.evaluation import Outcome
-    from assay.evaluate.library import compare, evaluate
+    from assay.evaluate.library import compare_runs, evaluate_agent
     from assay.measure.metrics import Metric, parse_metric
     from assay.measure.scoring import score
 
@@ -31,8 +31,8 @@ __all__ = [
     "Metric",
     "Outcome",
     "Query",
-    "compare",
-    "evaluate",
+    "compare_runs",
+    "evaluate_agent",
     "load_dataset",
     "parse_metric",
     "score",
@@ -46,8 +46,8 @@ _HOMES = {
     "Metric": "assay.measure.metrics",
     "Outcome": "assay.evaluate.evaluation",
     "Query": "assay.data.dataset",
-    "compare": "assay.evaluate.library",
-    "evaluate": "assay.evaluate.library",
+    "compare_runs": "assay.evaluate.library",
+    "evaluate_agent": "assay.evaluate.library",
     "load_dataset": "assay.data.load",
     "parse_metric": "assay.measure.metrics",
     "score": "assay.measure.scoring",

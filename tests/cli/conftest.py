@@ -10,7 +10,7 @@ import pytest
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
-TARGET = '''
+TARGET = """
 import os, time
 
 def right(query, top_k):
@@ -29,7 +29,7 @@ def refuses(query, top_k):
     raise ConnectionRefusedError("nobody there")
 
 number = 7
-'''
+"""
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay.agents import Agent, AgentAnswer, AgentFailure, AgentInfo, FailureKind, PythonAgent
-from assay.data import Dataset
+from assay.data import Dataset, Query
 from assay.errors import RunError
 from assay.evaluate.call_log import CallWriter
 from assay.evaluate.evaluation import Evaluation, Listener, Outcome
@@ -45,9 +45,7 @@ def run(
     config = RunConfig(target="python:f", dataset=dataset.name, **settings)
     agent: Agent = PythonAgent(function, name="f")
     evaluation = Evaluation.plan(config, dataset)
-    return asyncio.run(
-        evaluation.start(agent, out, listener=listener or Listener(), stop=stop)
-    )
+    return asyncio.run(evaluation.start(agent, out, listener=listener or Listener(), stop=stop))
 
 
 def test_scores_are_those_of_the_lists(make_dataset: MakeDataset, tmp_path: Path) -> None:
@@ -287,3 +285,23 @@ def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_
         find_run("x", tmp_path)
     with pytest.raises(RunError, match="there is no run under"):
         find_run("latest", tmp_path / "nowhere")
+
+
+def test_queries_new_to_training_are_scored_apart(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    base = make_dataset(4)
+    queries = {
+        "t": Query("t", "why is the sky blue today"),
+        "q0": Query("q0", "why is the sky blue 0"),
+        "q1": Query("q1", "something else entirely 1"),
+    }
+    judgments = {
+        "train": {"t": {"d0": 1}},
+        "test": {"q0": {"d0": 1}, "q1": {"d1": 1}},
+    }
+    dataset = Dataset("tiny", base.documents, queries, judgments)
+    head = run(lambda _query, _top_k: ["d0"], dataset, tmp_path).head
+    assert head["metrics"]["ndcg@5"] == 0.5
+    assert head["unseen_queries"] == {"queries": 1, "mean": 0.0, "low": None, "high": None}
+    assert run(half_right, base, tmp_path).head["unseen_queries"] is None

@@ -16,7 +16,9 @@ BEST = "builtin:bm25"
 class BuiltinAgent:
     def __init__(self, mode: str, dataset: Dataset, *, progress: Progress = silent) -> None:
         if mode not in MODES:
-            raise UsageError(f"there is no builtin:{mode}; there is: builtin:{', builtin:'.join(MODES)}")
+            raise UsageError(
+                f"there is no builtin:{mode}; there is: builtin:{', builtin:'.join(MODES)}"
+            )
         self.info = AgentInfo(name=f"builtin:{mode}", protocol="builtin", track="zero-shot")
         self._dataset = dataset
         self._progress = progress

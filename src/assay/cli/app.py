@@ -7,6 +7,7 @@ import typer
 
 from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
+from assay.cli.data import data_app
 from assay.cli.settings import read_settings
 from assay.errors import AssayError
 
@@ -23,6 +24,7 @@ app.command("eval")(eval_verb.evaluate)
 app.command("runs")(runs_verbs.runs)
 app.command("report")(runs_verbs.report)
 app.command("compare")(runs_verbs.compare)
+app.add_typer(data_app, name="data")
 
 
 def main() -> None:
@@ -36,7 +38,7 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read our output has gone. Without this, Python complains again when it exits.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         sys.exit(141)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from assay.errors import UsageError
+
 Judgments = Mapping[str, Mapping[str, int]]
 """query id -> document id -> grade; a grade of 0 or less is judged and not relevant."""
 
@@ -72,8 +74,6 @@ class Dataset:
 
     def judgments_in(self, split: str) -> Judgments:
         if split not in self.judgments:
-            from assay.errors import UsageError
-
             known = ", ".join(sorted(self.judgments)) or "none"
             raise UsageError(f"data set {self.name!r} has no split {split!r}; it has: {known}")
         return self.judgments[split]

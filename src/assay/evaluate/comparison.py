@@ -127,6 +127,8 @@ def _warnings(
     if a["track"] != b["track"]:
         warnings.append(f"the tracks differ: {a['track']} and {b['track']}")
     warnings += [
-        f"{_name(report)} is {report['state']}" for report in (a, b) if report["state"] != "complete"
+        f"{_name(report)} is {report['state']}"
+        for report in (a, b)
+        if report["state"] != "complete"
     ]
     return warnings

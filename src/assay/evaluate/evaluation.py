@@ -18,7 +18,7 @@ from assay.evaluate.evaluation_report import RowWriter, build_head
 from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
 from assay.evaluate.live import LiveFigures, Tick
 from assay.evaluate.plan import RunConfig, draw_queries, judgments_of
-from assay.evaluate.results import gather, metrics_for
+from assay.evaluate.results import gather, metrics_for, unseen_places
 from assay.evaluate.run_folder import RunFolder, create_run
 from assay.evaluate.runner import run_calls
 
@@ -166,6 +166,7 @@ class Evaluation:
                 self.gates,
                 state=state,
                 seconds=seconds,
+                unseen=unseen_places(queries, self.dataset, self.config.split),
             )
             head["planned_queries"] = len(self.queries)
             rows.finish(head)

@@ -32,8 +32,9 @@ def build_head(
     *,
     state: str,
     seconds: float,
+    unseen: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """The report without its rows."""
+    """The report without its rows. `unseen` are the places of queries that are new to training."""
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
     latency = _latency(results)
@@ -47,6 +48,7 @@ def build_head(
             str(metric).lower(): _statistics(spread[metric], scores.mean_ceiling(metric))
             for metric in scores.metrics
         },
+        "unseen_queries": None if unseen is None else _unseen(results, unseen, config.seed),
         "gates": [
             {"gate": verdict.gate, "value": verdict.value, "passed": verdict.passed}
             for verdict in (judge(gate, metrics, summary) for gate in gates)
@@ -157,7 +159,7 @@ def _summary(
     return summary
 
 
-def _statistics(summary: Summary, ceiling: float) -> dict[str, float]:
+def _statistics(summary: Summary, ceiling: float) -> dict[str, float | None]:
     return {
         "mean": summary.mean,
         "low": summary.low,
@@ -168,6 +170,17 @@ def _statistics(summary: Summary, ceiling: float) -> dict[str, float]:
         "max": summary.maximum,
         "ceiling": ceiling,
         "share_of_ceiling": summary.mean / ceiling if ceiling else 0.0,
+    }
+
+
+def _unseen(results: Results, places: Sequence[int], seed: int) -> dict[str, float | int | None]:
+    """The headline on the queries that no train query resembles: skill told from memory."""
+    summary = summarize(results.scores.values[results.headline][list(places)], seed=seed)
+    return {
+        "queries": summary.n,
+        "mean": summary.mean,
+        "low": summary.low,
+        "high": summary.high,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from assay.errors import GateError, UsageError
 from assay.measure.metrics import Metric, parse_metric
 
-_SHAPE = re.compile(r"^\s*(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)\s*$")
+_SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 _COMPARE = {
     ">=": lambda value, bound: value >= bound,
     "<=": lambda value, bound: value <= bound,
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def parse_gate(text: str, top_k: int) -> Gate:
-    match = _SHAPE.match(text)
+    match = _SHAPE.fullmatch(text.strip())
     if match is None:
         raise UsageError(
             f"gate {text!r} is not a condition; write for example: ndcg@5>=0.30 or "

@@ -13,7 +13,7 @@ from assay.evaluate.plan import RunConfig
 from assay.evaluate.run_folder import RunFolder
 
 
-def evaluate(
+def evaluate_agent(
     target: str | Callable[..., Any],
     dataset: str | Path | Dataset = "nfcorpus",
     *,
@@ -37,8 +37,8 @@ def evaluate(
     return asyncio.run(evaluation.start(agent, Path(out)))
 
 
-def compare(run_a: str | Path | Outcome, run_b: str | Path | Outcome) -> Comparison:
-    """Compare run B with run A; each is what `evaluate` returned, or the path of its folder."""
+def compare_runs(run_a: str | Path | Outcome, run_b: str | Path | Outcome) -> Comparison:
+    """Compare run B with run A: what `evaluate_agent` returned, or the paths of their folders."""
     return compare_reports(_folder(run_a).read_report(), _folder(run_b).read_report())
 
 

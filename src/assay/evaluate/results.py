@@ -27,6 +27,7 @@ from assay.measure.metrics import (
     nDCG,
 )
 from assay.measure.scoring import Scores, score
+from assay.measure.similar_queries import similar_pairs
 
 NOT_ASKED = "not asked"
 
@@ -63,6 +64,18 @@ class Results:
     @property
     def headline(self) -> Metric:
         return self.scores.metrics[0]
+
+
+def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
+    """Where the queries stand that no train query says nearly the same as.
+
+    A system that learned from the train judgments can only have skill there, not memory. None
+    where there is nothing to have learned from.
+    """
+    if split == "train" or "train" not in dataset.judgments:
+        return None
+    seen = {query_id for query_id, _ in similar_pairs(queries, dataset.queries_in("train"))}
+    return [place for place, query in enumerate(queries) if query.id not in seen]
 
 
 def metrics_for(top_k: int, extra: Sequence[Metric] = ()) -> list[Metric]:

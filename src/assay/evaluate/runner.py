@@ -1,8 +1,8 @@
 """Puts many queries to a target at once, and stops at once when told to."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from assay.agents.protocol import Agent
 from assay.data.dataset import Query
@@ -37,14 +37,16 @@ async def run_calls(
             # An agent that answers without waiting would never let the loop see Ctrl-C.
             await asyncio.sleep(0)
 
-    workers = asyncio.gather(*(work() for _ in range(concurrency)))
-    stopper = asyncio.create_task(stop.wait())
+    workers = {asyncio.create_task(work()) for _ in range(concurrency)}
+    stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait({workers, stopper}, return_when=asyncio.FIRST_COMPLETED)
-        if workers.done():
-            workers.result()
+        busy = set(workers)
+        while busy and not stop.is_set():
+            done, _ = await asyncio.wait({*busy, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for worker in done & busy:
+                worker.result()  # a call that cannot be recorded ends the run
+            busy -= done
     finally:
-        stopper.cancel()
-        workers.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await workers
+        for task in (*workers, stopping):
+            task.cancel()
+        await asyncio.gather(*workers, stopping, return_exceptions=True)

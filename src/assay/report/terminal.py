@@ -19,6 +19,7 @@ from assay.report.numbers import (
     p_value,
     percent,
     rate,
+    with_interval,
 )
 
 _WORDS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids beyond top_k"}
@@ -26,7 +27,8 @@ _WORDS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids
 
 def render_report(report: Mapping[str, Any], *, path: str) -> RenderableType:
     """Everything a person wants to know of a run: what, how good, how sure, what went wrong."""
-    parts: list[RenderableType] = [Text(_title(report), style="bold"), _scores(report)]
+    title = Text(_title(report), style="bold")
+    parts: list[RenderableType] = [title, Text(), _scores(report), Text()]
     parts += [Text.assemble((f"{label:<11}", "dim"), words) for label, words in _facts(report)]
     parts.append(Text.assemble((f"{'run':<11}", "dim"), path))
     if "comparison" in report:
@@ -107,6 +109,10 @@ def _facts(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if report["state"] != "complete":
         asked += f"; {report['state']}: {count(report['planned_queries'])} were planned"
     yield "queries", asked
+    if unseen := report["unseen_queries"]:
+        metric = parse_metric(next(iter(report["statistics"])))
+        score = with_interval(unseen["mean"], unseen["low"], unseen["high"])
+        yield "unseen", f"{metric} {score} on {count(unseen['queries'])} new to training"
     if report["failures"]:
         kinds = sorted(report["failures"].items(), key=lambda item: -item[1])
         yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)

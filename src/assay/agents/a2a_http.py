@@ -1,0 +1,184 @@
+"""One HTTP exchange with an agent: bounded in size, kept on its host, its failures classified.
+
+Every way in which it can go wrong leaves here as an `AgentFailure`. No body is ever quoted in one:
+answers and requests may hold what has no place in a log.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from assay.agents.outbound import OutboundRefused, split_address
+from assay.agents.protocol import AgentFailure, FailureKind
+from assay.errors import UsageError
+
+MAX_BYTES = 1_000_000
+"""What an answer may have. A thousand ids are 20 kB; whoever sends far more answers wrongly."""
+
+_MAX_REDIRECTS = 3
+_REDIRECTS = (301, 302, 303, 307, 308)
+_METHOD_KEPT = (307, 308)
+_BUSY = 429
+_AWAY = (502, 503, 504)
+
+
+@asynccontextmanager
+async def exchange(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    *,
+    content: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncIterator[httpx.Response]:
+    """The response with its body still unread. Errors inside the block are classified as well."""
+    with _classified():
+        response = await _send(http, method, url, content, headers)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+
+async def _send(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    content: bytes | None,
+    headers: Mapping[str, str] | None,
+) -> httpx.Response:
+    for _ in range(_MAX_REDIRECTS + 1):
+        request = http.build_request(method, url, content=content, headers=headers)
+        response = await http.send(request, stream=True)
+        if response.status_code not in _REDIRECTS or "location" not in response.headers:
+            return response
+        await response.aclose()
+        url = _next_address(method, url, response)
+    raise AgentFailure(FailureKind.PROTOCOL, f"more than {_MAX_REDIRECTS} redirects")
+
+
+def _next_address(method: str, url: str, response: httpx.Response) -> str:
+    """Where a redirect leads, which may be another path but never another host."""
+    status = response.status_code
+    try:
+        there = urljoin(url, response.headers["location"])
+        new, old = split_address(there), split_address(url)
+    except (UsageError, ValueError):
+        raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {status} to no http(s) address") from None
+    # The one change of port that is harmless: the same host, now with TLS.
+    upgraded = new == (old[0], 443) and urlsplit(there).scheme == "https" and old[1] == 80
+    if new != old and not upgraded:
+        message = (
+            f"HTTP {status} to another host, {new[0][:100]!r}; redirects are not followed there"
+        )
+        raise AgentFailure(FailureKind.PROTOCOL, message)
+    if method != "GET" and status not in _METHOD_KEPT:
+        path = urlsplit(there).path[:100]
+        message = f"HTTP {status} for a {method}; use the address it redirects to, path {path!r}"
+        raise AgentFailure(FailureKind.PROTOCOL, message)
+    return there
+
+
+async def read_chunks(
+    response: httpx.Response, limit: int = MAX_BYTES
+) -> AsyncGenerator[bytes, None]:
+    """The body as it comes, until it ends or has grown beyond `limit`."""
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":  # a small body could unpack to any size
+        message = f"the answer is compressed ({encoding[:20]!r}) though that was not asked for"
+        raise AgentFailure(FailureKind.PROTOCOL, message)
+    declared = response.headers.get("content-length", "")
+    size = int(declared) if declared.isdecimal() and len(declared) < 20 else 0
+    if size > limit:
+        raise too_large(limit)
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > limit:
+            raise too_large(limit)
+        yield chunk
+
+
+async def read_body(response: httpx.Response, limit: int = MAX_BYTES) -> bytes:
+    return b"".join([chunk async for chunk in read_chunks(response, limit)])
+
+
+def too_large(limit: int) -> AgentFailure:
+    return AgentFailure(FailureKind.INVALID_ANSWER, f"the answer is larger than {limit:,} bytes")
+
+
+def failure_of_status(response: httpx.Response) -> AgentFailure | None:
+    """What a status means before the body is looked at. None where that is for the body to say."""
+    status = response.status_code
+    if status == _BUSY or status in _AWAY:
+        kind = FailureKind.AGENT_ERROR if status == _BUSY else FailureKind.CONNECTION
+        after = retry_after(response.headers.get("retry-after"))
+        return AgentFailure(kind, f"HTTP {status}", retryable=True, retry_after=after)
+    if status in (401, 403):
+        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}: the agent wants credentials")
+    return None
+
+
+def retry_after(value: str | None, now: datetime | None = None) -> float | None:
+    """Seconds from a Retry-After header, which holds seconds or a date (RFC 9110, 10.2.3)."""
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value)) if value.strip().isdecimal() else _until(value, now)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _until(value: str, now: datetime | None) -> float:
+    when = parsedate_to_datetime(value)
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
+
+
+@contextmanager
+def _classified() -> Iterator[None]:
+    try:
+        yield
+    except OutboundRefused as error:
+        raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
+    except httpx.ConnectTimeout:
+        raise _unreachable("no connection in time") from None
+    except httpx.TimeoutException:
+        raise AgentFailure(FailureKind.TIMEOUT, "the agent went silent") from None
+    except httpx.ConnectError as error:
+        raise _unreachable(_reason(error)) from None
+    except httpx.NetworkError:
+        raise _unreachable("the connection broke") from None
+    except httpx.RemoteProtocolError as error:
+        if "disconnected" in str(error):  # before the first byte of an answer
+            raise _unreachable("the connection was closed without an answer") from None
+        cut_off = "peer closed" in str(error)
+        message = "the answer was cut off" if cut_off else "the answer is not HTTP"
+        raise AgentFailure(FailureKind.PROTOCOL, message) from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        message = f"the exchange failed ({type(error).__name__})"
+        raise AgentFailure(FailureKind.PROTOCOL, message) from None
+
+
+def _reason(error: httpx.ConnectError) -> str:
+    """In words, where the operating system said why; TLS errors are told as they are."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        cause = cause.__cause__ or cause.__context__
+    text = str(error)
+    if "CERTIFICATE" in text or "SSL" in text:
+        return f"TLS failed ({text[:120]})"
+    if "resolve" in text or "Name or service" in text or "nodename" in text:
+        return "the name of the host cannot be resolved"
+    return f"no connection ({text[:80] or type(error).__name__})"
+
+
+def _unreachable(message: str) -> AgentFailure:
+    return AgentFailure(FailureKind.CONNECTION, message, retryable=True)

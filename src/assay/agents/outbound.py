@@ -1,0 +1,194 @@
+"""Which addresses may be called when a stranger names them.
+
+On the command line the user names the target, and everything is allowed. A server that others can
+reach is told addresses by whoever asks: without a policy it would fetch, on their behalf, what only
+it can see (the private network, the cloud's metadata service). Names are not enough to judge by,
+since a name may resolve to anything: what counts are the addresses at the moment of connecting.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import httpx
+
+from assay.errors import UsageError
+
+VARIABLE = "ASSAY_ALLOWED_HOSTS"
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+# Azure's platform service answers on an address that looks like any public one.
+_METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class OutboundRefused(httpx.RequestError):
+    """The policy does not let this address be called. Asking again does not help."""
+
+
+@dataclass(frozen=True)
+class OutboundPolicy:
+    """`allow_hosts` are exceptions from `public_only`: `host`, `host:port`, address or CIDR."""
+
+    allow_hosts: tuple[str, ...] = ()
+    public_only: bool = False
+    _names: frozenset[tuple[str, int | None]] = field(init=False, repr=False, compare=False)
+    _networks: tuple[Network, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names, networks = set(), []
+        for entry in self.allow_hosts:
+            network = _network(entry)
+            if network is not None:
+                networks.append(network)
+            else:
+                names.add(_name_and_port(entry))
+        object.__setattr__(self, "_names", frozenset(names))
+        object.__setattr__(self, "_networks", tuple(networks))
+
+    @classmethod
+    def for_server(
+        cls, listen_host: str, allow_hosts: str | Iterable[str] = ()
+    ) -> "OutboundPolicy":
+        """What a server that listens on `listen_host` may call; loopback serves only its user."""
+        entries = allow_hosts.split(",") if isinstance(allow_hosts, str) else allow_hosts
+        cleaned = tuple(entry.strip() for entry in entries if entry.strip())
+        return cls(cleaned, public_only=not is_loopback(listen_host))
+
+    def check_url(self, url: str) -> None:
+        """Refuse what can be seen from the address alone; names are judged when connecting."""
+        host, port = split_address(url)
+        if not self.public_only:
+            return
+        if "@" in urlsplit(url).netloc:
+            raise OutboundRefused("an address with a user name or password in it is refused")
+        literal = as_address(host)
+        if literal is not None:
+            self.check(host, port, literal)
+        elif is_loopback(host) and not self.names(host, port):
+            raise self._refusal(host, "a name of this machine")
+
+    def names(self, host: str, port: int) -> bool:
+        """Whether the host is allowed by its name, whatever that resolves to."""
+        name = host.lower().rstrip(".")
+        return (name, None) in self._names or (name, port) in self._names
+
+    def check(self, host: str, port: int, address: Address) -> None:
+        """Refuse one address that `host` stands for."""
+        if not self.public_only or self.names(host, port):
+            return
+        plain = _unwrapped(address)
+        if any(plain in network or address in network for network in self._networks):
+            return
+        if not plain.is_global or plain.is_multicast or plain in _METADATA:
+            raise self._refusal(host, "an address of a private or special network")
+
+    def _refusal(self, host: str, what: str) -> OutboundRefused:
+        return OutboundRefused(
+            f"{host!r} is {what}, which this server does not call for others; "
+            f"whoever runs the server can allow it with --allow-hosts or {VARIABLE}"
+        )
+
+
+UNRESTRICTED = OutboundPolicy()
+
+
+async def permitted_addresses(
+    policy: OutboundPolicy, host: str, port: int, resolve: Resolve | None = None
+) -> list[str]:
+    """The addresses behind `host` that may be called. Raise where there is none."""
+    literal = as_address(host)
+    found = [host] if literal is not None else await (resolve or system_resolve)(host, port)
+    permitted = []
+    refused: OutboundRefused | None = None
+    for text in found:
+        try:
+            policy.check(host, port, ipaddress.ip_address(text))
+            permitted.append(text)
+        except OutboundRefused as refusal:
+            refused = refusal
+    if not permitted:
+        raise refused or httpx.ConnectError(f"{host!r} has no address")
+    return permitted
+
+
+async def system_resolve(host: str, port: int) -> list[str]:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpx.ConnectError(f"the name {host!r} cannot be resolved") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def split_address(url: str) -> tuple[str, int]:
+    """Host and port of an http(s) address."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{url[:200]!r} is not an address: {error}") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise UsageError(f"{url[:200]!r} is not an http(s) address such as http://host:9010")
+    return host, port or (443 if parts.scheme == "https" else 80)
+
+
+def as_address(host: str) -> Address | None:
+    """Only the usual notation: 0x7f.1 or 2130706433 are left to the resolver, then judged."""
+    try:
+        return ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    address = as_address(host)
+    if address is not None:
+        return _unwrapped(address).is_loopback
+    name = host.lower().rstrip(".")
+    return name == "localhost" or name.endswith(".localhost")
+
+
+def is_wildcard(host: str) -> bool:
+    address = as_address(host)
+    return address is not None and _unwrapped(address).is_unspecified
+
+
+def _unwrapped(address: Address) -> Address:
+    """The IPv4 address inside an IPv6 one, which is where a packet would end up."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and address in _NAT64:
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if inner is None and 0 < int(address) >> 1 < 2**31:  # ::a.b.c.d, out of use but still routed
+        inner = ipaddress.IPv4Address(int(address))
+    return inner or address
+
+
+def _network(entry: str) -> Network | None:
+    try:
+        return ipaddress.ip_network(entry.strip("[]"), strict=False)
+    except ValueError:
+        if "/" in entry:
+            raise UsageError(f"allowed host {entry!r} is no network such as 10.0.0.0/8") from None
+        return None
+
+
+def _name_and_port(entry: str) -> tuple[str, int | None]:
+    try:
+        parts = urlsplit(f"//{entry}")
+        name, port = parts.hostname, parts.port
+    except ValueError:
+        name = port = None
+    if not name or parts.path or parts.username is not None:
+        raise UsageError(
+            f"allowed host {entry!r} is not a host, host:port or network such as 10.0.0.0/8"
+        )
+    return name.rstrip("."), port

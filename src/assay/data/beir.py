@@ -1,0 +1,151 @@
+"""Data sets in the form of BEIR, in a folder or a zip: corpus.jsonl, queries.jsonl, qrels/*.tsv.
+
+We add one optional file, answers.jsonl, for agents that answer.
+"""
+
+import re
+import zipfile
+from pathlib import Path, PurePosixPath
+from sys import intern
+from typing import Any
+
+from assay.data.answers import read_answers
+from assay.data.archive import archive_files
+from assay.data.dataset import Dataset, Document, Judgments, Query
+from assay.data.findings import Findings
+from assay.data.json_lines import Record, read_by_id
+from assay.data.qrels import read_judgments
+from assay.data.text_file import TextFile, plain_file
+from assay.errors import DataError
+
+_NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
+_WANTED = re.compile(r"(?:corpus|queries|answers)\.jsonl|qrels/[^/.][^/]*\.tsv")
+
+
+def read_beir(path: Path, name: str | None = None) -> Dataset:
+    """The files may lie in `path` itself or in the one folder within it."""
+    files = _dataset_files(path)
+    findings = Findings()
+    documents = _read_documents(files["corpus.jsonl"], findings)
+    queries = _read_queries(_needed(path, files, "queries.jsonl"), findings)
+    judgments = {
+        PurePosixPath(member).stem: _read_split(file, documents, queries, findings)
+        for member, file in sorted(files.items())
+        if member.startswith("qrels/")
+    }
+    if not judgments:
+        findings.note(
+            "data sets without qrels/*.tsv, so no ranking can be measured", repr(str(path))
+        )
+    answers = {}
+    if "answers.jsonl" in files:
+        answers = read_answers(files["answers.jsonl"], documents, queries, findings)
+    name = name or path.resolve().name.removesuffix(".zip")
+    return Dataset(name, documents, queries, judgments, answers, findings.messages)
+
+
+def _dataset_files(path: Path) -> dict[str, TextFile]:
+    if path.is_dir():
+        files = _folder_files(path)
+    elif path.suffix.lower() == ".zip" or zipfile.is_zipfile(path):
+        files = archive_files(path)
+    else:
+        what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"
+        raise DataError(f"{what}; a data set in the form of BEIR holds {_NEEDED}", file=path)
+    root = _root(path, files)
+    inner = {name[len(root) :]: file for name, file in files.items() if name.startswith(root)}
+    return {name: file for name, file in inner.items() if _WANTED.fullmatch(name)}
+
+
+def _folder_files(path: Path) -> dict[str, TextFile]:
+    """Files by their path as it would be in an archive; `x.gz` stands for `x` where x is not."""
+    patterns = ("*.jsonl", "qrels/*.tsv", "*/*.jsonl", "*/qrels/*.tsv")
+    found = [p for pattern in patterns for p in (*path.glob(pattern + ".gz"), *path.glob(pattern))]
+    return {p.relative_to(path).as_posix().removesuffix(".gz"): plain_file(p) for p in found}
+
+
+def _root(path: Path, files: dict[str, TextFile]) -> str:
+    if "corpus.jsonl" in files:
+        return ""
+    roots = [name.removesuffix("corpus.jsonl") for name in files if name.endswith("/corpus.jsonl")]
+    roots = [root for root in roots if root.count("/") == 1]
+    if not roots:
+        message = f"holds no corpus.jsonl; a data set in the form of BEIR has {_NEEDED}"
+        raise DataError(message, file=path)
+    if len(roots) > 1:
+        several = ", ".join(repr(root) for root in sorted(roots))
+        raise DataError(f"holds several data sets: {several}; give one of them", file=path)
+    return roots[0]
+
+
+def _needed(path: Path, files: dict[str, TextFile], name: str) -> TextFile:
+    if name not in files:
+        raise DataError(f"holds no {name}; a data set in the form of BEIR has {_NEEDED}", file=path)
+    return files[name]
+
+
+def _read_documents(file: TextFile, findings: Findings) -> dict[str, Document]:
+    def build(record: Record, identifier: str) -> Document:
+        if "text" not in record.fields:
+            raise record.refusal(
+                f"document {identifier!r} has no 'text'; give it one, if only \"\""
+            )
+        document = Document(
+            identifier, record.text("title"), record.text("text"), _metadata(record)
+        )
+        if not document.full_text:
+            what = f"{file.name}: documents with neither title nor text"
+            findings.note(what, f"{identifier!r} on line {record.line}")
+        return document
+
+    documents = read_by_id(file, "_id", build, findings)
+    if not documents:
+        raise DataError("holds no documents", file=file.label)
+    return documents
+
+
+def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
+    def build(record: Record, identifier: str) -> Query:
+        query = Query(identifier, record.text("text"), _tags(_metadata(record).get("tags")))
+        if not query.text.strip():
+            what = f"{file.name}: queries without text"
+            findings.note(what, f"{identifier!r} on line {record.line}")
+        return query
+
+    queries = read_by_id(file, "_id", build, findings)
+    if not queries:
+        raise DataError("holds no queries", file=file.label)
+    return queries
+
+
+def _metadata(record: Record) -> dict[str, Any]:
+    """Everybody writes something else here; nothing in it is worth refusing a data set for."""
+    metadata = record.fields.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _tags(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (intern(value),)
+    if isinstance(value, list):
+        return tuple(intern(tag) for tag in value if isinstance(tag, str))
+    return ()
+
+
+def _read_split(
+    file: TextFile, documents: dict[str, Document], queries: dict[str, Query], findings: Findings
+) -> Judgments:
+    """Judged documents that the corpus lacks count in the ideal ranking, as in trec_eval: leaving
+    them out would make every system look better than it is."""
+    judgments = read_judgments(file, findings)
+    if not judgments:
+        findings.note("splits without judgments", repr(file.name))
+    for query_id in [query_id for query_id in judgments if query_id not in queries]:
+        what = f"{file.name}: judgments dropped, since queries.jsonl lacks their query"
+        findings.note(what, f"query {query_id!r}", count=len(judgments.pop(query_id)))
+    lacking = f"{file.name}: judged documents that corpus.jsonl lacks (no system can find them)"
+    for query_id, grades in judgments.items():
+        for document_id in grades:
+            if document_id not in documents:
+                findings.note(lacking, f"{document_id!r} for query {query_id!r}")
+    return judgments

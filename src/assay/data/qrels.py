@@ -1,0 +1,128 @@
+"""Graded judgments, from the two forms that are about: TREC's four columns and BEIR's three."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from sys import intern
+
+from assay.data.dataset import Judgments
+from assay.data.findings import Findings
+from assay.data.json_lines import shown
+from assay.data.text_file import TextFile, plain_file
+from assay.errors import DataError
+
+_HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
+_MAX_GRADE = 2**31 - 1  # trec_eval keeps a grade in a C int
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the lines of one file are cut; `separator` None is any white space."""
+
+    columns: int
+    separator: str | None
+    header: bool
+
+    @property
+    def document(self) -> int:
+        return self.columns - 2
+
+
+def read_qrels(path: str | Path) -> Judgments:
+    """Judgments of a TREC file (query, iteration, document, grade; any white space between) or of
+    a BEIR file (query, document, grade; with or without its header)."""
+    judgments = read_judgments(plain_file(Path(path)), Findings())
+    if not judgments:
+        raise DataError("holds no judgments: nothing can be scored with it", file=path)
+    return judgments
+
+
+def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, int]]:
+    judgments: dict[str, dict[str, int]] = {}
+    layout: _Layout | None = None
+    for line, text in file.lines():
+        if layout is None:
+            layout = _layout(file, line, text)
+            if layout.header:
+                continue
+        query, document, grade = _fields(file, line, text, layout)
+        grades = judgments.get(query)
+        if grades is None:
+            grades = judgments[intern(query)] = {}
+        size = len(grades)
+        if grades.setdefault(intern(document), grade) != grade:
+            raise _conflict(file, line, (query, document), grades[document], grade)
+        if len(grades) == size:
+            what = f"{file.name}: judgments that repeat an earlier one (kept once)"
+            findings.note(what, f"{query!r} {document!r} on line {line}")
+    return judgments
+
+
+def _layout(file: TextFile, line: int, text: str) -> _Layout:
+    """The first line decides. Tabs alone separate where there are any, since BEIR ids may hold
+    spaces; but TREC files mix tabs and spaces, and are known by their iteration column."""
+    words = text.split()
+    header = words[0].lower() in _HEADERS and not _is_number(words[-1])
+    trec = len(words) == 4 and (words[1].isdigit() or words[1] == "Q0")
+    separator = "\t" if "\t" in text and not trec else None
+    columns = len(text.split(separator))
+    if columns not in (3, 4):
+        raise _wrong_columns(file, line, columns, None)
+    return _Layout(columns, separator, header)
+
+
+def _fields(file: TextFile, line: int, text: str, layout: _Layout) -> tuple[str, str, int]:
+    fields = text.split(layout.separator)
+    if len(fields) != layout.columns:
+        raise _wrong_columns(file, line, len(fields), layout.columns)
+    query, document = fields[0], fields[layout.document]
+    if not query or not document:
+        raise DataError(
+            "a column is empty; give a query, a document, a grade", file=file.label, line=line
+        )
+    try:
+        grade = int(fields[-1])
+    except ValueError:
+        grade = _whole_number(file, line, fields[-1])
+    if abs(grade) > _MAX_GRADE:
+        raise _wrong_grade(file, line, fields[-1])
+    return query, document, grade
+
+
+def _whole_number(file: TextFile, line: int, text: str) -> int:
+    """Table software writes a column of whole numbers as 1.0, 2.0."""
+    if not _is_number(text) or not float(text).is_integer():
+        raise _wrong_grade(file, line, text)
+    return int(float(text))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _wrong_grade(file: TextFile, line: int, text: str) -> DataError:
+    message = f"a grade must be a whole number, as 0, 1, 2, got {shown(text)}"
+    return DataError(message, file=file.label, line=line)
+
+
+def _wrong_columns(file: TextFile, line: int, got: int, expected: int | None) -> DataError:
+    message = (
+        f"has {got} columns, the lines before have {expected}"
+        if expected
+        else f"has {got} columns; judgments have three (query, document, grade; as BEIR) "
+        "or four (query, 0, document, grade; as TREC)"
+    )
+    return DataError(message, file=file.label, line=line)
+
+
+def _conflict(file: TextFile, line: int, pair: tuple[str, str], before: int, now: int) -> DataError:
+    query, document = pair
+    return DataError(
+        f"document {document!r} gets grade {now} for query {query!r}, and an earlier line says "
+        f"{before}; delete one of the two",
+        file=file.label,
+        line=line,
+    )

@@ -1,0 +1,128 @@
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.agents import AgentFailure, FailureKind, PythonAgent
+from assay.agents.daemon_threads import DaemonThreads
+from assay.agents.python_call import load_function, read_answer
+from assay.errors import TargetError
+
+
+async def ask(function: Any) -> Any:
+    agent = PythonAgent(function, name="f")
+    await agent.open()
+    try:
+        return await agent.ask("query", 2)
+    finally:
+        await agent.close()
+
+
+async def test_sync_async_and_callable_objects_are_asked_alike() -> None:
+    async def later(_query: str, top_k: int) -> list[str]:
+        await asyncio.sleep(0)
+        return ["a", "b"][:top_k]
+
+    class Finder:
+        async def __call__(self, query: str, top_k: int) -> list[str]:
+            return await later(query, top_k)
+
+    def now(_query: str, top_k: int) -> list[str]:
+        return ["a", "b"][:top_k]
+
+    def hands_over(query: str, top_k: int) -> Any:
+        return later(query, top_k)
+
+    for function in (now, later, Finder(), hands_over):
+        assert (await ask(function)).doc_ids == ("a", "b")
+
+
+async def test_sync_functions_run_beside_the_loop_and_beside_each_other() -> None:
+    together = threading.Barrier(3, timeout=10)
+
+    def meets(_query: str, _top_k: int) -> list[str]:
+        together.wait()
+        return []
+
+    agent = PythonAgent(meets, name="f")
+    await asyncio.gather(*(agent.ask("q", 1) for _ in range(3)))
+    await agent.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable"),
+    [
+        (ConnectionResetError("gone"), FailureKind.CONNECTION, True),
+        (TimeoutError("slow"), FailureKind.TIMEOUT, False),
+        (KeyError("x"), FailureKind.AGENT_ERROR, False),
+        (StopIteration(), FailureKind.AGENT_ERROR, False),
+    ],
+)
+async def test_what_a_function_raises_is_classified(
+    error: Exception, kind: FailureKind, retryable: bool
+) -> None:
+    def raises(_query: str, _top_k: int) -> list[str]:
+        raise error
+
+    with pytest.raises(AgentFailure) as caught:
+        await ask(raises)
+    assert (caught.value.kind, caught.value.retryable) == (kind, retryable)
+
+
+async def test_the_message_says_what_was_raised_and_where() -> None:
+    def divides(_query: str, _top_k: int) -> list[str]:
+        return [str(1 / 0)]
+
+    with pytest.raises(AgentFailure, match=r"ZeroDivisionError: .* \(test_python_call\.py:\d+\)"):
+        await ask(divides)
+
+
+def test_an_answer_may_carry_text_and_citations() -> None:
+    answer = read_answer({"doc_ids": ["a"], "answer": "It is so.", "citations": ["a"]})
+    assert (answer.doc_ids, answer.answer, answer.citations) == (("a",), "It is so.", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("abc", "the answer is a str, not a list"),
+        (3, "the answer is a int, not a list"),
+        (["a", 1], "holds a int at position 1"),
+        ({"ids": ["a"]}, "'doc_ids' is a NoneType"),
+        ({"doc_ids": ["a"], "citations": "a"}, "'citations' is a str"),
+    ],
+)
+def test_another_shape_is_named(value: object, message: str) -> None:
+    with pytest.raises(AgentFailure, match=message) as caught:
+        read_answer(value)
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import nothing_like_this", "imports 'nothing_like_this', which is not installed"),
+        ("1 / 0", "importing 'subject' failed: ZeroDivisionError"),
+        ("def f(:", "importing 'subject' failed: SyntaxError"),
+    ],
+)
+def test_a_module_that_does_not_import_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
+) -> None:
+    (tmp_path / "subject.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TargetError, match=message):
+        load_function("subject:f")
+
+
+async def test_a_thread_that_hangs_is_replaced() -> None:
+    threads = DaemonThreads()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await threads.run(time.sleep, 3)
+    assert await asyncio.wait_for(threads.run(lambda: 7), 2) == 7
+    threads.close()

@@ -1,0 +1,98 @@
+"""`assay audit`: the sentence, the JSON and the exit code."""
+
+import json
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from assay.cli.audit import audit
+from assay.errors import DataError
+
+app = typer.Typer()
+app.command()(audit)
+
+TRUE_NDCG = 1 / (1 + 1 / log2(3))
+
+
+@pytest.fixture
+def qrels(tmp_path: Path) -> str:
+    path = tmp_path / "judged.qrels"
+    path.write_text("".join(f"q{i} 0 a{i} 1\nq{i} 0 b{i} 1\n" for i in range(8)))
+    return str(path)
+
+
+def write(folder: Path, claim: float, *, each: float | None = None) -> str:
+    """One of two relevant documents is found for every query, in the first place."""
+    rows: list[dict[str, Any]] = [
+        {"query_id": f"q{i}", "retrieved_docs": [f"a{i}", "x"]} for i in range(8)
+    ]
+    for row in rows:
+        row |= {} if each is None else {"ndcg_at_5": each}
+    path = folder / "report.json"
+    summary = {"total_queries": 8, "mean_ndcg_at_5": claim}
+    path.write_text(json.dumps({"summary": summary, "per_query_results": rows}))
+    return str(path)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_right_report_is_called_correct_with_exit_code_0(tmp_path: Path, qrels: str) -> None:
+    result = invoke(write(tmp_path, TRUE_NDCG), "--qrels", qrels)
+    assert result.exit_code == 0
+    assert "claims nDCG@5 0.6131; its own lists give 0.6131: correct" in result.stdout
+
+
+def test_a_wrong_report_is_explained_with_exit_code_1(tmp_path: Path, qrels: str) -> None:
+    result = invoke(write(tmp_path, 1.0, each=1.0), "--qrels", qrels)
+    assert result.exit_code == 1
+    words = " ".join(result.stdout.split())
+    assert "its own lists give 0.6131: the ideal ranking was taken from the retrieved" in words
+    assert "q0: says 1.0000, is 0.6131" in words
+    assert "and 3 more queries (all: --json)" in words
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_an_unexplained_claim_names_the_mean_of_its_own_rows(tmp_path: Path, qrels: str) -> None:
+    result = invoke(write(tmp_path, 0.8, each=0.613147), "--qrels", qrels)
+    assert result.exit_code == 1
+    words = " ".join(result.stdout.split())
+    assert "no known mistake explains the difference" in words
+    assert "the mean of its own per-query figures is 0.6131" in words
+
+
+def test_json_holds_every_disagreement(tmp_path: Path, qrels: str) -> None:
+    result = invoke(write(tmp_path, 1.0, each=1.0), "--qrels", qrels, "--json")
+    content = json.loads(result.stdout)
+    assert (result.exit_code, content["correct"], content["queries"]) == (1, False, 8)
+    (claim,) = content["claims"]
+    assert claim["metric"] == "ndcg@5"
+    assert claim["flaws"] == ["the ideal ranking was taken from the retrieved documents"]
+    assert len(claim["disagreements"]) == 8
+    assert claim["verdict"].startswith("claims nDCG@5 1.0000; its own lists give 0.6131")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", r"report\.json:1: is not valid JSON"),
+        ("[]", r"report\.json: holds no evaluation report"),
+        ('{"per_query_results": [{"query_id": 3}]}', r"report\.json: per_query_results: entry 1"),
+        (None, r"report\.json: cannot be read: No such file"),
+    ],
+)
+def test_a_broken_report_is_refused_with_its_name(
+    content: str | None, message: str, tmp_path: Path, qrels: str
+) -> None:
+    path = tmp_path / "report.json"
+    if content is not None:
+        path.write_text(content)
+    result = invoke(str(path), "--qrels", qrels)
+    assert isinstance(result.exception, DataError)
+    with pytest.raises(DataError, match=message):
+        raise result.exception

@@ -1,0 +1,126 @@
+"""`assay score`: what is printed, what is JSON, what is refused."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from assay.cli.score import score
+from assay.errors import AssayError, DataError, UsageError
+
+app = typer.Typer()
+app.command()(score)
+
+
+@pytest.fixture
+def qrels(tmp_path: Path) -> str:
+    path = tmp_path / "judged.qrels"
+    path.write_text("q-1 0 a 2\nq-1 0 b 1\nq-2 0 c 1\nq-3 0 d 1\nq-4 0 e 0\n")
+    return str(path)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> str:
+    path = tmp_path / "system.run"
+    path.write_text("q-1 Q0 a 1 3.5 t\nq-1 Q0 x 2 3.0 t\nq-2 Q0 x 1 9 t\nq-9 Q0 x 1 9 t\n")
+    return str(path)
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: str) -> AssayError:
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, AssayError), result.output
+    return result.exception
+
+
+def test_the_table_fits_80_columns_and_says_what_was_left_out(run: str, qrels: str) -> None:
+    shown = invoke(run, "--qrels", qrels)
+    assert max(map(len, shown.splitlines())) <= 80
+    for words in ("nDCG@10", "nDCG(gain=exp)@10", "95% interval", "of ceiling", "3 queries"):
+        assert words in shown
+    assert "1 of them without a ranking: they score 0" in shown
+    assert "1 query of the run without judgments: left out" in shown
+
+
+def test_json_holds_the_figures_and_nothing_else(run: str, qrels: str) -> None:
+    content = json.loads(
+        invoke(run, "--qrels", qrels, "--metric", "P@2", "--metric", "r@1", "--json")
+    )
+    assert list(content["metrics"]) == ["precision@2", "recall@1"]
+    assert content["metrics"]["precision@2"]["mean"] == pytest.approx(1 / 6)
+    assert content["metrics"]["precision@2"]["ceiling"] == pytest.approx(2 / 3)
+    assert (content["queries"], content["queries_without_ranking"]) == (3, 1)
+    assert "per_query" not in content
+
+
+def test_each_query_can_be_had(run: str, qrels: str) -> None:
+    lines = invoke(run, "--qrels", qrels, "--metric", "mrr@5", "--per-query").splitlines()
+    assert lines[-3:] == ["MRR@5\tq-1\t1.0000", "MRR@5\tq-2\t0.0000", "MRR@5\tq-3\t0.0000"]
+    content = json.loads(
+        invoke(run, "--qrels", qrels, "--metric", "mrr@5", "--per-query", "--json")
+    )
+    assert content["per_query"][0] == {"query_id": "q-1", "mrr@5": 1.0}
+
+
+def test_violations_are_told_in_words_with_an_example(tmp_path: Path, qrels: str) -> None:
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps({"q-1": ["[a]", "[a]", "b", "x", "y"]}))
+    shown = " ".join(invoke(str(run), "--qrels", qrels, "--top-k", "3").split())
+    assert "1 id in 1 query repeated, and earned nothing the second time: '[a]' for 'q-1'" in shown
+    assert "2 ids in 1 query beyond the first 3, and were cut: 'x' for 'q-1'" in shown
+    assert "nDCG@3" in shown
+
+
+def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "x"}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "x"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
+    run = tmp_path / "run.json"
+    run.write_text('{"q": ["invented", "a"]}')
+    arguments = (str(run), "--dataset", str(folder), "--metric", "mrr@5")
+    assert "not in the data set" in invoke(*arguments)
+    content = json.loads(invoke(*arguments, "--json"))
+    assert content["violations"]["unknown"] == 1
+    assert content["metrics"]["mrr@5"]["mean"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (("RUN",), UsageError, "Give --qrels FILE, or --dataset"),
+        (("RUN", "--qrels", "QRELS", "--metric", "ndgc@5"), UsageError, "did you mean nDCG"),
+        (("RUN", "--qrels", "absent.qrels"), DataError, "absent.qrels"),
+        (("QRELS", "--qrels", "QRELS"), DataError, "columns"),
+        (("OTHER", "--qrels", "QRELS"), DataError, "shares no query .*'z'.*'q-1'"),
+    ],
+)
+def test_a_mistake_is_told_in_words(
+    arguments: tuple[str, ...], kind: type, message: str, run: str, qrels: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"z": ["a"]}')
+    paths = {"RUN": run, "QRELS": qrels, "OTHER": str(other)}
+    error = refused(*(paths.get(each, each) for each in arguments))
+    assert isinstance(error, kind)
+    with pytest.raises(kind, match=message):
+        raise error
+
+
+@pytest.mark.skipif("NFCORPUS_ARCHIVE" not in os.environ, reason="NFCORPUS_ARCHIVE is not set")
+def test_the_real_ceilings_stand_beside_the_scores(tmp_path: Path) -> None:
+    run = tmp_path / "run.json"
+    run.write_text('{"PLAIN-2": ["MED-2427"]}')
+    arguments = ("--dataset", "nfcorpus", "--metric", "recall@10", "--json")
+    content = json.loads(invoke(str(run), *arguments))
+    assert content["queries"] == 323
+    assert content["metrics"]["recall@10"]["ceiling"] == pytest.approx(0.615, abs=5e-4)

@@ -1,0 +1,50 @@
+"""Data sets that the tests write themselves, in surroundings that no setting leaks into."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CORPUS = (
+    '{"_id": "d1", "title": "Tea", "text": "Green tea is steeped."}\n'
+    '{"_id": "d2", "title": "Coffee", "text": "Coffee is brewed."}\n'
+)
+QUERIES = (
+    '{"_id": "q1", "text": "how is tea made"}\n'
+    '{"_id": "q2", "text": "how is coffee made", "metadata": {"tags": ["multi-hop"]}}\n'
+)
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td2\t1\n"
+
+WriteDataset = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache of the test's own; returns where it will be."""
+    for name in ("NFCORPUS_ARCHIVE", "NFCORPUS_URL", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def write_dataset(tmp_path: Path) -> WriteDataset:
+    """Write a small sound data set with some of its files replaced (None: left out)."""
+
+    def write(changes: Mapping[str, str | bytes | None] | None = None, name: str = "small") -> Path:
+        files: dict[str, Any] = {
+            "corpus.jsonl": CORPUS,
+            "queries.jsonl": QUERIES,
+            "qrels/test.tsv": QRELS,
+        }
+        folder = tmp_path / name
+        for member, content in (files | dict(changes or {})).items():
+            if content is not None:
+                path = folder / member
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return folder
+
+    return write

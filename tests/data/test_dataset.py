@@ -1,0 +1,42 @@
+"""The data set itself: which queries count, and what its fingerprint covers."""
+
+from dataclasses import replace
+
+import pytest
+
+from assay.data import Dataset, Document, Query
+from assay.errors import UsageError
+
+SMALL = Dataset(
+    "small",
+    {"d": Document("d", "", "text")},
+    {"b": Query("b", "?"), "a": Query("a", "?"), "c": Query("c", "?")},
+    {"test": {"a": {"d": 1}, "b": {"d": 1}, "c": {"d": 0}}},
+)
+
+
+def test_queries_of_a_split_are_those_with_a_relevant_document_in_file_order() -> None:
+    assert [query.id for query in SMALL.queries_in("test")] == ["b", "a"]
+
+
+def test_an_unknown_split_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="'small' has no split 'dev'; it has: test"):
+        SMALL.queries_in("dev")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(SMALL, documents={"d": Document("d", "", "other text")}),
+        replace(SMALL, documents={"d": Document("d", "text", "")}),
+        replace(SMALL, queries={"b": Query("b", "!")}),
+        replace(SMALL, judgments={"test": {"a": {"d": 2}}}),
+        replace(SMALL, judgments={"dev": SMALL.judgments["test"]}),
+    ],
+)
+def test_the_fingerprint_changes_with_whatever_a_score_depends_on(changed: Dataset) -> None:
+    assert changed.fingerprint != SMALL.fingerprint
+
+
+def test_the_fingerprint_ignores_the_name() -> None:
+    assert replace(SMALL, name="other").fingerprint == SMALL.fingerprint

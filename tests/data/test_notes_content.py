@@ -1,0 +1,269 @@
+"""The bundled ``notes`` data set must stay consistent with itself."""
+
+import csv
+import datetime as dt
+import json
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "src" / "assay" / "data" / "notes"
+TYPES = {
+    "meeting",
+    "recipe",
+    "travel",
+    "event",
+    "contact",
+    "tasks",
+    "journal",
+    "household",
+    "health",
+    "project",
+    "howto",
+    "letter",
+    "hobby",
+    "finance",
+}
+KINDS = {"fact", "multi-hop", "unanswerable"}
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAY = "(" + "|".join(WEEKDAYS) + r")\s+(\d{1,2})"
+_MONTH = "(" + "|".join(MONTHS) + r")(?:\s+(\d{4}))?"
+NAMED_DAY = re.compile(rf"\b{_DAY}\s+{_MONTH}")
+NAMED_RANGE = re.compile(rf"\b{_DAY}\s+to\s+(?:{'|'.join(WEEKDAYS)})\s+\d{{1,2}}\s+{_MONTH}")
+
+Record = dict[str, Any]
+
+
+def read_lines(name: str) -> list[Record]:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@cache
+def corpus() -> dict[str, Record]:
+    return {record["_id"]: record for record in read_lines("corpus.jsonl")}
+
+
+@cache
+def queries() -> dict[str, Record]:
+    return {record["_id"]: record for record in read_lines("queries.jsonl")}
+
+
+@cache
+def answers() -> dict[str, Record]:
+    return {record["query_id"]: record for record in read_lines("answers.jsonl")}
+
+
+@cache
+def qrels() -> dict[str, dict[str, int]]:
+    grades: dict[str, dict[str, int]] = {}
+    with (FOLDER / "qrels" / "test.tsv").open(encoding="utf-8", newline="") as handle:
+        for row in csv.DictReader(handle, delimiter="\t"):
+            grades.setdefault(row["query-id"], {})[row["corpus-id"]] = int(row["score"])
+    return grades
+
+
+def tags(query_id: str) -> list[str]:
+    found: list[str] = queries()[query_id]["metadata"]["tags"]
+    return found
+
+
+def is_unanswerable(query_id: str) -> bool:
+    return "unanswerable" in tags(query_id)
+
+
+def fold(text: str) -> str:
+    return re.sub(r"\s+", " ", text).casefold()
+
+
+def full_text(document_id: str) -> str:
+    document = corpus()[document_id]
+    return fold(f"{document['title']} {document['text']}")
+
+
+def states(text: str, fact: Record) -> bool:
+    return any(fold(accepted) in text for accepted in fact["accept"])
+
+
+def supporters(fact: Record, documents: list[str]) -> set[str]:
+    return {document for document in documents if states(full_text(document), fact)}
+
+
+def test_counts() -> None:
+    kinds = Counter(tag for query in queries() for tag in tags(query) if tag in KINDS)
+    assert len(corpus()) >= 170
+    assert len(queries()) >= 80
+    assert kinds["unanswerable"] >= 14
+    assert kinds["multi-hop"] >= 18
+
+
+def test_lengths_vary() -> None:
+    words = [len(document["text"].split()) for document in corpus().values()]
+    assert sum(count >= 400 for count in words) >= 3
+    assert sum(count <= 20 for count in words) >= 3
+    assert sum(40 <= count <= 180 for count in words) >= 0.85 * len(words)
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "answers.jsonl"])
+def test_ids_are_unique(name: str) -> None:
+    key = "query_id" if name == "answers.jsonl" else "_id"
+    ids = [record[key] for record in read_lines(name)]
+    assert len(ids) == len(set(ids))
+
+
+def test_files_use_line_feeds_only() -> None:
+    for path in FOLDER.rglob("*.*"):
+        if path.suffix in {".jsonl", ".tsv", ".md"}:
+            assert b"\r" not in path.read_bytes(), path.name
+
+
+def test_corpus_fields() -> None:
+    for document in corpus().values():
+        assert set(document) == {"_id", "title", "text", "metadata"}
+        assert re.fullmatch(r"note-\d{3}", document["_id"])
+        assert document["text"] == document["text"].strip() != ""
+        metadata = document["metadata"]
+        assert set(metadata) == {"type", "date", "folder"}
+        assert metadata["type"] in TYPES
+        dt.date.fromisoformat(metadata["date"])
+        assert metadata["folder"].strip("/") == metadata["folder"] != ""
+    assert {document["metadata"]["type"] for document in corpus().values()} == TYPES
+    assert any(document["title"] == "" for document in corpus().values())
+
+
+def test_qrels_have_no_repeated_pair() -> None:
+    lines = (FOLDER / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "query-id\tcorpus-id\tscore"
+    pairs = [tuple(line.split("\t")[:2]) for line in lines[1:]]
+    assert len(pairs) == len(set(pairs))
+
+
+def test_every_id_resolves() -> None:
+    assert set(qrels()) == set(queries()) == set(answers())
+    for query, grades in qrels().items():
+        assert set(grades) <= set(corpus()), query
+        assert set(grades.values()) <= {0, 1, 2}, query
+        assert set(answers()[query]["documents"]) <= set(corpus()), query
+
+
+def test_query_tags() -> None:
+    for query, grades in qrels().items():
+        kinds = KINDS.intersection(tags(query))
+        assert len(kinds) == 1, query
+        sources = {tag.removeprefix("source:") for tag in tags(query) if tag.startswith("source:")}
+        relevant = {
+            corpus()[document]["metadata"]["type"]
+            for document, grade in grades.items()
+            if grade > 0
+        }
+        assert sources, query
+        assert sources <= TYPES, query
+        if relevant:
+            assert sources == relevant, query
+
+
+def test_answerable_queries_have_a_full_answer() -> None:
+    for query, grades in qrels().items():
+        best = sorted(document for document, grade in grades.items() if grade == 2)
+        answer = answers()[query]
+        assert sorted(answer["documents"]) == best, query
+        if not is_unanswerable(query):
+            assert best, query
+            assert answer["answer"], query
+            assert answer["facts"], query
+
+
+def test_unanswerable_queries_have_only_near_misses() -> None:
+    for query, grades in qrels().items():
+        if is_unanswerable(query):
+            answer = answers()[query]
+            assert set(grades.values()) == {0}, query
+            assert 2 <= len(grades) <= 4, query
+            assert answer["answer"] is None, query
+            assert answer["facts"] == [], query
+            assert answer["documents"] == [], query
+            assert answer["why"], query
+
+
+def test_most_queries_have_a_judged_near_miss() -> None:
+    with_zero = sum(0 in grades.values() for grades in qrels().values())
+    assert with_zero >= 0.9 * len(qrels())
+
+
+def test_facts_are_in_the_documents() -> None:
+    for query, answer in answers().items():
+        for fact in answer["facts"]:
+            assert fact["accept"], (query, fact["text"])
+            if not fact.get("derived", False):
+                assert supporters(fact, answer["documents"]), (query, fact["text"])
+
+
+def test_reference_answers_state_their_facts() -> None:
+    for query, answer in answers().items():
+        for fact in answer["facts"]:
+            assert states(fold(answer["answer"]), fact), (query, fact["text"])
+
+
+def test_multi_hop_queries_need_more_than_one_document() -> None:
+    for query, answer in answers().items():
+        if "multi-hop" not in tags(query):
+            continue
+        documents = answer["documents"]
+        assert len(documents) >= 2, query
+        found = [
+            supporters(fact, documents)
+            for fact in answer["facts"]
+            if not fact.get("derived", False)
+        ]
+        assert set().union(*found) == set(documents), query
+        assert not set.intersection(*found), f"{query}: one document states every fact"
+
+
+def test_named_weekdays_match_their_dates() -> None:
+    wrong: list[str] = []
+    checked = 0
+    for document in corpus().values():
+        text = f"{document['title']}\n{document['text']}"
+        written = dt.date.fromisoformat(document["metadata"]["date"]).year
+        for pattern in (NAMED_DAY, NAMED_RANGE):
+            for match in pattern.finditer(text):
+                weekday, day, month, year = match.groups()
+                # Without a year the note speaks of its own year or the one to come.
+                years = [int(year)] if year else [written, written + 1]
+                dates = [dt.date(each, MONTHS.index(month) + 1, int(day)) for each in years]
+                checked += 1
+                if weekday not in {WEEKDAYS[date.weekday()] for date in dates}:
+                    wrong.append(f"{document['_id']}: {match.group()}")
+    assert checked >= 40
+    assert wrong == []
+
+
+def test_no_document_repeats_another() -> None:
+    shingles: dict[str, set[tuple[str, ...]]] = {}
+    for document in corpus():
+        words = re.findall(r"\w+", full_text(document))
+        shingles[document] = {tuple(words[i : i + 3]) for i in range(max(1, len(words) - 2))}
+    ids = sorted(shingles)
+    for position, left in enumerate(ids):
+        for right in ids[position + 1 :]:
+            common = len(shingles[left] & shingles[right])
+            total = len(shingles[left] | shingles[right])
+            assert common < 0.5 * total, (left, right)
