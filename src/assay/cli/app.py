@@ -7,7 +7,9 @@ import typer
 
 from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
+from assay.cli.audit import audit
 from assay.cli.data import data_app
+from assay.cli.score import score
 from assay.cli.settings import read_settings
 from assay.errors import AssayError
 
@@ -24,6 +26,8 @@ app.command("eval")(eval_verb.evaluate)
 app.command("runs")(runs_verbs.runs)
 app.command("report")(runs_verbs.report)
 app.command("compare")(runs_verbs.compare)
+app.command("score")(score)
+app.command("audit")(audit)
 app.add_typer(data_app, name="data")
 
 

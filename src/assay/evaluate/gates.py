@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.errors import GateError, UsageError
 from assay.measure.metrics import Metric, parse_metric
+from assay.report.numbers import figure
 
 _SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 _COMPARE = {
@@ -68,7 +69,7 @@ def refuse_impossible(gate: Gate, ceiling: float) -> None:
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
         raise GateError(
             f"gate {gate.text!r} can never pass: with these judgments the best possible "
-            f"{gate.name} is {ceiling:.4f}; lower the gate, or use a metric that can reach 1, "
+            f"{gate.name} is {figure(ceiling)}; lower the gate, or use a metric that can reach 1, "
             f"such as ndcg or capped_recall"
         )
 

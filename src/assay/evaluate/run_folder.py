@@ -133,7 +133,7 @@ def list_runs(out: Path) -> Iterator[RunFolder]:
 
 
 def versions() -> dict[str, str]:
-    packages = ("agent-assay", "numpy", "pytrec-eval-terrier", "bm25s")
+    packages = ("agent-assay", "numpy", "bm25s")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 

@@ -1,0 +1,49 @@
+"""Scores of ranked lists, their ceilings, and how sure they are."""
+
+from assay.measure.metrics import (
+    AP,
+    MRR,
+    CappedRecall,
+    Hit,
+    Judged,
+    Metric,
+    Precision,
+    Recall,
+    Rprec,
+    nDCG,
+    parse_metric,
+)
+from assay.measure.scoring import Scores, score
+from assay.measure.statistics import (
+    PairedComparison,
+    Summary,
+    compare_paired,
+    holm,
+    queries_needed,
+    summarize,
+)
+from assay.measure.violations import Violation, Violations
+
+__all__ = [
+    "AP",
+    "MRR",
+    "CappedRecall",
+    "Hit",
+    "Judged",
+    "Metric",
+    "PairedComparison",
+    "Precision",
+    "Recall",
+    "Rprec",
+    "Scores",
+    "Summary",
+    "Violation",
+    "Violations",
+    "compare_paired",
+    "holm",
+    "nDCG",
+    "parse_metric",
+    "queries_needed",
+    "score",
+    "summarize",
+]

@@ -17,8 +17,8 @@ from assay.report.numbers import (
     figure,
     interval,
     p_value,
-    percent,
     rate,
+    share,
     with_interval,
 )
 
@@ -28,7 +28,7 @@ _WORDS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids
 def render_report(report: Mapping[str, Any], *, path: str) -> RenderableType:
     """Everything a person wants to know of a run: what, how good, how sure, what went wrong."""
     title = Text(_title(report), style="bold")
-    parts: list[RenderableType] = [title, Text(), _scores(report), Text()]
+    parts: list[RenderableType] = [title, Text(), scores_table(report["statistics"]), Text()]
     parts += [Text.assemble((f"{label:<11}", "dim"), words) for label, words in _facts(report)]
     parts.append(Text.assemble((f"{'run':<11}", "dim"), path))
     if "comparison" in report:
@@ -86,18 +86,19 @@ def _title(report: Mapping[str, Any]) -> str:
     return f"{report['target']['name']} on {where}, {report['track']} track"
 
 
-def _scores(report: Mapping[str, Any]) -> Table:
+def scores_table(statistics: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A line a metric; the first is the headline."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("metric", min_width=16)
     for heading in ("mean", "95% interval", "ceiling", "of ceiling"):
         table.add_column(heading, justify="right")
-    for index, (name, row) in enumerate(report["statistics"].items()):
+    for index, (name, row) in enumerate(statistics.items()):
         table.add_row(
             str(parse_metric(name)),
             figure(row["mean"]),
             interval(row["low"], row["high"]),
             figure(row["ceiling"]),
-            percent(row["share_of_ceiling"]),
+            share(row["mean"], row["ceiling"]),
             style="bold" if index == 0 else "",
         )
     return table

@@ -1,0 +1,133 @@
+"""`assay audit`: does the figure of somebody else's report follow from its own lists?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli.console import print_json, show
+from assay.cli.judging import (
+    Archive,
+    DatasetName,
+    Judging,
+    Qrels,
+    Split,
+    from_dataset,
+    from_qrels,
+)
+from assay.errors import DataError
+
+if TYPE_CHECKING:
+    from assay.measure.audit import AuditResult, ClaimAudit
+
+_DEFAULT = "nfcorpus"
+_SHOWN = 5
+
+
+def audit(
+    report: Annotated[
+        Path,
+        typer.Argument(help="An evaluation report in JSON, with its lists.", metavar="REPORT.json"),
+    ],
+    qrels: Qrels = None,
+    dataset: DatasetName = None,
+    split: Split = "test",
+    archive: Archive = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+) -> None:
+    """Recompute a report from its own retrieved lists and say how its figures came about.
+
+    Judgments: --qrels, else --dataset, else nfcorpus. Exits 1 when a figure is wrong.
+    """
+    from assay.measure.audit import audit as recompute
+
+    content = _read(report)
+    judging = _judging(qrels, dataset, split, archive)
+    try:
+        result = recompute(content, judging.judgments)
+    except DataError as error:
+        raise DataError(str(error), file=report) from None
+    if as_json:
+        print_json(_as_json(result, judging))
+    else:
+        show(*_lines(result, judging))
+    raise typer.Exit(0 if result.correct else 1)
+
+
+def _read(path: Path) -> Any:
+    import orjson
+
+    try:
+        return orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
+
+
+def _judging(qrels: Path | None, dataset: str | None, split: str, archive: Path | None) -> Judging:
+    if qrels is not None:
+        return from_qrels(qrels)
+    return from_dataset(dataset or _DEFAULT, split, archive)
+
+
+def _lines(result: "AuditResult", judging: Judging) -> Iterator[str]:
+    from rich.markup import escape
+
+    from assay.report.numbers import count, counted
+
+    failed = f", of which {count(result.failed)} failed" if result.failed else ""
+    queries = counted(result.queries, "query", "queries")
+    yield f"{queries}{failed}, judged by {escape(judging.source)}"
+    if result.unjudged:
+        without = counted(len(result.unjudged), "query", "queries")
+        first = escape(repr(result.unjudged[0]))
+        yield f"{without} without a relevant document there left out, {first} first"
+    yield ""
+    for claim in result.claims:
+        yield sentence(claim)
+        yield from map(escape, _disagreements(claim))
+
+
+def sentence(claim: "ClaimAudit") -> str:
+    """What the report claims, what its lists give, and how the one became the other."""
+    from assay.report.numbers import figure
+
+    claimed, right = figure(claim.claimed), figure(claim.recomputed)
+    opening = f"claims {claim.metric} {claimed}; its own lists give {right}: "
+    if claim.flaws is None:
+        own = claim.own_mean
+        mean = "" if own is None else f"; the mean of its own per-query figures is {figure(own)}"
+        return f"{opening}no known mistake explains the difference{mean}"
+    if claim.flaws:
+        return opening + ", and ".join(claim.flaws)
+    if claim.disagreements:
+        return f"{opening}the mean is right, but figures of single queries are not"
+    return f"{opening}correct"
+
+
+def _disagreements(claim: "ClaimAudit") -> Iterator[str]:
+    from assay.report.numbers import counted, figure
+
+    wrong = claim.disagreements
+    for each in wrong[:_SHOWN]:
+        yield f"  {each.query_id}: says {figure(each.claimed)}, is {figure(each.recomputed)}"
+    if len(wrong) > _SHOWN:
+        yield f"  and {counted(len(wrong) - _SHOWN, 'more query', 'more queries')} (all: --json)"
+
+
+def _as_json(result: "AuditResult", judging: Judging) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    claims = [
+        {
+            **asdict(claim),
+            "metric": str(claim.metric).lower(),
+            "correct": claim.correct,
+            "verdict": sentence(claim),
+        }
+        for claim in result.claims
+    ]
+    facts = {"judgments": judging.source, "correct": result.correct, "queries": result.queries}
+    return {**facts, "failed": result.failed, "unjudged": result.unjudged, "claims": claims}

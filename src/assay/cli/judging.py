@@ -1,0 +1,66 @@
+"""Where the verbs that score a file get their judgments: a qrels file or a data set."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from assay.cli.console import warn
+from assay.cli.live_progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from assay.data.dataset import Judgments
+
+Qrels = Annotated[
+    Path | None,
+    typer.Option(
+        help="Judgments: TREC qrels or BEIR tsv. Wins over --dataset.",
+        envvar="ASSAY_QRELS",
+        metavar="FILE",
+    ),
+]
+DatasetName = Annotated[
+    str | None,
+    typer.Option(
+        help="Take the judgments of nfcorpus, notes, or a BEIR folder or zip.",
+        envvar="ASSAY_DATASET",
+        metavar="NAME|PATH",
+    ),
+]
+Split = Annotated[
+    str, typer.Option(help="Which judgments of the data set.", envvar="ASSAY_SPLIT", metavar="NAME")
+]
+Archive = Annotated[
+    Path | None,
+    typer.Option(
+        help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
+        metavar="FILE",
+    ),
+]
+
+
+class Judging(NamedTuple):
+    """`known` are the ids that exist, None where a qrels file alone cannot tell."""
+
+    source: str
+    judgments: "Judgments"
+    known: "Container[str] | None"
+
+
+def from_qrels(path: Path) -> Judging:
+    from assay.data import read_qrels
+
+    return Judging(str(path), read_qrels(path), None)
+
+
+def from_dataset(name: str, split: str, archive: Path | None) -> Judging:
+    from assay.data import load_dataset
+
+    with progress_bar() as progress:
+        dataset = load_dataset(name, archive=archive, progress=progress)
+    for warning in dataset.warnings:
+        warn(warning)
+    source = f"{dataset.name} {split}"
+    return Judging(source, dataset.judgments_in(split), dataset.documents.keys())

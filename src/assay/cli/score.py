@@ -1,0 +1,184 @@
+"""`assay score`: the figures of a run file that any system made."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli.console import print_json, show
+from assay.cli.judging import (
+    Archive,
+    DatasetName,
+    Judging,
+    Qrels,
+    Split,
+    from_dataset,
+    from_qrels,
+)
+from assay.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from assay.measure import Metric, Scores, Summary
+
+_WRONG = {
+    "duplicate": "repeated, and earned nothing the second time",
+    "unknown": "not in the data set, and earned nothing",
+    "surplus": "beyond the first {top_k}, and were cut",
+}
+
+
+def score(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A TREC run file, or JSON of ranked document ids.", metavar="RUN"),
+    ],
+    qrels: Qrels = None,
+    dataset: DatasetName = None,
+    split: Split = "test",
+    archive: Archive = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ndcg@10, recall@100, map, ... Repeatable. Left out: the usual ones.",
+            envvar="ASSAY_METRIC",
+            metavar="NAME@K",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            help="How many documents count; the rest are cut.",
+            envvar="ASSAY_TOP_K",
+            metavar="K",
+            min=1,
+        ),
+    ] = None,
+    per_query: Annotated[
+        bool, typer.Option("--per-query", help="Also every query: metric, query, value.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+) -> None:
+    """Score a run file: means with their intervals and ceilings, and what is wrong in it.
+
+    Every judged query counts; one that the run lacks scores 0.
+    """
+    from assay.data import read_run
+    from assay.measure import parse_metric, summarize
+    from assay.measure import score as score_rankings
+    from assay.report.terminal import scores_table
+
+    metrics = list(dict.fromkeys(map(parse_metric, metric))) if metric else _usual(top_k)
+    judging = _judging(qrels, dataset, split, archive)
+    rankings = read_run(run)
+    _refuse_strangers(run, rankings, judging)
+    scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
+    summaries = {each: summarize(scores.values[each]) for each in metrics}
+    facts = _Facts(rankings, scores)
+    content = _as_json(judging.source, scores, summaries, facts, per_query)
+    if as_json:
+        print_json(content)
+        return
+    show(scores_table(content["metrics"]), *_notes(judging.source, scores, facts, top_k))
+    if per_query:
+        _print_rows(scores)
+
+
+class _Facts:
+    """How the queries of the run and of the judgments meet."""
+
+    def __init__(self, rankings: Mapping[str, Sequence[str]], scores: "Scores") -> None:
+        judged = set(scores.query_ids)
+        self.absent = sum(not rankings.get(query_id) for query_id in judged)
+        self.ignored = sum(query_id not in judged for query_id in rankings)
+
+
+def _judging(qrels: Path | None, dataset: str | None, split: str, archive: Path | None) -> Judging:
+    if qrels is not None:
+        return from_qrels(qrels)
+    if dataset is not None:
+        return from_dataset(dataset, split, archive)
+    raise UsageError("what is relevant? Give --qrels FILE, or --dataset NAME with --split")
+
+
+def _usual(top_k: int | None) -> list["Metric"]:
+    from assay.measure import AP, MRR, CappedRecall, Judged, Precision, Recall, nDCG
+
+    k = top_k or 10
+    deep = [Recall @ 100] if top_k is None else []
+    first = [nDCG @ k, nDCG(gain="exp") @ k, Recall @ k, *deep, CappedRecall @ k]
+    return [*first, Precision @ k, MRR @ k, AP, Judged @ k]
+
+
+def _refuse_strangers(run: Path, rankings: Mapping[str, object], judging: Judging) -> None:
+    """A run and judgments without a common query belong to different data, not to a score of 0."""
+    if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
+        ours, theirs = next(iter(rankings)), next(iter(judging.judgments))
+        raise DataError(
+            f"shares no query with {judging.source}: it begins with {ours!r}, "
+            f"the judgments with {theirs!r}; give the judgments that belong to it",
+            file=run,
+        )
+
+
+def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> Iterator[str]:
+    from rich.markup import escape
+
+    from assay.measure.violations import KINDS
+    from assay.report.numbers import count, counted
+
+    queries = counted(len(scores.query_ids), "query", "queries")
+    yield f"\n{queries} with a relevant document in {escape(source)}"
+    if facts.absent:
+        yield f"{count(facts.absent)} of them without a ranking: they score 0"
+    if facts.ignored:
+        yield f"{counted(facts.ignored, 'query', 'queries')} of the run without judgments: left out"
+    for kind in KINDS:
+        if total := scores.violations.total(kind):
+            where = counted(scores.violations.queries(kind), "query", "queries")
+            words = _WRONG[kind].format(top_k=top_k)
+            first = scores.violations.examples_of(kind)[0]
+            example = escape(f"{first.doc_id!r} for {first.query_id!r}")
+            yield f"{counted(total, 'id')} in {where} {words}: {example}"
+
+
+def _print_rows(scores: "Scores") -> None:
+    """Plain lines, as trec_eval -q prints them: for other programs, so never wrapped."""
+    from assay.report.numbers import figure
+
+    print()
+    for metric, values in scores.values.items():
+        for query_id, value in zip(scores.query_ids, values.tolist(), strict=True):
+            print(metric, query_id, figure(value), sep="\t")
+
+
+def _as_json(
+    source: str,
+    scores: "Scores",
+    summaries: Mapping["Metric", "Summary"],
+    facts: _Facts,
+    per_query: bool,
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from assay.measure.violations import KINDS
+
+    content: dict[str, Any] = {
+        "judgments": source,
+        "queries": len(scores.query_ids),
+        "queries_without_ranking": facts.absent,
+        "queries_without_judgments": facts.ignored,
+        "metrics": {
+            str(metric).lower(): {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
+            for metric, each in summaries.items()
+        },
+        "violations": {kind: scores.violations.total(kind) for kind in KINDS},
+        "examples": [asdict(example) for example in scores.violations.examples],
+    }
+    if per_query:
+        columns = {str(metric).lower(): scores.values[metric].tolist() for metric in summaries}
+        content["per_query"] = [
+            {"query_id": query_id, **{name: values[place] for name, values in columns.items()}}
+            for place, query_id in enumerate(scores.query_ids)
+        ]
+    return content

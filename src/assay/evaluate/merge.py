@@ -1,0 +1,136 @@
+"""Shards of one evaluation, put together: the same run as if it had never been divided.
+
+The calls of all shards are written into a new run in the order of the undivided plan and scored
+from there, so every figure equals the undivided run's to the last digit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.data.dataset import Dataset
+from assay.errors import RunError
+from assay.evaluate.call_log import CallLog, CallWriter
+from assay.evaluate.evaluation import COMPLETE, TARGET_LOST, Evaluation, Outcome
+from assay.evaluate.plan import RunConfig
+from assay.evaluate.run_folder import RunFolder, create_run, write_atomically
+
+_MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards")
+
+
+def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:
+    """The settings of the undivided run. Raise `RunError` where the runs are not its shards.
+
+    `target` names the agent where the shards were evaluated at different addresses.
+    """
+    configs = [shard.read_config() for shard in shards]
+    _refuse_unfinished(shards)
+    _refuse_different(shards, configs)
+    _refuse_gaps(configs)
+    targets = sorted({config.target for config in configs})
+    if target is None and len(targets) > 1:
+        raise RunError(
+            f"the runs are of different targets: {', '.join(map(repr, targets))}; "
+            "where these are one agent at several addresses, say so with --target NAME"
+        )
+    return replace(configs[0], target=target or targets[0], shard_index=0, num_shards=1)
+
+
+async def merge(
+    shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset, out: Path
+) -> Outcome:
+    """Write the merged run under `out`; `config` is that of `merged_config`."""
+    shards = sorted(shards, key=lambda shard: shard.read_config().shard_index)
+    header = shards[0].read_header()
+    if header["dataset"]["fingerprint"] != dataset.fingerprint:
+        raise RunError(
+            f"run {shards[0].name!r} was made on other data than {config.dataset!r} is now; "
+            "merge with the data it was made on"
+        )
+    evaluation = Evaluation.plan(config, dataset)
+    agent = _Absent(header, len(shards))
+    folder = create_run(out, config, dataset, agent.info)
+    _note_origin(folder, shards)
+    _write_calls(folder, shards, [query.id for query in evaluation.queries])
+    return await evaluation.resume(agent, folder)
+
+
+class _Absent:
+    """Stands for the agent when its calls are already made. Queries that a shard could not ask,
+    because it lost the agent, are recorded as not asked."""
+
+    def __init__(self, header: dict[str, dict[str, str]], shards: int) -> None:
+        self.info = AgentInfo(
+            name=header["target"]["name"],
+            protocol=header["target"]["protocol"],
+            track=str(header["track"]),
+            details=f"{header['target']['details']}; merged from {shards} shards".lstrip("; "),
+        )
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        raise AgentFailure(FailureKind.CIRCUIT_OPEN, "the shard had lost its agent")
+
+
+def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: list[str]) -> None:
+    """Times are laid end to end, as if the shards had run one after the other."""
+    found = {}
+    start = 0.0
+    for shard in shards:
+        log = CallLog(shard.calls)
+        for query_id, call in zip(plan, log.read(plan), strict=True):
+            if call is not None:
+                found[query_id] = replace(call, at=start + call.at)
+        start += log.elapsed
+    with CallWriter(folder.calls) as writer:
+        for query_id in plan:
+            if query_id in found:
+                writer.append(found[query_id])
+
+
+def _note_origin(folder: RunFolder, shards: Sequence[RunFolder]) -> None:
+    headers = [shard.read_header() for shard in shards]
+    header = folder.read_header() | {
+        "started": min(each["started"] for each in headers),
+        "merged_from": [shard.name for shard in shards],
+    }
+    write_atomically(folder.path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
+
+
+def _refuse_unfinished(shards: Sequence[RunFolder]) -> None:
+    for shard in shards:
+        state = shard.state()
+        if state not in (COMPLETE, TARGET_LOST):
+            raise RunError(
+                f"run {shard.name!r} is {state}; finish it with: assay eval --resume {shard.path}"
+            )
+
+
+def _refuse_different(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> None:
+    first = configs[0]
+    for shard, config in zip(shards, configs, strict=True):
+        for name in _MUST_AGREE:
+            if getattr(config, name) != getattr(first, name):
+                raise RunError(
+                    f"run {shard.name!r} has {name} {getattr(config, name)}, run "
+                    f"{shards[0].name!r} has {getattr(first, name)}: not shards of one evaluation"
+                )
+    prints = {shard.read_header()["dataset"]["fingerprint"] for shard in shards}
+    if len(prints) > 1:
+        raise RunError("the runs were made on different data: not shards of one evaluation")
+
+
+def _refuse_gaps(configs: Sequence[RunConfig]) -> None:
+    wanted = configs[0].num_shards
+    given = sorted(config.shard_index for config in configs)
+    if given != list(range(wanted)):
+        have = ", ".join(map(str, given))
+        raise RunError(
+            f"an evaluation in {wanted} shards needs each of 0 to {wanted - 1} once, got: {have}"
+        )

@@ -1,0 +1,104 @@
+"""What each metric computes, for many lists at once.
+
+Every formula takes the lists as ranked, the ideal lists (all judgments, best first) and a cut-off
+(None: the whole list), and gives one value for each list. Definitions follow trec_eval; the
+parity suite holds them to pytrec_eval within 1e-9.
+
+Why not call pytrec_eval: it wants a dict of scores for each query and copies it. For 10,000 lists
+of 100 documents, a mean nDCG@10 takes it 0.34 s, and Assay 0.23 s with checks of every id, ceilings
+and interval, before the dicts are even built (`benchmarks/scoring.py`). It also reads outside its
+memory where all grades of a query are negative, and counts up to the highest grade there is.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from assay.measure.graded import Floats, GradedLists, Integers
+
+Formula = Callable[[GradedLists, GradedLists, int | None], Floats]
+Gain = Callable[[Integers], Floats]
+
+
+def linear(grade: Integers) -> Floats:
+    return grade.astype(np.float64)
+
+
+def exponential(grade: Integers) -> Floats:
+    """Burges et al. 2005, "Learning to rank using gradient descent"."""
+    return np.exp2(grade.astype(np.float64)) - 1.0
+
+
+def ndcg(gain: Gain) -> Formula:
+    """Järvelin and Kekäläinen 2002, with the discount log2(rank + 1) that trec_eval uses.
+
+    The ideal comes from all judgments. Taken from the retrieved documents instead, it would give
+    every list that is sorted the value 1, however little it found.
+    """
+
+    def formula(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
+        return _ratio(_dcg(ranked, cutoff, gain), _dcg(ideal, cutoff, gain))
+
+    return formula
+
+
+def _dcg(lists: GradedLists, cutoff: int | None, gain: Gain) -> Floats:
+    found = lists.relevant.top(cutoff)
+    return found.total(gain(found.grade) / np.log2(found.rank + 2))
+
+
+def recall(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
+    return _ratio(_hits(ranked, cutoff), ideal.relevant.counts)
+
+
+def capped_recall(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
+    """Recall relative to what a list of this length can hold (BEIR, Thakur et al. 2021)."""
+    reachable = np.minimum(ideal.relevant.counts, _required(cutoff))
+    return _ratio(_hits(ranked, cutoff), reachable)
+
+
+def precision(ranked: GradedLists, _ideal: GradedLists, cutoff: int | None) -> Floats:
+    """Out of the cut-off, not out of the list's length: a short list is not rewarded."""
+    return _hits(ranked, cutoff) / _required(cutoff)
+
+
+def reciprocal_rank(ranked: GradedLists, _ideal: GradedLists, cutoff: int | None) -> Floats:
+    found = ranked.relevant.top(cutoff)
+    return found.total(np.where(found.position == 0, 1.0 / (found.rank + 1), 0.0))
+
+
+def average_precision(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
+    found = ranked.relevant.top(cutoff)
+    return _ratio(found.total((found.position + 1) / (found.rank + 1)), ideal.relevant.counts)
+
+
+def r_precision(ranked: GradedLists, ideal: GradedLists, _cutoff: int | None) -> Floats:
+    """Precision at the number of relevant documents, which differs from query to query."""
+    found, relevant = ranked.relevant, ideal.relevant.counts
+    inside = found.rank < relevant[found.owner]
+    return _ratio(found.total(inside.astype(np.float64)), relevant)
+
+
+def hit(ranked: GradedLists, _ideal: GradedLists, cutoff: int | None) -> Floats:
+    return (_hits(ranked, cutoff) > 0).astype(np.float64)
+
+
+def judged(ranked: GradedLists, _ideal: GradedLists, cutoff: int | None) -> Floats:
+    """The share of the first places about which the judgments say anything at all."""
+    return ranked.top(cutoff).counts / _required(cutoff)
+
+
+def _hits(ranked: GradedLists, cutoff: int | None) -> Integers:
+    return ranked.relevant.top(cutoff).counts
+
+
+def _required(cutoff: int | None) -> int:
+    if cutoff is None:
+        raise ValueError("this formula has no meaning without a cut-off")
+    return cutoff
+
+
+def _ratio(part: Floats | Integers, whole: Floats | Integers) -> Floats:
+    """0 where there is nothing to find."""
+    out = np.zeros(part.shape, dtype=np.float64)
+    return np.divide(part, whole, out=out, where=whole > 0)

@@ -1,0 +1,139 @@
+"""The metrics, as objects that are written as they are read: `nDCG @ 5` is `nDCG@5`."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from assay.errors import UsageError
+from assay.measure import formulas
+from assay.measure.formulas import Formula
+from assay.measure.graded import Floats, GradedLists
+
+
+class _Definition(NamedTuple):
+    key: str
+    formula: Formula
+    cutoff: Literal["required", "optional", "none"]
+    aliases: tuple[str, ...] = ()
+
+
+_EXPONENTIAL = "nDCG(gain=exp)"
+
+_DEFINITIONS: Mapping[str, _Definition] = {
+    "nDCG": _Definition("ndcg", formulas.ndcg(formulas.linear), "optional", ("ndcg_cut",)),
+    _EXPONENTIAL: _Definition("ndcg_exp", formulas.ndcg(formulas.exponential), "optional"),
+    "Recall": _Definition("recall", formulas.recall, "optional", ("r", "rec")),
+    "CappedRecall": _Definition(
+        "capped_recall", formulas.capped_recall, "required", ("cappedrecall", "recall_cap")
+    ),
+    "Precision": _Definition("precision", formulas.precision, "required", ("p", "prec")),
+    "MRR": _Definition("mrr", formulas.reciprocal_rank, "optional", ("rr", "recip_rank")),
+    "AP": _Definition("ap", formulas.average_precision, "optional", ("map", "map_cut")),
+    "Rprec": _Definition("rprec", formulas.r_precision, "none", ("r_prec", "r_precision")),
+    "Hit": _Definition("hit", formulas.hit, "optional", ("hits", "hit_rate", "success")),
+    "Judged": _Definition("judged", formulas.judged, "required"),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Metric:
+    """One measure of a ranked list, between 0 and 1. Its name is its repr and its column."""
+
+    name: str
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in _DEFINITIONS:
+            raise _unknown(self.name)
+        if self.cutoff is None:
+            return
+        if self._definition.cutoff == "none":
+            raise UsageError(f"{self.name} takes no cut-off, got {self.cutoff!r}; drop the @")
+        if not isinstance(self.cutoff, int) or self.cutoff < 1:
+            raise UsageError(f"the cut-off of {self.name} must be >= 1, got {self.cutoff!r}")
+
+    def __matmul__(self, cutoff: int) -> "Metric":
+        return replace(self, cutoff=cutoff)
+
+    def __call__(self, *, gain: str = "linear") -> "Metric":
+        """The same metric with another gain: `nDCG(gain="exp") @ 5`."""
+        if self.name not in ("nDCG", _EXPONENTIAL):
+            raise UsageError(f"{self.name} has no gain to choose; only nDCG has")
+        if gain not in ("linear", "exp"):
+            raise UsageError(f"the gain of nDCG is 'linear' or 'exp', got {gain!r}")
+        return replace(self, name="nDCG" if gain == "linear" else _EXPONENTIAL)
+
+    def __repr__(self) -> str:
+        return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
+
+    @property
+    def key(self) -> str:
+        """The name in a report: `ndcg_at_5`."""
+        key = self._definition.key
+        return key if self.cutoff is None else f"{key}_at_{self.cutoff}"
+
+    @property
+    def higher_is_better(self) -> bool:
+        return True
+
+    def measure(self, ranked: GradedLists, ideal: GradedLists) -> Floats:
+        """One value for each list. `ideal` must hold the same queries in the same order."""
+        self.require_cutoff()
+        return self._definition.formula(ranked, ideal, self.cutoff)
+
+    def ceiling(self, grades: Mapping[str, int], *, depth: int | None = None) -> float:
+        """The best value that any list could reach for these judgments of one query.
+
+        `depth` is how many documents the list may hold, where that is less than the cut-off.
+        """
+        ideal = GradedLists.ideal([grades])
+        return float(self.measure(ideal.top(depth), ideal)[0])
+
+    def require_cutoff(self) -> None:
+        if self.cutoff is None and self._definition.cutoff == "required":
+            raise UsageError(f"{self.name} needs a cut-off, for example {self.name}@10")
+
+    @property
+    def _definition(self) -> _Definition:
+        return _DEFINITIONS[self.name]
+
+
+nDCG = Metric("nDCG")
+Recall = Metric("Recall")
+CappedRecall = Metric("CappedRecall")
+Precision = Metric("Precision")
+MRR = Metric("MRR")
+AP = Metric("AP")
+Rprec = Metric("Rprec")
+Hit = Metric("Hit")
+Judged = Metric("Judged")
+
+
+_WRITTEN = re.compile(r"(?P<name>.+?)(?:(?:@|_at_|_|\.)(?P<cutoff>\d+))?")
+_NAMES: Mapping[str, str] = {
+    spelling: name
+    for name, definition in _DEFINITIONS.items()
+    for spelling in (name.lower(), definition.key, *definition.aliases)
+}
+
+
+def parse_metric(text: str) -> Metric:
+    """Read `nDCG@5`, `ndcg_at_5`, `R@10`, `P_5`, `map` and other spellings in use."""
+    written = re.sub(r"[\s\"']", "", text.lower()).replace("-", "_")
+    match = _WRITTEN.fullmatch(written)
+    if match is None or match["name"] not in _NAMES:
+        raise _unknown(text)
+    cutoff = match["cutoff"]
+    metric = Metric(_NAMES[match["name"]], None if cutoff is None else int(cutoff))
+    metric.require_cutoff()
+    return metric
+
+
+def _unknown(text: str) -> UsageError:
+    name = re.split(r"@|_at_", text.strip().lower())[0]
+    near = difflib.get_close_matches(name, _NAMES, n=1)
+    hint = f" (did you mean {_NAMES[near[0]]}?)" if near else ""
+    there_is = ", ".join(_DEFINITIONS)
+    return UsageError(f"no metric is called {text!r}{hint}; there is: {there_is}; write NAME@K")

@@ -1,0 +1,118 @@
+"""What an agent did that no ranking may do: name a document twice, invent one, send too many."""
+
+from collections.abc import Callable, Container, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from assay.measure.graded import Integers
+
+Kind = Literal["duplicate", "unknown", "surplus"]
+KINDS: tuple[Kind, ...] = ("duplicate", "unknown", "surplus")
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    kind: Kind
+    query_id: str
+    doc_id: str
+
+
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """Counts by kind for each query, aligned with the scores, and the first few of each kind."""
+
+    counts: dict[Kind, Integers]
+    examples: tuple[Violation, ...] = ()
+
+    def total(self, kind: Kind | None = None) -> int:
+        kinds = KINDS if kind is None else (kind,)
+        return sum(int(self.counts[each].sum()) for each in kinds)
+
+    def queries(self, kind: Kind) -> int:
+        """How many queries have at least one."""
+        return int(np.count_nonzero(self.counts[kind]))
+
+    def examples_of(self, kind: Kind) -> list[Violation]:
+        return [example for example in self.examples if example.kind == kind]
+
+    @staticmethod
+    def joined(parts: Sequence["Violations"]) -> "Violations":
+        counts = {kind: np.concatenate([part.counts[kind] for part in parts]) for kind in KINDS}
+        examples = [
+            example
+            for kind in KINDS
+            for example in [e for part in parts for e in part.examples_of(kind)][:_EXAMPLES]
+        ]
+        return Violations(counts, tuple(examples))
+
+
+@dataclass
+class Inspector:
+    """Turns what an agent sent into what may be scored, and keeps count of what was wrong.
+
+    A duplicate or an unknown id keeps its place and earns nothing. Closing the gap would lift
+    whatever follows it, so an agent could pad its list with inventions at no cost.
+    """
+
+    known: Container[str] | None
+    top_k: int | None
+    _counts: dict[Kind, list[int]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    _examples: dict[Kind, list[Violation]] = field(
+        default_factory=lambda: {kind: [] for kind in KINDS}
+    )
+
+    def __post_init__(self) -> None:
+        self._all_known = _membership(self.known)
+
+    def clean(self, query_id: str, ids: Sequence[str]) -> Sequence[str | None]:
+        """The first `top_k` places, None where one earns nothing."""
+        kept = ids if self.top_k is None else ids[: self.top_k]
+        self._note("surplus", query_id, ids[len(kept) :])
+        distinct = set(kept)
+        if len(distinct) == len(kept) and self._all_known(distinct):
+            self._note("duplicate", query_id, ())
+            self._note("unknown", query_id, ())
+            return kept
+        return self._with_holes(query_id, kept)
+
+    def violations(self) -> Violations:
+        counts = {kind: np.array(self._counts[kind], dtype=np.int64) for kind in KINDS}
+        return Violations(counts, tuple(e for kind in KINDS for e in self._examples[kind]))
+
+    def _with_holes(self, query_id: str, ids: Sequence[str]) -> list[str | None]:
+        seen: set[str] = set()
+        wrong: dict[Kind, list[str]] = {"duplicate": [], "unknown": []}
+        places: list[str | None] = []
+        for doc_id in ids:
+            kind = self._fault(doc_id, seen)
+            if kind is not None:
+                wrong[kind].append(doc_id)
+            places.append(doc_id if kind is None else None)
+            seen.add(doc_id)
+        for kind, faulty in wrong.items():
+            self._note(kind, query_id, faulty)
+        return places
+
+    def _fault(self, doc_id: str, seen: set[str]) -> Kind | None:
+        if doc_id in seen:
+            return "duplicate"
+        if self.known is not None and doc_id not in self.known:
+            return "unknown"
+        return None
+
+    def _note(self, kind: Kind, query_id: str, ids: Sequence[str]) -> None:
+        self._counts[kind].append(len(ids))
+        room = _EXAMPLES - len(self._examples[kind])
+        if ids and room > 0:
+            self._examples[kind].extend(Violation(kind, query_id, each) for each in ids[:room])
+
+
+def _membership(known: Container[str] | None) -> Callable[[set[str]], bool]:
+    if known is None:
+        return lambda ids: True
+    if isinstance(known, Set):
+        return lambda ids: ids <= known
+    return lambda ids: all(doc_id in known for doc_id in ids)

@@ -1,0 +1,168 @@
+"""Intervals, paired tests, correction and sample sizes."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.errors import UsageError
+from assay.measure import compare_paired, holm, queries_needed, summarize
+from assay.measure.resampling import resample_count
+
+RNG = np.random.default_rng(7)
+
+
+def test_a_summary_has_the_population_figures() -> None:
+    summary = summarize([0.0, 0.5, 1.0, 0.5])
+    assert (summary.n, summary.mean, summary.median) == (4, 0.5, 0.5)
+    assert (summary.minimum, summary.maximum) == (0.0, 1.0)
+    assert summary.std == pytest.approx(math.sqrt(0.125))
+
+
+def test_no_query_and_one_query_have_no_interval() -> None:
+    assert (summarize([]).mean, summarize([]).low) == (0.0, None)
+    one = summarize([0.7])
+    assert (one.mean, one.std, one.low, one.high) == (0.7, 0.0, None, None)
+
+
+def test_equal_values_have_an_interval_of_no_width() -> None:
+    for n in (10, 20_000):
+        summary = summarize(np.full(n, 0.25))
+        assert summary.low == pytest.approx(0.25)
+        assert summary.high == pytest.approx(0.25)
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_gives_another() -> None:
+    values = RNG.random(323)
+    assert summarize(values, seed=1) == summarize(values, seed=1)
+    assert summarize(values, seed=1) != summarize(values, seed=2)
+
+
+def test_resamples_are_fewer_for_more_queries() -> None:
+    assert [resample_count(n) for n in (1, 323, 1_000, 2_000, 100_000)] == [
+        *(10_000, 10_000, 10_000, 5_000, 2_000)
+    ]
+
+
+@pytest.mark.parametrize("n", [323, 5_000, 5_001, 100_000])
+def test_the_interval_is_as_wide_as_the_central_limit_says(n: int) -> None:
+    values = RNG.beta(0.4, 0.8, n)
+    summary = summarize(values)
+    assert summary.low is not None
+    assert summary.high is not None
+    expected = 2 * 1.96 * summary.std / math.sqrt(n)
+    assert summary.high - summary.low == pytest.approx(expected, rel=0.12)
+    assert summary.low < summary.mean < summary.high
+
+
+def test_the_spread_among_almost_equal_values_is_not_lost() -> None:
+    """A far value makes the bins so wide that all others fall into one."""
+    values = np.concatenate([np.tile([0.0, 0.003], 500_000), [1.0]])
+    summary = summarize(values)
+    assert summary.low is not None
+    assert summary.high is not None
+    expected = 2 * 1.96 * summary.std / math.sqrt(values.size)
+    assert summary.high - summary.low == pytest.approx(expected, rel=0.12)
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    intervals = [summarize(rng.beta(1, 2, 60), seed=trial) for trial in range(300)]
+    covered = sum(
+        s.low is not None and s.high is not None and s.low < 1 / 3 < s.high for s in intervals
+    )
+    assert 0.90 <= covered / 300 <= 0.98
+
+
+@pytest.mark.parametrize("values", [[0.1, float("nan")], [[0.1], [0.2]], [float("inf")]])
+def test_what_is_no_list_of_finite_numbers_is_refused(values: list[float]) -> None:
+    with pytest.raises(UsageError, match="finite"):
+        summarize(values)
+
+
+def test_a_confidence_outside_its_range_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"got 95"):
+        summarize([0.1, 0.2], confidence=95)
+
+
+def test_a_comparison_counts_wins_for_b() -> None:
+    comparison = compare_paired([0.1, 0.5, 0.5, 0.9], [0.2, 0.5, 0.6, 0.3])
+    assert (comparison.wins, comparison.ties, comparison.losses) == (2, 1, 1)
+    assert comparison.difference == pytest.approx(-0.1)
+    assert [comparison.mean_a, comparison.mean_b] == pytest.approx([0.5, 0.4])
+
+
+def test_rounding_noise_is_a_tie() -> None:
+    comparison = compare_paired([0.1 + 0.2, 0.5], [0.3, 0.5])
+    assert (comparison.ties, comparison.p_value) == (2, 1.0)
+
+
+def test_equal_systems_have_p_one_and_an_interval_of_zero() -> None:
+    comparison = compare_paired([0.2, 0.4], [0.2, 0.4])
+    assert (comparison.p_value, comparison.low, comparison.high) == (1.0, 0.0, 0.0)
+
+
+def test_the_p_value_is_that_of_all_sign_flips() -> None:
+    """Ten equal differences: of 1,024 flips, two are as extreme as what was seen."""
+    comparison = compare_paired(np.zeros(10), np.full(10, 0.1))
+    assert comparison.p_value == pytest.approx(2 / 1024, abs=0.0015)
+
+
+def test_the_p_value_is_never_zero() -> None:
+    assert compare_paired(np.zeros(400), np.ones(400)).p_value == pytest.approx(1 / 10_001)
+
+
+@pytest.mark.parametrize("n", [200, 8_000])
+def test_a_false_alarm_is_as_rare_as_the_level_says(n: int) -> None:
+    rng = np.random.default_rng(n)
+    noise = rng.normal(0, 0.2, (30, n))
+    alarms = sum(compare_paired(np.zeros(n), each).p_value < 0.1 for each in noise)
+    assert 1 <= alarms <= 8
+
+
+def test_many_and_few_queries_give_the_same_p_value_for_the_same_evidence() -> None:
+    """Just below and above the size from which almost equal values are drawn together."""
+    for n in (4_990, 5_010):
+        values = np.tile([0.3, -0.28, 0.1, -0.1, 0.05], n // 5)
+        comparison = compare_paired(np.zeros(values.size), values)
+        z = comparison.difference / (np.sqrt(np.mean(values**2)) / math.sqrt(values.size))
+        assert comparison.p_value == pytest.approx(math.erfc(z / math.sqrt(2)), abs=0.01)
+
+
+def test_scores_of_different_queries_cannot_be_paired() -> None:
+    with pytest.raises(UsageError, match="same queries, got 2 and 1"):
+        compare_paired([0.1, 0.2], [0.1])
+
+
+def test_nothing_compared_is_no_difference() -> None:
+    assert compare_paired([], []).p_value == 1.0
+
+
+def test_holm_is_the_published_step_down() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_never_lowers_and_keeps_the_order(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(p <= a <= 1 for p, a in zip(p_values, adjusted, strict=True))
+    by_p = sorted(zip(p_values, adjusted, strict=True))
+    assert [a for _, a in by_p] == sorted(adjusted)
+
+
+def test_sample_sizes_are_those_of_the_t_test() -> None:
+    """An effect of half a standard deviation needs 34 pairs at power 0.8 (Cohen 1988)."""
+    assert queries_needed(0.2, 0.1) == 34
+    assert queries_needed(0.2, 0.05) == 128
+    assert queries_needed(0.0, 0.05) == 2
+    assert queries_needed(0.2, 0.1, power=0.9) > queries_needed(0.2, 0.1)
+
+
+@pytest.mark.parametrize(("std", "difference"), [(0.2, 0), (0.2, -1), (-0.1, 0.1)])
+def test_an_impossible_sample_size_is_refused(std: float, difference: float) -> None:
+    with pytest.raises(UsageError, match="must be > 0"):
+        queries_needed(std, difference)
