@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from assay.evaluate.evaluation import Outcome
 
 
-def _option(help: str, variable: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, envvar=variable)
+def _option(help: str, variable: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=help, envvar=variable, metavar=metavar)
 
 
 def evaluate(
@@ -24,6 +24,7 @@ def evaluate(
             help="The agent under test: builtin:bm25 or python:module:function. "
             "Left out: the best built-in one.",
             envvar="ASSAY_TARGET",
+            metavar="[TARGET]",
         ),
     ] = None,
     dataset: Annotated[
@@ -32,29 +33,32 @@ def evaluate(
             "nfcorpus, notes, or the path of a BEIR folder or zip. Left out: nfcorpus, or notes "
             "where that cannot be had.",
             "ASSAY_DATASET",
+            "NAME|PATH",
         ),
     ] = None,
     archive: Annotated[
         Path | None,
         typer.Option(
-            help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]"
+            help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
+            metavar="FILE",
         ),
     ] = None,
-    split: Annotated[str, _option("Which judgments to use.", "ASSAY_SPLIT")] = "test",
+    split: Annotated[str, _option("Which judgments to use.", "ASSAY_SPLIT", "NAME")] = "test",
     num_queries: Annotated[
-        int | None, _option("How many queries to draw. Left out: all.", "ASSAY_NUM_QUERIES")
+        int | None, _option("How many queries to draw. Left out: all.", "ASSAY_NUM_QUERIES", "N")
     ] = None,
-    seed: Annotated[int, _option("Decides which queries are drawn.", "ASSAY_SEED")] = 42,
-    top_k: Annotated[int, _option("How many documents to ask for.", "ASSAY_TOP_K")] = 5,
+    seed: Annotated[int, _option("Decides which queries are drawn.", "ASSAY_SEED", "S")] = 42,
+    top_k: Annotated[int, _option("How many documents to ask for.", "ASSAY_TOP_K", "K")] = 5,
     concurrency: Annotated[
-        int, _option("How many queries are out at once.", "ASSAY_CONCURRENCY")
+        int, _option("How many queries are out at once.", "ASSAY_CONCURRENCY", "N")
     ] = 8,
-    timeout: Annotated[float, _option("Seconds for one query.", "ASSAY_TIMEOUT")] = 60.0,
+    timeout: Annotated[float, _option("Seconds for one query.", "ASSAY_TIMEOUT", "S")] = 60.0,
     retries: Annotated[
         int,
         _option(
             "How often to ask again after what can pass: connection errors, 429, 502 to 504.",
             "ASSAY_RETRIES",
+            "N",
         ),
     ] = 3,
     gate: Annotated[
@@ -62,10 +66,11 @@ def evaluate(
         _option(
             'A condition such as "ndcg@5>=0.30"; exit code 1 where it fails. Repeatable.',
             "ASSAY_GATE",
+            "EXPR",
         ),
     ] = None,
     baseline: Annotated[
-        str | None, _option("A second target to compare with.", "ASSAY_BASELINE")
+        str | None, _option("A second target to compare with.", "ASSAY_BASELINE", "TARGET")
     ] = None,
     track: Annotated[
         str,
@@ -73,12 +78,15 @@ def evaluate(
             "How the agent may have learned: zero-shot, trained or undeclared. Built-in agents "
             "know theirs.",
             "ASSAY_TRACK",
+            "TRACK",
         ),
     ] = "undeclared",
-    out: Annotated[Path, _option("Where run folders go.", "ASSAY_OUT")] = Path("runs"),
+    out: Annotated[Path, _option("Where run folders go.", "ASSAY_OUT", "DIR")] = Path("runs"),
     resume: Annotated[
         str | None,
-        typer.Option(help="Finish this run and start none: its folder, its name or 'latest'."),
+        typer.Option(
+            help="Finish this run and start none: its folder, its name or 'latest'.", metavar="RUN"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:

@@ -22,21 +22,17 @@ def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
     """What was asked for; where nothing was, NFCorpus, or the bundled set in its stead, loudly."""
     from assay.data import load_dataset
 
-    with progress_bar() as progress:
-        try:
+    try:
+        with progress_bar() as progress:
             dataset = load_dataset(name or _DEFAULT, archive=archive, progress=progress)
-        except DownloadError as error:
-            if name is not None:
-                raise
-            reason = error
-            dataset = load_dataset(_FALLBACK, progress=progress)
-        else:
-            reason = None
-    if reason is not None:
+    except DownloadError as error:
+        if name is not None:
+            raise
         say("")
-        warn(f"NFCorpus cannot be had: {reason}")
+        warn(f"NFCorpus cannot be had: {error}")
         warn(f"evaluating on the bundled set {_FALLBACK!r} instead; its scores are not NFCorpus's")
         say("")
+        dataset = load_dataset(_FALLBACK)
     for warning in dataset.warnings:
         warn(warning)
     return dataset

@@ -1,10 +1,10 @@
 """`assay.toml` in the working folder: defaults for options, below flags and the environment.
 
-    dataset = "notes"        # for every verb that has such an option
+dataset = "notes"        # for every verb that has such an option
 
-    [eval]                   # for one verb
-    top_k = 10
-    gate = ["ndcg@10>=0.30"]
+[eval]                   # for one verb
+top_k = 10
+gate = ["ndcg@10>=0.30"]
 """
 
 import tomllib
