@@ -8,7 +8,9 @@ import typer
 from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
+from assay.cli.check import check
 from assay.cli.data import data_app
+from assay.cli.run_agent import run_agent
 from assay.cli.score import score
 from assay.cli.settings import read_settings
 from assay.errors import AssayError
@@ -28,6 +30,8 @@ app.command("report")(runs_verbs.report)
 app.command("compare")(runs_verbs.compare)
 app.command("score")(score)
 app.command("audit")(audit)
+app.command("check")(check)
+app.command("run-agent")(run_agent)
 app.add_typer(data_app, name="data")
 
 

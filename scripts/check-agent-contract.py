@@ -1,0 +1,34 @@
+"""Check running agents against the HTTP agent contract.
+
+    export AGENT_CONTRACT_TARGETS="http://localhost:8000=RAG_RETRIEVE,http://localhost:8001=POLICY_REVIEW"
+    python3 scripts/check-agent-contract.py
+
+Exit code 0: all keep it. 1: one does not, or cannot be reached. 2: no targets, or none readable.
+`assay check` does the same with options.
+"""
+
+import sys
+
+
+def main() -> int:
+    try:
+        from assay.cli.check import check_all, exit_code, show_reports, targets_from_environment
+        from assay.errors import AssayError
+    except ImportError as error:
+        print(f"error: {error}; run `make setup`, then use .venv/bin/python", file=sys.stderr)
+        return 2
+    targets = targets_from_environment()
+    if not targets:
+        print('error: set AGENT_CONTRACT_TARGETS="url=TASK,url=TASK"', file=sys.stderr)
+        return 2
+    try:
+        reports = check_all(targets, skip=[])
+    except AssayError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    show_reports(reports)
+    return min(exit_code(reports), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

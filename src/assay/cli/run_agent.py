@@ -1,0 +1,150 @@
+"""`assay run-agent`: send one request to an agent and show what comes back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli.check import parse_inputs
+from assay.cli.console import print_json, say
+from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.contract.client import AgentClient
+    from assay.contract.envelope import AgentRunRequest, AgentRunResponse
+    from assay.contract.stream_result import AgentEvent
+
+
+def run_agent(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME_OR_URL", help="An address, or a name in AGENT_ENDPOINTS_JSON."
+        ),
+    ],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task type, e.g. RAG_RETRIEVE.")],
+    inputs: Annotated[
+        str,
+        typer.Option(metavar="JSON", envvar="ASSAY_RUN_INPUTS", help="Inputs of the task."),
+    ] = "{}",
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Use the stream and show progress as it comes.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole response as JSON.")] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.001,
+            envvar="ASSAY_RUN_TIMEOUT",
+            help="How long the run may take; the agent is told, too.",
+        ),
+    ] = None,
+    request_id: Annotated[
+        str | None,
+        typer.Option(help="The same id again returns the same result. Default: a new one."),
+    ] = None,
+    mode: Annotated[str, typer.Option(help="DEMO or LIVE.")] = "DEMO",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the response to a file.")
+    ] = None,
+) -> None:
+    """Send one request to an agent and print its result.
+
+    Exits 0 when the run succeeded, 1 when it failed or broke the contract, 3 when the agent could
+    not be reached or did not answer in time.
+    """
+    import asyncio
+
+    request = _request(task, inputs, timeout, request_id, mode)
+    response = asyncio.run(_dispatch(agent, request, stream=stream, timeout=timeout))
+    if out is not None:
+        _save(out, response)
+    if json:
+        print_json(response.to_wire())
+    else:
+        _tell(response)
+    raise typer.Exit(0 if response.ok else 1)
+
+
+def _request(
+    task: str, inputs: str, timeout: float | None, request_id: str | None, mode: str
+) -> "AgentRunRequest":
+    import uuid
+
+    from pydantic import ValidationError
+
+    from assay.contract.envelope import AgentRunRequest
+    from assay.contract.refusals import field_problems
+
+    fields = {
+        "request_id": request_id or f"assay-{uuid.uuid4().hex}",
+        "task_type": task,
+        "inputs": parse_inputs(inputs),
+        "mode": mode,
+        "budgets": {} if timeout is None else {"timeout_ms": round(timeout * 1000)},
+    }
+    try:
+        return AgentRunRequest.model_validate(fields)
+    except ValidationError as error:
+        problem = field_problems(error, AgentRunRequest)[0]
+    raise UsageError(f"{problem['field']} {problem['problem']}")
+
+
+async def _dispatch(
+    agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
+) -> "AgentRunResponse":
+    from assay.contract.client import AgentClient, ClientLimits
+
+    # A little more than the agent has: its own report of a spent budget is worth waiting for.
+    limits = ClientLimits()
+    if timeout is not None:
+        limits = ClientLimits(sync_s=timeout + 2, stream_s=timeout + 2)
+    async with AgentClient(limits=limits) as client:
+        if stream:
+            return await _follow(client, agent, request)
+        return await client.run_sync(agent, request)
+
+
+async def _follow(
+    client: "AgentClient", agent: str, request: "AgentRunRequest"
+) -> "AgentRunResponse":
+    from contextlib import aclosing
+
+    async with aclosing(client.run_stream(agent, request)) as events:
+        async for event in events:
+            if event.response is not None:
+                return event.response
+            say(_progress_line(event))
+    raise AssertionError("a stream ends in a response or an error")
+
+
+def _progress_line(event: "AgentEvent") -> str:
+    shown = {
+        name: value
+        for name, value in event.data.items()
+        if name not in ("type", "request_id", "task_type", "step")
+        and isinstance(value, int | float | str)
+    }
+    words = [event.name, str(event.data.get("step", ""))]
+    words += [f"{name}={value}" for name, value in shown.items()]
+    return " ".join(word for word in words if word)
+
+
+def _save(path: Path, response: "AgentRunResponse") -> None:
+    from assay.contract.envelope import to_json
+
+    try:
+        path.write_bytes(to_json(response.to_wire()) + b"\n")
+    except OSError as error:
+        raise UsageError(f"--out: cannot write {str(path)!r}: {error.strerror}") from None
+
+
+def _tell(response: "AgentRunResponse") -> None:
+    say(f"{response.status}  request_id={response.request_id}")
+    for warning in response.warnings:
+        say(f"warning: {warning}")
+    if response.error is not None:
+        say(f"error: {response.error.code}: {response.error.message}")
+    if response.ok:
+        print_json(response.to_wire()["outputs"])

@@ -1,0 +1,1 @@
+"""The HTTP agent contract: envelope models, SSE framing, serving, conformance checks, client."""

@@ -1,0 +1,210 @@
+"""The JSON that callers and agents exchange: one request, one response, the same for every task.
+
+Two rules shape the models. A field without a value is absent, never null: callers in other
+languages test for presence. And no model shows the values it was given in an error, because
+they may be about a patient.
+"""
+
+import math
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    computed_field,
+    model_validator,
+)
+
+
+class ErrorCode(StrEnum):
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    UNSUPPORTED_TASK_TYPE = "UNSUPPORTED_TASK_TYPE"
+    TASK_FAILED = "TASK_FAILED"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
+    OVERLOADED = "OVERLOADED"
+
+
+SUCCESS_STATUSES = ("ok", "success")
+
+# Ids go into logs and headers, so they hold nothing that could end a line, and have an end.
+Identifier = Annotated[
+    str,
+    StringConstraints(
+        min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
+    ),
+]
+Count = Annotated[int, Field(ge=0)]
+
+
+class ContractModel(BaseModel):
+    """Unknown fields are ignored, so that callers may be newer than agents."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_means_absent(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: item for name, item in value.items() if item is not None}
+
+
+class Budgets(ContractModel):
+    """What a run may cost; an absent limit is no limit."""
+
+    max_output_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        validation_alias=AliasChoices("max_output_tokens", "max_tokens"),
+        description="Most tokens to generate. Also read from max_tokens.",
+    )
+    max_context_tokens: int | None = Field(
+        default=None, ge=1, description="Most tokens of context to give to a model."
+    )
+    max_escalations: int | None = Field(
+        default=None, ge=0, description="How often the agent may turn to a costlier method."
+    )
+    timeout_ms: int | None = Field(
+        default=None,
+        ge=1,
+        validation_alias=AliasChoices("timeout_ms", "max_time_ms"),
+        description="Most milliseconds the run may take. Also read from max_time_ms.",
+    )
+
+
+class AgentRunRequest(ContractModel):
+    """What a caller posts to /agents/run/sync and /agents/run/stream."""
+
+    request_id: Identifier = Field(description="Trace id; the same id is the same run.")
+    task_type: Identifier = Field(description="The task that the agent is asked to do.")
+    workflow_id: str | None = Field(default=None, description="The workflow this run belongs to.")
+    stage_id: str | None = Field(default=None, description="The stage of that workflow.")
+    user_id: str | None = Field(default=None, description="On whose behalf the run is made.")
+    mode: str = Field(default="DEMO", description="DEMO or LIVE.")
+    risk_tier: str = Field(default="NON_SENSITIVE", description="PHI, SENSITIVE or NON_SENSITIVE.")
+    domain_id: str = Field(default="clinical", description="The domain of knowledge.")
+    inputs: dict[str, Any] = Field(default_factory=dict, description="What the task works on.")
+    budgets: Budgets = Field(default_factory=lambda: Budgets(), description="Limits, all optional.")
+
+    def to_wire(self) -> bytes:
+        return to_json(without_nulls(self.model_dump(exclude_none=True)))
+
+
+class AgentError(ContractModel):
+    """Why a run failed. `message` and `details` never hold text of the request."""
+
+    code: str = Field(min_length=1, description=f"One of {', '.join(ErrorCode)}.")
+    message: str = Field(description="One sentence for people, without any input text.")
+    details: dict[str, Any] | None = Field(default=None, description="Facts for programs.")
+
+
+class GroundingChunk(ContractModel):
+    chunk_id: str
+    doc_id: str | None = None
+    text: str = ""
+    score: float | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class GroundingSource(ContractModel):
+    id: str
+    doc_id: str | None = None
+    text: str = ""
+
+
+class RetrievalTrace(ContractModel):
+    """How the chunks were found: the stages in order and the depth of each kind of search."""
+
+    model_config = ConfigDict(extra="allow")
+
+    stages: list[Any] = Field(default_factory=list)
+    semantic_k: Count | None = None
+    bm25_k: Count | None = None
+    rerank_k: Count | None = None
+
+
+class GroundingPack(ContractModel):
+    """The passages that an answer rests on."""
+
+    chunks: list[GroundingChunk] = Field(default_factory=list)
+    citations: list[str] = Field(default_factory=list)
+    retrieval_trace: RetrievalTrace | None = None
+    sources: list[GroundingSource] = Field(default_factory=list)
+    span_refs: list[Any] = Field(default_factory=list)
+
+
+class Usage(ContractModel):
+    duration_ms: Count | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+
+class AgentRunResponse(ContractModel):
+    """What an agent answers, and what the terminal event of a stream carries."""
+
+    status: Literal["ok", "success", "error", "degraded"] = Field(
+        description="ok, error, or degraded where the answer is partial; success is read as ok."
+    )
+    request_id: str = Field(min_length=1, description="Echo of the request.")
+    task_type: str | None = Field(default=None, description="Echo of the request.")
+    outputs: dict[str, Any] = Field(default_factory=dict, description="The results of the task.")
+    artifacts: list[str] = Field(default_factory=list, description="Ids of what was produced.")
+    provenance: dict[str, Any] = Field(default_factory=dict, description="Where it came from.")
+    usage: Usage = Field(default_factory=Usage, description="What the run cost.")
+    warnings: list[str] = Field(default_factory=list, description="What the caller should know.")
+    grounding: GroundingPack | None = Field(default=None, description="Absent when there is none.")
+    error: AgentError | None = Field(default=None, description="Absent when there is none.")
+
+    @computed_field(description="False exactly when status is error.")  # type: ignore[prop-decorator]
+    @property
+    def ok(self) -> bool:
+        return self.status != "error"
+
+    def to_wire(self) -> dict[str, Any]:
+        # Not mode="json": that would turn NaN into null before anyone could object.
+        wire: dict[str, Any] = without_nulls(self.model_dump(exclude_none=True))
+        return wire
+
+
+def succeeded(request: AgentRunRequest, outputs: dict[str, Any], **more: Any) -> AgentRunResponse:
+    """The response to `request`; `more` are further fields of AgentRunResponse."""
+    fields = {"status": "ok", **more}
+    return AgentRunResponse(
+        request_id=request.request_id, task_type=request.task_type, outputs=outputs, **fields
+    )
+
+
+def error_response(
+    code: ErrorCode,
+    message: str,
+    *,
+    request_id: str,
+    task_type: str | None = None,
+    details: dict[str, Any] | None = None,
+) -> AgentRunResponse:
+    return AgentRunResponse(
+        status="error",
+        request_id=request_id,
+        task_type=task_type,
+        error=AgentError(code=code, message=message, details=details),
+    )
+
+
+def without_nulls(value: Any) -> Any:
+    """Drop what has no value. NaN would be written as null, so it is an error."""
+    if isinstance(value, dict):
+        return {name: without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [without_nulls(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("NaN and infinity cannot be said in JSON")
+    return value
+
+
+def to_json(value: Any) -> bytes:
+    return orjson.dumps(value)

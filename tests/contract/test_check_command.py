@@ -1,0 +1,174 @@
+"""`assay check` and scripts/check-agent-contract.py: what people and build servers see."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import typer
+from tests.contract.broken_agents import BROKEN_AGENTS
+from tests.contract.demo_agent import demo_service
+from tests.contract.running import running
+from tests.contract.tampering import Tampered
+from typer.testing import CliRunner, Result
+
+from assay.cli.check import check
+from assay.contract.checks import CHECKS
+from assay.contract.serving import agent_app
+from assay.errors import UsageError
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "check-agent-contract.py"
+GOOD = agent_app(demo_service())
+BAD = Tampered(
+    agent_app(demo_service()),
+    next(each.tamper for each in BROKEN_AGENTS if each.name == "two terminal events"),
+)
+
+
+async def invoke(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(check)
+    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+
+
+async def script(targets: str | None) -> "subprocess.CompletedProcess[str]":
+    environment = {k: v for k, v in os.environ.items() if k != "AGENT_CONTRACT_TARGETS"}
+    if targets is not None:
+        environment["AGENT_CONTRACT_TARGETS"] = targets
+    return await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, str(SCRIPT)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+async def test_a_good_agent_is_one_quiet_line() -> None:
+    async with running(GOOD) as url:
+        result = await invoke(f"{url}=RAG_RETRIEVE")
+    assert result.exit_code == 0
+    lines = result.stdout.split("\n")
+    assert lines[0] == f"RAG_RETRIEVE at {url}"
+    assert lines[1] == f"keeps the contract: {len(CHECKS) - 1} pass, 1 n/a"
+
+
+async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
+    async with running(BAD) as url:
+        result = await invoke(f"{url}=RAG_RETRIEVE")
+    assert result.exit_code == 1
+    assert "fail  terminal-one  Exactly one event is terminal." in result.stdout
+    assert "2 of 5 events are terminal" in result.stdout
+    assert "breaks the contract: " in result.stdout
+
+
+async def test_the_table_of_all_checks_fits_80_columns() -> None:
+    async with running(BAD) as url:
+        result = await invoke(f"{url}=RAG_RETRIEVE", "--all")
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    for each in CHECKS:
+        assert f" {each.name} " in result.stdout
+
+
+async def test_json_is_the_only_thing_on_stdout() -> None:
+    async with running(BAD) as bad, running(GOOD) as good:
+        result = await invoke(f"{bad}=RAG_RETRIEVE", f"{good}=RAG_RETRIEVE", "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert [target["passed"] for target in found["targets"]] == [False, True]
+    assert found["passed"] is False
+    failed = [each for each in found["targets"][0]["checks"] if each["verdict"] == "fail"]
+    assert [each["name"] for each in failed] == ["terminal-one"]
+    assert found["targets"][1]["counts"]["fail"] == 0
+
+
+async def test_junit_has_a_test_for_each_check(tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    async with running(BAD) as url:
+        await invoke(f"{url}=RAG_RETRIEVE", "--junit", str(file))
+    suite = ElementTree.parse(file).getroot()[0]
+    assert suite.get("tests") == str(len(CHECKS))
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == [
+        "terminal-one"
+    ]
+
+
+async def test_an_agent_that_is_not_there_exits_3(tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    target = f"http://127.0.0.1:{closed_port()}=RAG_RETRIEVE"
+    result = await invoke(target, "--junit", str(file))
+    assert result.exit_code == 3
+    assert "unreachable  no connection" in result.stdout
+    assert ElementTree.parse(file).getroot()[0].get("errors") == "1"
+
+
+async def test_inputs_can_be_given() -> None:
+    async with running(GOOD) as url:
+        unsuited = await invoke(f"{url}=RAG_RETRIEVE", "--inputs", '{"q": 1}')
+        suited = await invoke(f"{url}=RAG_RETRIEVE", "--inputs", '{"query": "tea"}')
+    assert (unsuited.exit_code, suited.exit_code) == (1, 0)
+    assert "--inputs" in unsuited.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["localhost"], "not URL=TASK"),
+        (["http://localhost=T", "--inputs", "{"], "--inputs is not JSON"),
+        (["http://localhost=T", "--inputs", "[]"], "must be a JSON object"),
+        (["http://localhost=T", "--skip", "nonsense"], "no check is called 'nonsense'"),
+        ([], "AGENT_CONTRACT_TARGETS"),
+    ],
+)
+async def test_a_mistake_is_told_before_anything_is_sent(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AGENT_CONTRACT_TARGETS", raising=False)
+    result = await invoke(*arguments)
+    assert isinstance(result.exception, UsageError)
+    assert said in str(result.exception)
+
+
+async def test_targets_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(GOOD) as url:
+        monkeypatch.setenv("AGENT_CONTRACT_TARGETS", f"{url}=RAG_RETRIEVE, {url}=RAG_RETRIEVE")
+        result = await invoke("--json")
+    assert len(json.loads(result.stdout)["targets"]) == 2
+
+
+async def test_the_script_exits_0_when_all_agents_keep_the_contract() -> None:
+    async with running(GOOD) as url:
+        done = await script(f"{url}=RAG_RETRIEVE,{url}=RAG_RETRIEVE")
+    assert (done.returncode, done.stdout.count("keeps the contract")) == (0, 2)
+
+
+async def test_the_script_exits_1_when_one_does_not() -> None:
+    async with running(GOOD) as good, running(BAD) as bad:
+        done = await script(f"{good}=RAG_RETRIEVE,{bad}=RAG_RETRIEVE")
+    assert done.returncode == 1
+    assert "terminal-one" in done.stdout
+
+
+async def test_the_script_exits_1_when_an_agent_is_not_there() -> None:
+    assert (await script(f"http://127.0.0.1:{closed_port()}=T")).returncode == 1
+
+
+@pytest.mark.parametrize("targets", [None, "", "nonsense"])
+async def test_the_script_exits_2_when_there_is_nothing_to_check(targets: str | None) -> None:
+    done = await script(targets)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,118 @@
+"""The checker says nothing about a good agent, and finds each fault under its own name."""
+
+import asyncio
+import socket
+
+import pytest
+from starlette.types import Receive, Scope, Send
+from tests.contract.broken_agents import BROKEN_AGENTS, Broken
+from tests.contract.demo_agent import demo_service
+from tests.contract.running import running
+from tests.contract.tampering import Tampered
+
+from assay.contract.checks import CHECKS, CheckTarget, check_agent, parse_target
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
+from assay.contract.execution import ReportProgress
+from assay.contract.probes import CheckLimits
+from assay.contract.serving import AgentService, ServingLimits, agent_app
+from assay.contract.verdicts import TargetReport, Verdict
+from assay.errors import UsageError
+
+
+class Silent:
+    """Takes requests and answers none."""
+
+    asked = 0
+
+    async def __call__(self, _scope: Scope, receive: Receive, _send: Send) -> None:
+        self.asked += 1
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+def names(report: TargetReport, verdict: Verdict) -> set[str]:
+    return {result.name for result in report.with_verdict(verdict)}
+
+
+async def test_nothing_is_reported_on_a_good_agent() -> None:
+    async with running(agent_app(demo_service())) as url:
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"))
+    assert report.with_verdict(Verdict.FAIL, Verdict.WARN) == []
+    assert names(report, Verdict.NOT_APPLICABLE) == {"stream-heartbeat"}
+    assert report.passed
+
+
+@pytest.mark.parametrize("broken", BROKEN_AGENTS, ids=lambda broken: broken.name)
+async def test_each_fault_is_found_under_its_own_name(broken: Broken) -> None:
+    async with running(Tampered(agent_app(demo_service()), broken.tamper)) as url:
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=broken.limits)
+    assert names(report, Verdict.FAIL) == set(broken.fails)
+    assert names(report, Verdict.WARN) == set(broken.warns)
+    assert report.passed == (not broken.fails)
+
+
+def test_every_check_has_an_agent_that_breaks_it() -> None:
+    broken = {name for each in BROKEN_AGENTS for name in (*each.fails, *each.warns)}
+    assert broken == {check.name for check in CHECKS}
+
+
+def test_names_of_checks_are_unique() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+async def test_a_long_stream_with_heartbeats_passes() -> None:
+    async def slow(request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+        await asyncio.sleep(0.8 if request.inputs else 0)
+        return succeeded(request, {})
+
+    limits = ServingLimits(heartbeat_s=0.1)
+    service = AgentService("slow", "RAG_RETRIEVE", slow, limits=limits)
+    async with running(agent_app(service)) as url:
+        report = await check_agent(
+            CheckTarget(url, "RAG_RETRIEVE"),
+            inputs={"query": "x"},
+            limits=CheckLimits(heartbeat_s=0.6),
+        )
+    verdicts = {result.name: result.verdict for result in report.results}
+    assert verdicts["stream-heartbeat"] is Verdict.PASS
+    assert report.with_verdict(Verdict.FAIL) == []
+
+
+async def test_an_agent_that_is_not_there_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    report = await check_agent(CheckTarget(f"http://127.0.0.1:{port}", "RAG_RETRIEVE"))
+    assert report.unreachable is not None
+    assert not report.passed
+
+
+async def test_an_agent_that_never_answers_is_given_up_at_once() -> None:
+    silent = Silent()
+    async with running(silent) as url:
+        report = await check_agent(CheckTarget(url, "T"), limits=CheckLimits(sync_s=0.5))
+    assert report.unreachable is not None
+    assert silent.asked == 1
+
+
+async def test_a_skipped_check_is_left_out() -> None:
+    broken = next(each for each in BROKEN_AGENTS if each.fails == ("stream-type",))
+    async with running(Tampered(agent_app(demo_service()), broken.tamper)) as url:
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), skip=["stream-type"])
+    assert report.passed
+    assert "stream-type" not in {result.name for result in report.results}
+
+
+async def test_skipping_an_unknown_check_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(UsageError, match="'nonsense'"):
+        await check_agent(CheckTarget("http://127.0.0.1:9", "X"), skip=["nonsense"])
+
+
+def test_a_target_is_an_address_and_a_task() -> None:
+    target = parse_target(" http://host:8000/rag/=RAG_RETRIEVE ")
+    assert target == CheckTarget("http://host:8000/rag", "RAG_RETRIEVE")
+
+
+@pytest.mark.parametrize("text", ["http://host:8000", "=X", "http://host=", "ftp://h=X", "host=X"])
+def test_a_target_that_cannot_be_read_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(UsageError, match="http://"):
+        parse_target(text)

@@ -1,0 +1,90 @@
+"""docs/agent-contract.md tells what really happens: its examples are sent, its lists compared."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from tests.contract.demo_agent import demo_service
+from tests.contract.running import running
+
+from assay.contract.checks import CHECKS
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    Budgets,
+    ErrorCode,
+    GroundingChunk,
+    RetrievalTrace,
+)
+from assay.contract.serving import agent_app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```http\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLES = list(zip(BLOCKS[::2], BLOCKS[1::2], strict=True))
+
+
+def parts(block: str) -> tuple[str, str, str]:
+    """First line, content type and body."""
+    head, _, body = block.partition("\n\n")
+    first, _, header = head.partition("\n")
+    return first, header.removeprefix("Content-Type: "), body
+
+
+def comparable(text: str, media_type: str) -> Any:
+    text = re.sub(r'"duration_ms": ?\d+', '"duration_ms":0', text)
+    return orjson.loads(text) if media_type == "application/json" else text.strip()
+
+
+async def test_each_example_answers_as_the_page_says() -> None:
+    assert len(EXAMPLES) >= 6
+    async with running(agent_app(demo_service())) as url, httpx.AsyncClient(base_url=url) as client:
+        for request, response in EXAMPLES:
+            line, media_type, sent = parts(request)
+            method, path = line.split()
+            answer = await client.request(
+                method, path, content=sent, headers={"Content-Type": media_type}
+            )
+            status, expected_type, expected = parts(response)
+            assert status == f"HTTP/1.1 {answer.status_code}"
+            assert answer.headers["content-type"].partition(";")[0] == expected_type
+            assert comparable(answer.text, expected_type) == comparable(expected, expected_type)
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        {
+            *AgentRunRequest.model_fields,
+            *Budgets.model_fields,
+            *AgentRunResponse.model_fields,
+            *GroundingChunk.model_fields,
+            *RetrievalTrace.model_fields,
+            *ErrorCode,
+            *("started", "progress", "final", "complete", "done", "max_tokens", "max_time_ms"),
+        }
+    ),
+)
+def test_every_field_event_and_code_is_explained(name: str) -> None:
+    assert f"`{name}`" in PAGE
+
+
+def test_every_check_is_listed_with_its_rule() -> None:
+    listed = PAGE.partition("<!-- checks -->\n")[2].partition("<!-- /checks -->")[0]
+    rows = "".join(f"| `{check.name}` | {check.rule} |\n" for check in CHECKS)
+    assert listed == f"| check | rule |\n|---|---|\n{rows}"
+
+
+def test_the_agent_of_the_page_can_be_served() -> None:
+    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code[1], names)
+    assert [route.path for route in names["app"].routes] == [
+        "/agents/run/sync",
+        "/agents/run/stream",
+        "/health",
+        "/health/ready",
+    ]

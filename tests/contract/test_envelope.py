@@ -1,0 +1,143 @@
+"""The models: defaults and aliases, nothing null, and errors that repeat nothing."""
+
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    Budgets,
+    ErrorCode,
+    GroundingChunk,
+    GroundingPack,
+    error_response,
+    succeeded,
+)
+from assay.contract.refusals import TaskError, read_inputs, validation_error_body
+
+CANARY = "canary-5f1c"
+
+
+def request(**fields: Any) -> AgentRunRequest:
+    return AgentRunRequest.model_validate({"request_id": "r1", "task_type": "T", **fields})
+
+
+def test_only_the_id_and_the_task_are_required() -> None:
+    assert orjson.loads(request().to_wire()) == {
+        "request_id": "r1",
+        "task_type": "T",
+        "mode": "DEMO",
+        "risk_tier": "NON_SENSITIVE",
+        "domain_id": "clinical",
+        "inputs": {},
+        "budgets": {},
+    }
+
+
+def test_budgets_have_the_names_of_both_dialects() -> None:
+    other = Budgets.model_validate({"max_tokens": 5, "max_time_ms": 7})
+    assert other == Budgets.model_validate({"max_output_tokens": 5, "timeout_ms": 7})
+    assert (other.max_output_tokens, other.timeout_ms) == (5, 7)
+
+
+def test_null_in_a_request_means_absent() -> None:
+    read = request(mode=None, workflow_id=None, inputs=None, budgets={"timeout_ms": None})
+    assert read == request()
+
+
+def test_fields_that_are_not_known_are_ignored() -> None:
+    assert request(added_next_year=1) == request()
+
+
+@pytest.mark.parametrize("bad", ["", "a\nb", "x" * 257, "\x7f", "\x85", "\u2028", 5, None])
+def test_an_id_that_could_break_a_log_line_is_refused(bad: Any) -> None:
+    with pytest.raises(ValidationError):
+        request(request_id=bad)
+
+
+def test_a_response_never_holds_null() -> None:
+    grounding = GroundingPack(chunks=[GroundingChunk(chunk_id="c1")])
+    outputs = {"a": None, "b": [{"c": None, "d": 1}]}
+    wire = succeeded(request(), outputs, grounding=grounding).to_wire()
+    assert b"null" not in orjson.dumps(wire)
+    assert wire["outputs"] == {"b": [{"d": 1}]}
+    assert "error" not in wire
+    assert wire["grounding"]["chunks"] == [{"chunk_id": "c1", "text": "", "metadata": {}}]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_json_cannot_say_is_an_error_and_not_a_null(value: float) -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        succeeded(request(), {"scores": [value]}).to_wire()
+
+
+@pytest.mark.parametrize(
+    ("status", "ok"), [("ok", True), ("success", True), ("degraded", True), ("error", False)]
+)
+def test_ok_says_whether_there_is_a_result(status: Any, ok: bool) -> None:
+    assert AgentRunResponse(status=status, request_id="r1").to_wire()["ok"] is ok
+
+
+def test_an_error_has_a_code_a_message_and_no_outputs() -> None:
+    wire = error_response(ErrorCode.TASK_FAILED, "it failed", request_id="r1").to_wire()
+    assert wire["error"] == {"code": "TASK_FAILED", "message": "it failed"}
+    assert (wire["status"], wire["ok"], wire["outputs"]) == ("error", False, {})
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"request_id": "r1"}, "task_type"),
+        ({"request_id": "r1", "task_type": 7}, "task_type"),
+        ({"request_id": "r1", "task_type": "T", "inputs": CANARY}, "inputs"),
+        (
+            {"request_id": "r1", "task_type": "T", "budgets": {"timeout_ms": CANARY}},
+            "budgets.timeout_ms",
+        ),
+        (
+            {"request_id": "r1", "task_type": "T", "budgets": {"max_tokens": 0}},
+            "budgets.max_tokens",
+        ),
+        ([CANARY], "body"),
+    ],
+)
+def test_a_validation_error_names_the_field_and_never_the_value(body: Any, field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        AgentRunRequest.model_validate(body)
+    answer = validation_error_body(caught.value, AgentRunRequest, request_id="r1")
+    assert [each["field"] for each in answer["error"]["details"]["fields"]] == [field]
+    assert field in answer["error"]["message"]
+    assert answer["error"]["code"] == "VALIDATION_ERROR"
+    assert CANARY not in repr(answer)
+    assert CANARY not in str(caught.value)
+
+
+class Paper(BaseModel):
+    title: str
+
+
+class PaperInputs(BaseModel):
+    query: str
+    papers: dict[str, Paper] = {}
+
+
+def test_inputs_of_a_task_are_read_by_its_own_model() -> None:
+    assert read_inputs(PaperInputs, request(inputs={"query": "q"})).query == "q"
+
+
+def test_wrong_inputs_are_named_from_inputs_on() -> None:
+    with pytest.raises(TaskError) as caught:
+        read_inputs(PaperInputs, request(inputs={"query": [CANARY]}))
+    assert caught.value.code == ErrorCode.VALIDATION_ERROR
+    assert caught.value.message == "inputs.query should be a string"
+
+
+def test_a_key_that_the_caller_chose_is_not_repeated_either() -> None:
+    with pytest.raises(TaskError) as caught:
+        read_inputs(PaperInputs, request(inputs={"query": "q", "papers": {CANARY: {}}}))
+    assert caught.value.details == {
+        "fields": [{"field": "inputs.papers.*.title", "problem": "is missing"}]
+    }

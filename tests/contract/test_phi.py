@@ -1,0 +1,178 @@
+"""What is asked and answered may be about a patient: no log and no error repeats it."""
+
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from tests.contract.asking import STREAM, SYNC, body
+from tests.contract.conftest import StartAgent
+from tests.contract.demo_agent import SearchInputs
+from tests.contract.running import running
+from tests.contract.tampering import Reply, Tampered
+
+from assay.contract.checks import CheckTarget, check_agent
+from assay.contract.client import AgentClient
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
+from assay.contract.execution import ReportProgress
+from assay.contract.failures import AgentCallError
+from assay.contract.refusals import read_inputs
+from assay.contract.serving import AgentService, agent_app
+
+CANARY = "canary-7d2e91"
+
+
+@pytest.fixture(autouse=True)
+def everything_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Debug level for all, and for each logger that has a level of its own."""
+    caplog.set_level(logging.DEBUG)
+    known = [each for each in logging.root.manager.loggerDict.values() if hasattr(each, "level")]
+    before = [(logger, logger.level) for logger in known if isinstance(logger, logging.Logger)]
+    for logger, _ in before:
+        logger.setLevel(logging.DEBUG)
+    yield
+    for logger, level in before:
+        logger.setLevel(level)
+
+
+async def echo(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+    """As leaky as work can be: it answers with its inputs and breaks with them in hand."""
+    inputs = read_inputs(SearchInputs, request)
+    report("read")
+    if request.mode == "BREAK":
+        raise ValueError(f"cannot search for {inputs.query}")
+    if request.mode == "CHAIN":
+        try:
+            int(inputs.query)
+        except ValueError as error:
+            raise RuntimeError(inputs.query) from error
+    return succeeded(request, {"echo": inputs.query})
+
+
+REQUESTS: list[Any] = [
+    body(inputs={"query": CANARY}),
+    body(inputs={"query": CANARY}, mode="BREAK"),
+    body(inputs={"query": CANARY}, mode="CHAIN"),
+    body(inputs={"query": [CANARY]}),
+    body(inputs={"query": CANARY, "topK": CANARY}),
+    body(inputs={CANARY: CANARY}),
+    body(inputs=CANARY),
+    body(inputs=[CANARY]),
+    body(task_type=CANARY, inputs={"query": CANARY}),
+    body(budgets={"timeout_ms": CANARY}),
+    body(budgets=CANARY),
+    body(request_id=f"{CANARY}\n"),
+    {**body(), "request_id": {CANARY: CANARY}},
+    {"inputs": {"query": CANARY}},
+    [CANARY],
+    CANARY,
+    f'{{"request_id": "r1", "inputs": "{CANARY}'.encode(),
+    CANARY.encode() + b"\xff",
+    CANARY.encode() * 100_000,
+]
+
+
+async def test_no_log_and_no_error_repeats_what_was_sent(
+    start_agent: StartAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await start_agent(echo)
+    errors = []
+    for number, sent in enumerate(REQUESTS):
+        for way in (SYNC, STREAM):
+            if isinstance(sent, dict) and sent.get("request_id") == "r1":
+                sent = {**sent, "request_id": f"r-{number}-{way[-6:]}"}
+            content = {"content": sent} if isinstance(sent, bytes) else {"json": sent}
+            answer = await client.post(way, **content)
+            if '"ok":true' not in answer.text:
+                errors.append(answer.text)
+    assert len(errors) == 2 * (len(REQUESTS) - 1)
+    assert CANARY not in "".join(errors)
+    assert CANARY not in caplog.text
+    assert "assay.contract.runs" in {record.name for record in caplog.records}
+
+
+async def test_a_run_is_logged_by_its_id_and_figures(
+    start_agent: StartAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await start_agent(echo)
+    sent = await client.post(SYNC, json=body("r9", inputs={"query": CANARY}))
+    (record,) = [each for each in caplog.records if each.name == "assay.contract.runs"]
+    fields = record.__dict__["fields"]
+    assert fields.pop("duration_ms") >= 0
+    assert fields.pop("bytes_in") > 0
+    assert fields == {
+        "request_id": "r9",
+        "task_type": "TEST",
+        "way": "sync",
+        "status": "ok",
+        "http_status": 200,
+        "bytes_out": len(sent.content),
+    }
+
+
+async def test_a_failure_is_logged_by_class_and_place(
+    start_agent: StartAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await start_agent(echo)
+    await client.post(SYNC, json=body("r9", inputs={"query": CANARY}, mode="BREAK"))
+    message = next(each.getMessage() for each in caplog.records if each.levelname == "ERROR")
+    assert "request_id=r9" in message
+    assert "error=ValueError" in message
+    assert f"raised_at={echo.__module__}:" in message
+
+
+CHANGES = [
+    lambda reply: reply.with_body(CANARY.encode()),
+    lambda reply: reply.with_body(f"data: {CANARY}\n\n".encode()),
+    lambda reply: reply.with_body(f"event: final\ndata: {CANARY}\n\n".encode()),
+    lambda reply: reply.with_json({"request_id": CANARY, "ok": True, "outputs": {}}),
+    lambda reply: reply.with_json({"detail": CANARY}, status=422),
+    lambda reply: reply.with_json({"detail": CANARY}, status=500),
+    lambda reply: reply.with_json(
+        {
+            "request_id": "r1",
+            "ok": False,
+            "outputs": {},
+            "error": {"code": CANARY, "message": CANARY},
+        },
+        status=400,
+    ),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_the_client_s_errors_repeat_nothing_of_a_bad_answer(
+    change: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Tampered(agent_app(AgentService("echo", "TEST", echo)), change)
+    request = AgentRunRequest(request_id="r1", task_type="TEST", inputs={"query": CANARY})
+    async with running(app) as url, AgentClient() as client:
+        for asking in (_sync(client, url, request), _stream(client, url, request)):
+            with pytest.raises(AgentCallError) as caught:
+                await asking
+            shown = "".join(traceback.format_exception(caught.value))
+            assert CANARY not in str(caught.value)
+            assert CANARY not in shown
+    assert CANARY not in caplog.text
+
+
+async def _sync(client: AgentClient, url: str, request: AgentRunRequest) -> None:
+    await client.run_sync(url, request)
+
+
+async def _stream(client: AgentClient, url: str, request: AgentRunRequest) -> None:
+    async with aclosing(client.run_stream(url, request)) as events:
+        async for _ in events:
+            pass
+
+
+async def test_a_conformance_report_repeats_nothing_of_an_agent_s_answers() -> None:
+    def leaky(reply: Reply) -> Reply:
+        return reply.with_json({"request_id": CANARY, "status": CANARY, "error": {"code": CANARY}})
+
+    async with running(Tampered(agent_app(AgentService("e", "TEST", echo)), leaky)) as url:
+        report = await check_agent(CheckTarget(url, "TEST"), inputs={"query": CANARY})
+    assert not report.passed
+    assert CANARY not in repr(report)

@@ -1,0 +1,346 @@
+"""One piece of work, two ways to ask for it, and every way in which it can go wrong."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.contract.asking import STREAM, SYNC, body, events, stream, types
+from tests.contract.conftest import Gate, StartAgent
+from tests.contract.running import running
+
+from assay.contract.envelope import (
+    AgentError,
+    AgentRunRequest,
+    AgentRunResponse,
+    ErrorCode,
+    succeeded,
+)
+from assay.contract.execution import ReportProgress
+from assay.contract.refusals import TaskError
+from assay.contract.serving import AgentService, Readiness, agent_app
+
+WAYS = [SYNC, STREAM]
+
+
+async def count_words(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+    report("counted", percent=50, words=3)
+    return succeeded(request, {"words": 3})
+
+
+async def explode(_request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+    report("began", percent=1)
+    raise RuntimeError("secret text of an exception")
+
+
+async def refuse(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+    raise TaskError(ErrorCode.TASK_FAILED, "no such collection", details={"known": 2})
+
+
+async def answer_nan(request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+    return succeeded(request, {"score": float("nan")})
+
+
+async def partly(request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+    return succeeded(request, {"words": 1}, status="degraded", warnings=["half of it"])
+
+
+async def forgetful(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+    return AgentRunResponse(status="ok", request_id="wrong", task_type="WRONG")
+
+
+async def answer_nothing(_request: AgentRunRequest, _report: ReportProgress) -> Any:
+    return None
+
+
+async def refuse_unspeakably(_request: AgentRunRequest, _report: ReportProgress) -> Any:
+    raise TaskError(ErrorCode.TASK_FAILED, "no", details={"why": object()})
+
+
+async def confused(request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+    """An error, and outputs all the same."""
+    return succeeded(request, {"words": 3}, status="error", error=AgentError(code="X", message=""))
+
+
+async def run(client: httpx.AsyncClient, way: str, sent: dict[str, Any]) -> dict[str, Any]:
+    """The response, however it is asked for."""
+    if way == STREAM:
+        final = (await stream(client, sent))[-1]
+        assert final.pop("type") == "final"
+        return final
+    answer = await client.post(SYNC, json=sent)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    response: dict[str, Any] = answer.json()
+    return response
+
+
+async def test_sync_and_stream_give_the_same_response(start_agent: StartAgent) -> None:
+    client = await start_agent(count_words)
+    first, second = [await run(client, way, body(f"id-{way}")) for way in WAYS]
+    for response in (first, second):
+        assert response.pop("usage")["duration_ms"] >= 0
+        assert response.pop("request_id").startswith("id-/")
+    assert first == second
+    assert (first["status"], first["ok"], first["outputs"]) == ("ok", True, {"words": 3})
+    assert first["task_type"] == "TEST"
+
+
+async def test_a_stream_tells_started_progress_and_one_final(start_agent: StartAgent) -> None:
+    found = await stream(await start_agent(count_words), body("r7"))
+    assert types(found) == ["started", "progress", "final"]
+    assert found[0] == {"type": "started", "request_id": "r7", "task_type": "TEST"}
+    assert found[1] == {
+        "type": "progress",
+        "request_id": "r7",
+        "step": "counted",
+        "percent": 50,
+        "words": 3,
+    }
+
+
+async def test_progress_may_be_reported_from_a_thread(start_agent: StartAgent) -> None:
+    async def in_thread(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        for number in range(20):
+            await asyncio.to_thread(report, "step", percent=None, number=number)
+        return succeeded(request, {})
+
+    found = await stream(await start_agent(in_thread), body())
+    assert [event["number"] for event in found[1:-1]] == list(range(20))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("work", [explode, answer_nan, answer_nothing, refuse_unspeakably])
+async def test_work_that_breaks_ends_in_a_safe_error(
+    start_agent: StartAgent, way: str, work: Any
+) -> None:
+    response = await run(await start_agent(work), way, body())
+    assert (response["status"], response["ok"], response["outputs"]) == ("error", False, {})
+    assert response["error"]["code"] == "TASK_FAILED"
+    assert "secret" not in repr(response)
+    assert "NaN" not in repr(response)
+
+
+async def test_a_stream_of_work_that_breaks_has_one_terminal_event(start_agent: StartAgent) -> None:
+    found = await stream(await start_agent(explode), body())
+    assert types(found) == ["started", "progress", "final"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_work_may_choose_its_error(start_agent: StartAgent, way: str) -> None:
+    response = await run(await start_agent(refuse), way, body())
+    expected = {"code": "TASK_FAILED", "message": "no such collection", "details": {"known": 2}}
+    assert response["error"] == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_failed_run_has_no_outputs(start_agent: StartAgent, way: str) -> None:
+    response = await run(await start_agent(confused), way, body())
+    assert (response["ok"], response["outputs"]) == (False, {})
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_partial_answer_is_degraded_and_ok(start_agent: StartAgent, way: str) -> None:
+    response = await run(await start_agent(partly), way, body())
+    assert (response["status"], response["ok"]) == ("degraded", True)
+    assert response["outputs"] == {"words": 1}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_echo_is_right_whatever_the_work_says(start_agent: StartAgent, way: str) -> None:
+    response = await run(await start_agent(forgetful), way, body("mine"))
+    assert (response["request_id"], response["task_type"]) == ("mine", "TEST")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["timeout_ms", "max_time_ms"])
+async def test_the_time_budget_is_enforced(
+    start_agent: StartAgent, gate: Gate, way: str, name: str
+) -> None:
+    client = await start_agent(gate.work)
+    response = await run(client, way, body(budgets={name: 30}))
+    assert response["error"]["code"] == "BUDGET_EXCEEDED"
+    assert (response["ok"], response["outputs"]) == (False, {})
+    assert gate.cancelled == 1
+
+
+async def test_a_run_without_a_budget_has_the_servers_limit(
+    start_agent: StartAgent, gate: Gate
+) -> None:
+    response = await run(await start_agent(gate.work, run_s=0.03), SYNC, body())
+    assert response["error"]["code"] == "BUDGET_EXCEEDED"
+
+
+async def test_a_timeout_inside_the_work_is_not_a_spent_budget(start_agent: StartAgent) -> None:
+    async def slow_part(_request: AgentRunRequest, _report: ReportProgress) -> AgentRunResponse:
+        raise TimeoutError
+
+    response = await run(await start_agent(slow_part), SYNC, body(budgets={"timeout_ms": 60_000}))
+    assert response["error"]["code"] == "TASK_FAILED"
+
+
+REFUSED = [
+    pytest.param(b'{"request_id": "r1"', 400, "VALIDATION_ERROR", id="broken JSON"),
+    pytest.param(b"\xff\xfe", 400, "VALIDATION_ERROR", id="not UTF-8"),
+    pytest.param(b"", 400, "VALIDATION_ERROR", id="empty"),
+    pytest.param(b"[]", 422, "VALIDATION_ERROR", id="not an object"),
+    pytest.param(b"{}", 422, "VALIDATION_ERROR", id="no fields"),
+    pytest.param(b'{"request_id": "r1"}', 422, "VALIDATION_ERROR", id="no task"),
+    pytest.param(b'{"task_type": "TEST"}', 422, "VALIDATION_ERROR", id="no id"),
+    pytest.param(
+        b'{"request_id": "r1", "task_type": "TEST", "inputs": 1}',
+        422,
+        "VALIDATION_ERROR",
+        id="wrong type",
+    ),
+    pytest.param(
+        b'{"request_id": "r1", "task_type": "OTHER"}',
+        400,
+        "UNSUPPORTED_TASK_TYPE",
+        id="other task",
+    ),
+    pytest.param(b"[" * 100_000, 400, "VALIDATION_ERROR", id="deeply nested"),
+    pytest.param(
+        b'{"request_id": "r1", "task_type": "TEST", "inputs": {"a": %s}}'
+        % (b"[" * 500 + b"]" * 500),
+        422,
+        "VALIDATION_ERROR",
+        id="nested",
+    ),
+    pytest.param(b" " * 1_000_001, 413, "VALIDATION_ERROR", id="too large"),
+    pytest.param(b" " * 9_000_000, 413, "VALIDATION_ERROR", id="far too large"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("content", "status", "code"), REFUSED)
+async def test_a_request_that_is_not_accepted_gets_a_contract_shaped_refusal(
+    start_agent: StartAgent, way: str, content: bytes, status: int, code: str
+) -> None:
+    client = await start_agent(count_words)
+    answer = await client.post(way, content=content, headers={"X-Request-ID": "from-header"})
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/json"
+    refused = answer.json()
+    assert (refused["status"], refused["ok"], refused["outputs"]) == ("error", False, {})
+    assert refused["warnings"] == []
+    assert refused["error"]["code"] == code
+    assert refused["request_id"] == (
+        "r1" if b'"r1",' in content or b'"r1"}' in content else "from-header"
+    )
+
+
+async def test_a_refusal_without_any_id_gets_one(start_agent: StartAgent) -> None:
+    answer = await (await start_agent(count_words)).post(SYNC, content=b"{}")
+    assert answer.json()["request_id"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_one_run_too_many_is_told_to_come_back(
+    start_agent: StartAgent, gate: Gate, way: str
+) -> None:
+    client = await start_agent(gate.work, max_running=1)
+    first = asyncio.create_task(run(client, SYNC, body("first")))
+    await gate.entered.wait()
+    answer = await client.post(way, json=body("second"))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["error"]["code"] == "OVERLOADED"
+    gate.release.set()
+    assert (await first)["ok"]
+    assert (await run(client, way, body("third")))["ok"]
+
+
+async def test_a_client_that_leaves_a_stream_cancels_the_work(
+    start_agent: StartAgent, gate: Gate
+) -> None:
+    client = await start_agent(gate.work)
+    async with client.stream("POST", STREAM, json=body()) as answer:
+        async for event in events(answer):
+            if event["type"] == "progress":
+                break
+    await asyncio.wait_for(gate.left.wait(), 5)
+    assert gate.cancelled == 1
+
+
+async def test_a_client_that_leaves_a_sync_run_cancels_the_work(
+    start_agent: StartAgent, gate: Gate
+) -> None:
+    client = await start_agent(gate.work)
+    asking = asyncio.create_task(client.post(SYNC, json=body()))
+    await gate.entered.wait()
+    asking.cancel()
+    await asyncio.wait_for(gate.left.wait(), 5)
+    assert gate.cancelled == 1
+
+
+async def test_a_silent_stream_has_a_heartbeat(start_agent: StartAgent, gate: Gate) -> None:
+    client = await start_agent(gate.work, heartbeat_s=0.02)
+    received = b""
+    async with client.stream("POST", STREAM, json=body()) as answer:
+        async for chunk in answer.aiter_bytes():
+            received += chunk
+            if received.count(b": heartbeat\n\n") >= 3:
+                gate.release.set()
+    assert received.count(b"event: final") == 1
+    assert received.endswith(b"}\n\n")
+
+
+async def test_health_is_told_at_once_and_readiness_truly() -> None:
+    states = [Readiness(False, {"documents": 0}), Readiness(True, {"documents": 3})]
+
+    async def ready() -> Readiness:
+        if not states:
+            raise ConnectionError("http://internal:6333 refused")
+        return states.pop(0)
+
+    service = AgentService("rag", "TEST", count_words, ready=ready)
+    async with running(agent_app(service)) as url, httpx.AsyncClient(base_url=url) as client:
+        health = await client.get("/health")
+        answers = [await client.get("/health/ready") for _ in range(3)]
+    assert (health.status_code, health.json()) == (200, {"status": "ok", "service": "rag"})
+    assert [answer.status_code for answer in answers] == [503, 200, 503]
+    assert answers[0].json() == {"status": "degraded", "service": "rag", "documents": 0}
+    assert answers[1].json() == {"status": "ready", "service": "rag", "documents": 3}
+    assert answers[2].json() == {"status": "degraded", "service": "rag"}
+
+
+SERVER = """
+import asyncio, sys, uvicorn
+from assay.contract.serving import AgentService, agent_app
+
+async def work(request, report):
+    report("waiting")
+    await asyncio.Event().wait()
+
+app = agent_app(AgentService("x", "TEST", work))
+uvicorn.Server(uvicorn.Config(app, port=0, ws="none")).run()
+"""
+
+
+async def test_a_server_that_is_stopped_ends_its_streams(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    assert process.stderr is not None
+    with process.stderr as log:
+        line = next(line for line in log if "running on" in line)
+        url = next(word for word in line.split() if word.startswith("http://"))
+        found = []
+        async with (
+            httpx.AsyncClient(base_url=url, timeout=30) as client,
+            client.stream("POST", STREAM, json=body()) as answer,
+        ):
+            async for event in events(answer):
+                found.append(event)
+                if event["type"] == "progress":
+                    process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(process.wait, 30)
+    assert types(found) == ["started", "progress", "final"]
+    assert found[-1]["error"]["code"] == "TASK_FAILED"
