@@ -12,7 +12,7 @@ import httpx
 import orjson
 
 from assay.agents.a2a_address import correct_addresses
-from assay.agents.a2a_card import Card
+from assay.agents.a2a_card import Card, Finding
 from assay.agents.a2a_dialect import Dialect, WireRequest
 from assay.agents.a2a_discovery import FoundCard, base_address, find_card, shown
 from assay.agents.a2a_http import exchange
@@ -30,10 +30,9 @@ _log = logging.getLogger(__name__)
 
 
 class A2AAgent:
-    """`http` is shared and left open where it is given, else made for this agent.
+    """`timeout` bounds one call, in seconds; None where the caller does, as an evaluation does.
 
-    `timeout` bounds one call, in seconds; None where the caller does, as an evaluation does.
-    After `open()`, `card`, `dialect` and `warnings` tell what was found.
+    After `open()`, `card`, `dialect` and `findings` tell what was found.
     """
 
     def __init__(
@@ -43,17 +42,15 @@ class A2AAgent:
         streaming: bool = False,
         track: str = "undeclared",
         policy: OutboundPolicy = UNRESTRICTED,
-        http: httpx.AsyncClient | None = None,
         timeout: float | None = None,
     ) -> None:
         self._base = base_address(url)
         self._streaming = streaming
         self._policy = policy
-        self._owns_http = http is None
-        self._http = http
+        self._http: httpx.AsyncClient | None = None
         self._timeout = timeout
         self.info = AgentInfo(name=f"a2a:{shown(self._base)}", protocol="a2a", track=track)
-        self.warnings: tuple[str, ...] = ()
+        self.findings: tuple[Finding, ...] = ()
         self.found: FoundCard
         self.card: Card
         self.dialect: Dialect
@@ -64,18 +61,20 @@ class A2AAgent:
             self._policy.check_url(self._base)
         except OutboundRefused as error:
             raise TargetError(str(error)) from None
-        if self._http is None:
-            self._http = open_client(self._policy)
+        self._http = open_client(self._policy)
         self.found = await find_card(self._http, self._base)
-        self.card, replaced = await correct_addresses(self.found.card, self._base, self._policy)
+        # The user's address may be that of one interface; the card's own is the agent's.
+        root = base_address(self.found.place)
+        self.card, replaced = await correct_addresses(self.found.card, root, self._policy)
         chosen = self.card.preferred(self._base)
         self._speak(Dialect(chosen.binding, chosen.version, chosen.url))
-        self._warn(*self.card.notes, *replaced)
+        self._report(*self.card.findings, *replaced)
         if self._streaming and not self.card.streaming:
-            self._warn("the card does not offer streaming; it is tried all the same")
+            what = "the card does not offer streaming; it is tried all the same"
+            self._report(Finding(what, "leave '#stream' out of the target"))
 
     async def close(self) -> None:
-        if self._owns_http and self._http is not None:
+        if self._http is not None:
             await self._http.aclose()
             self._http = None
 
@@ -102,20 +101,29 @@ class A2AAgent:
             raise AgentFailure(FailureKind.PROTOCOL, message) from None
         if self.dialect != other:
             self._speak(other)
-            self._warn(f"the agent does not speak the version its card names; using {other}")
+            what = f"the agent does not know {dialect.send_name!r}, as its card says; using {other}"
+            self._report(Finding(what, f"declare protocol version {other.version!r} in the card"))
         return reply
 
     async def _ask_in(self, dialect: Dialect, text: str) -> Reply:
         reply = Reply()
         await self._exchange(dialect, dialect.question(text, stream=self._streaming), reply)
+        if not reply.finished:
+            await self._wait_for(dialect, reply)
+        return reply
+
+    async def _wait_for(self, dialect: Dialect, reply: Reply) -> None:
+        """Ask after a task that was answered for before it was done."""
         pause = _FIRST_POLL
-        while not reply.finished:  # it answered before it was done
+        while not reply.finished:
             if reply.task_id is None:
                 raise bad_reply("an unfinished task without an id")
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_POLL)
-            await self._exchange(dialect, dialect.task(reply.task_id), reply)
-        return reply
+            try:
+                await self._exchange(dialect, dialect.task(reply.task_id), reply)
+            except UnknownMethod:
+                raise bad_reply("an unfinished task that it does not know afterwards") from None
 
     async def _exchange(self, dialect: Dialect, request: WireRequest, reply: Reply) -> None:
         assert self._http is not None, "open() comes before ask()"
@@ -134,10 +142,10 @@ class A2AAgent:
         where = f"{dialect} at {shown(dialect.url)}"
         self.info = AgentInfo(self.info.name, "a2a", self.info.track, details=f"{details}; {where}")
 
-    def _warn(self, *messages: str) -> None:
-        for message in messages:
-            _log.warning("%s: %s", self.info.name, message)
-        self.warnings += messages
+    def _report(self, *findings: Finding) -> None:
+        for finding in findings:
+            _log.warning("%s: %s", self.info.name, finding.what)
+        self.findings += findings
 
 
 def quiet_loggers() -> None:

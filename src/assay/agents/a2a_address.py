@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
 
-from assay.agents.a2a_card import Card, Interface
+from assay.agents.a2a_card import Card, Finding, Interface
 from assay.agents.a2a_discovery import shown
 from assay.agents.outbound import (
     OutboundPolicy,
@@ -23,14 +23,17 @@ from assay.agents.outbound import (
 from assay.errors import UsageError
 
 _CONNECT_SECONDS = 3.0
+_REMEDY = (
+    "have the card name the address that callers use; agents commonly take it as --card-url URL"
+)
 
 
 async def correct_addresses(
     card: Card, base: str, policy: OutboundPolicy
-) -> tuple[Card, tuple[str, ...]]:
-    """The card with addresses that can be called, and a warning for each that was replaced."""
+) -> tuple[Card, tuple[Finding, ...]]:
+    """The card with addresses that can be called, and a finding for each that was replaced."""
     settled: list[Interface] = []
-    warnings: dict[str, None] = {}
+    findings: list[Finding] = []
     reasons: dict[str, str | None] = {}
     for each in card.interfaces:
         origin = each.url.partition("://")[2].partition("/")[0]
@@ -44,8 +47,9 @@ async def correct_addresses(
         settled.append(Interface(each.binding, each.version, url, each.declared))
         if reason:
             there, here = shown(each.url)[:200], shown(url)
-            warnings[f"the card's address {there!r} {reason}; calling {here!r} instead"] = None
-    return card.at(tuple(settled)), tuple(warnings)
+            what = f"the card's address {there!r} {reason}; calling {here!r} instead"
+            findings.append(Finding(what, _REMEDY))
+    return card.at(tuple(settled)), tuple(dict.fromkeys(findings))
 
 
 def rebase(url: str, base: str) -> str:

@@ -20,6 +20,14 @@ class CardError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about an agent that is wrong but could be worked around, and who mends it how."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Interface:
     """One way to call the agent. `declared` is the version as the card has it."""
 
@@ -37,7 +45,7 @@ class Card:
     version: str
     streaming: bool
     interfaces: tuple[Interface, ...]
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def preferred(self, asked: str) -> Interface:
         """The one whose address the user gave, else the first; of its binding the newest version.
@@ -70,7 +78,7 @@ def read_card(document: object) -> Card:
         version=_text(document.get("version")),
         streaming=streaming,
         interfaces=spoken,
-        notes=tuple(dict.fromkeys(_notes(spoken))),
+        findings=tuple(dict.fromkeys(_findings(spoken))),
     )
 
 
@@ -113,12 +121,16 @@ def normal_version(declared: str) -> str:
     return V10 if major.isdecimal() and int(major) >= 1 else V03
 
 
-def _notes(interfaces: tuple[Interface, ...]) -> Iterator[str]:
+def _findings(interfaces: tuple[Interface, ...]) -> Iterator[Finding]:
     for each in interfaces:
-        if not each.declared:
-            yield f"the card declares no protocol version; taken for {V03}"
-        elif not each.declared.startswith((V03, "1.")) and each.declared != "1":
-            yield f"the card declares protocol version {each.declared!r}; taken for {each.version}"
+        declared = each.declared
+        if declared and (declared.startswith((V03, "1.")) or declared == "1"):
+            continue
+        said = f"protocol version {declared!r}" if declared else "no protocol version"
+        yield Finding(
+            f"the card declares {said}; taken for {each.version}",
+            f"declare '{V10}' or '{V03}' for each interface in the card, whichever it speaks",
+        )
 
 
 def _text(value: object) -> str:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -64,7 +65,7 @@ class Dialect:
         """Asks how a task stands that was answered for before it was done."""
         if self.binding == JSON_RPC:
             return self._call("get", {"id": task_id})
-        return self._request("GET", f"/tasks/{task_id}", None)
+        return self._request("GET", f"/tasks/{quote(task_id, safe='')}", None)
 
     def _message(self, text: str, parts: str) -> dict[str, Any]:
         message: dict[str, Any] = {"messageId": uuid.uuid4().hex, parts: [{"text": text}]}

@@ -11,12 +11,16 @@ from assay.agents.a2a_card import Card, CardError, read_card
 from assay.agents.a2a_http import exchange, failure_of_status, read_body
 from assay.agents.outbound import split_address
 from assay.agents.protocol import AgentFailure, FailureKind
-from assay.errors import TargetError, UsageError
+from assay.errors import TargetError
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 _CARD_SECONDS = 10.0
 _ACCEPT = {"Accept": "application/json"}
+
+
+class NobodyThere(TargetError):
+    """Nothing answers at the address at all, in any protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +33,7 @@ class FoundCard:
 
 def base_address(url: str) -> str:
     """What the user gave, less a path to the card, a fragment and a closing slash."""
-    try:
-        split_address(url)
-    except UsageError as error:
-        raise UsageError(f"target 'a2a:{shown(url)}': {error}") from None
+    split_address(url)
     parts = urlsplit(url)
     path = parts.path
     for suffix in WELL_KNOWN:
@@ -67,11 +68,22 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
                 document = await _fetch(http, place)
             return FoundCard(read_card(_json(document)), place, document, tuple(tried))
         except (AgentFailure, CardError, TimeoutError) as error:
-            tried.append(f"{shown(place)}: {str(error) or f'no answer in {_CARD_SECONDS:g} s'}")
+            reason = str(error) or f"no answer in {_CARD_SECONDS:g} s"
             if _is_gone(error):
-                break
+                raise _nobody(base, reason) from None
+            tried.append(f"{shown(place)}: {reason}")
     lines = "".join(f"\n  {line}" for line in tried)
-    raise TargetError(f"no agent card found for {shown(base)}; tried:{lines}\n{_remedy(tried)}")
+    raise TargetError(
+        f"no agent card found for {shown(base)}; tried:{lines}\n"
+        "Is this the address of an A2A agent? `assay doctor URL` tells what answers there."
+    )
+
+
+def _nobody(base: str, reason: str) -> NobodyThere:
+    return NobodyThere(
+        f"nothing answers at {shown(base)}: {reason}; "
+        "is the agent running, and is this its host and port?"
+    )
 
 
 async def _fetch(http: httpx.AsyncClient, place: str) -> bytes:
@@ -95,9 +107,3 @@ def _is_gone(error: Exception) -> bool:
     if isinstance(error, AgentFailure):
         return error.kind is FailureKind.CONNECTION and not str(error).startswith("HTTP")
     return isinstance(error, TimeoutError)
-
-
-def _remedy(tried: list[str]) -> str:
-    if any("refused" in line or "resolved" in line for line in tried):
-        return "Is the agent running, and is this its host and port?"
-    return "Is this the address of an A2A agent? `assay doctor URL` tells what answers there."

@@ -3,39 +3,47 @@
 from collections.abc import Callable
 
 from assay.agents.daemon_threads import DaemonThreads
-from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
 from assay.data.dataset import Dataset
-from assay.errors import UsageError
+from assay.errors import AssayError, UsageError
 from assay.progress import Progress, silent
 
-Search = Callable[[str, int], list[str]]
-MODES = ("bm25",)
-BEST = "builtin:bm25"
+MODES = ("bm25", "dense", "hybrid")
+
+_Search = Callable[[str, int], list[str]]
 
 
 class BuiltinAgent:
+    """`bm25` needs no index: it is built in memory in a second, and shares no code with hybrid."""
+
     def __init__(self, mode: str, dataset: Dataset, *, progress: Progress = silent) -> None:
         if mode not in MODES:
-            raise UsageError(
-                f"there is no builtin:{mode}; there is: builtin:{', builtin:'.join(MODES)}"
-            )
+            known = ", ".join(f"builtin:{each}" for each in MODES)
+            raise UsageError(f"there is no builtin:{mode}; there is: {known}")
         self.info = AgentInfo(name=f"builtin:{mode}", protocol="builtin", track="zero-shot")
+        self._mode = mode
         self._dataset = dataset
         self._progress = progress
         self._threads = DaemonThreads()
-        self._search: Search | None = None
+        self._search: _Search | None = None
+        self._close: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        self._search = await self._threads.run(self._load)
+        load = self._load_lexical if self._mode == "bm25" else self._load_retriever
+        self._search = await self._threads.run(load)
 
     async def close(self) -> None:
+        self._close()
         self._threads.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         assert self._search is not None, "open() comes before ask()"
-        return AgentAnswer(doc_ids=tuple(await self._threads.run(self._search, query, top_k)))
+        try:
+            return AgentAnswer(doc_ids=tuple(await self._threads.run(self._search, query, top_k)))
+        except AssayError as error:
+            raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
 
-    def _load(self) -> Search:
+    def _load_lexical(self) -> _Search:
         from assay.search.lexical import LexicalIndex
 
         total = len(self._dataset.documents)
@@ -43,3 +51,16 @@ class BuiltinAgent:
         index = LexicalIndex(self._dataset.documents.values())
         self._progress("indexing", total, total)
         return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
+
+    def _load_retriever(self) -> _Search:
+        from assay.search.reference import open_retriever
+        from assay.search.retriever import check_request
+
+        retriever = open_retriever(self._dataset, progress=self._progress)
+        self._close = retriever.close
+        mode = check_request("any", 1, self._mode)
+
+        def search(query: str, top_k: int) -> list[str]:
+            return [hit.doc_id for hit in retriever.search(query, top_k, mode=mode)]
+
+        return search

@@ -23,8 +23,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
-# Azure's platform service answers on an address that looks like any public one.
-_METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
+# What Python (or an older Python) takes for public: Azure's platform service, the block from which
+# Oracle's metadata service answers, and the local form of NAT64.
+_SPECIAL = tuple(
+    ipaddress.ip_network(block) for block in ("168.63.129.16/32", "192.0.0.0/24", "64:ff9b:1::/48")
+)
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -86,7 +89,8 @@ class OutboundPolicy:
         plain = _unwrapped(address)
         if any(plain in network or address in network for network in self._networks):
             return
-        if not plain.is_global or plain.is_multicast or plain in _METADATA:
+        special = any(plain in block for block in _SPECIAL)
+        if special or not plain.is_global or plain.is_multicast:
             raise self._refusal(host, "an address of a private or special network")
 
     def _refusal(self, host: str, what: str) -> OutboundRefused:

@@ -1,5 +1,7 @@
 """From what the user wrote (`builtin:bm25`, `python:module:function`, ...) to an agent."""
 
+from collections.abc import Mapping
+
 from assay.agents.builtin import BuiltinAgent
 from assay.agents.protocol import Agent
 from assay.agents.python_call import PythonAgent, load_function
@@ -7,19 +9,55 @@ from assay.data.dataset import Dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
 
+BEST = "builtin:hybrid"
 KINDS = {
-    "builtin": "builtin:bm25",
+    "builtin": "builtin:bm25|dense|hybrid",
     "python": "python:module:function",
+    "a2a": "a2a:URL",
+    "mcp": "mcp:URL[#tool]",
+    "mcp-stdio": "mcp-stdio:COMMAND[#tool]",
+    "url": "http://... (probed)",
 }
 
 
 def open_target(
-    target: str, dataset: Dataset, *, track: str = "undeclared", progress: Progress = silent
+    target: str,
+    dataset: Dataset,
+    *,
+    track: str = "undeclared",
+    mapping: Mapping[str, str] | None = None,
+    progress: Progress = silent,
 ) -> Agent:
+    """`mapping` says what an MCP server's tool calls its fields (`--map`)."""
     kind, _, rest = target.partition(":")
     if kind == "builtin":
         return BuiltinAgent(rest, dataset, progress=progress)
     if kind == "python":
         return PythonAgent(load_function(rest), name=target, track=track)
+    if kind == "a2a":
+        return _a2a(rest, track)
+    if kind in ("mcp", "mcp-stdio"):
+        from assay.agents.mcp_target import McpAgent
+
+        return McpAgent.at(target, mapping=mapping, known=dataset.documents, track=track)
+    if kind in ("http", "https") and rest.startswith("//"):
+        from assay.agents.probe import ProbedAgent
+
+        return ProbedAgent(
+            target,
+            lambda found: open_target(
+                found, dataset, track=track, mapping=mapping, progress=progress
+            ),
+        )
     known = ", ".join(KINDS.values())
     raise UsageError(f"cannot tell what target {target!r} is; a target looks like: {known}")
+
+
+def _a2a(rest: str, track: str) -> Agent:
+    """`URL`, or `URL#stream` for an agent that is to stream its answers."""
+    from assay.agents.a2a import A2AAgent
+
+    url, _, way = rest.partition("#")
+    if way not in ("", "stream"):
+        raise UsageError(f"target 'a2a:...#{way}': after the address there may only be '#stream'")
+    return A2AAgent(url, streaming=way == "stream", track=track)

@@ -10,6 +10,7 @@ from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
 from assay.cli.check import check
 from assay.cli.data import data_app
+from assay.cli.doctor import doctor
 from assay.cli.run_agent import run_agent
 from assay.cli.score import score
 from assay.cli.settings import read_settings
@@ -31,6 +32,7 @@ app.command("compare")(runs_verbs.compare)
 app.command("score")(score)
 app.command("audit")(audit)
 app.command("check")(check)
+app.command("doctor")(doctor)
 app.command("run-agent")(run_agent)
 app.add_typer(data_app, name="data")
 

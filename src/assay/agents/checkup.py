@@ -1,0 +1,184 @@
+"""Examines one agent: what it speaks, where, how a call goes, and what is wrong with a remedy."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from assay.agents.a2a import A2AAgent
+from assay.agents.a2a_card import Finding
+from assay.agents.a2a_discovery import WELL_KNOWN, base_address, shown
+from assay.agents.outbound import UNRESTRICTED
+from assay.agents.outbound_client import open_client
+from assay.agents.probe import probe
+from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, FailureKind
+
+_REMEDIES = {
+    FailureKind.TIMEOUT: "find out what takes the agent so long, or allow more with --timeout",
+    FailureKind.CONNECTION: "see that the agent still runs, and what stands between it and here",
+    FailureKind.PROTOCOL: "mend what the agent sends; its protocol's own library would do it right",
+    FailureKind.INVALID_ANSWER: 'have the agent answer with one data part {"doc_ids": ["id", ...]}',
+    FailureKind.AGENT_ERROR: "the agent itself failed: its own log tells why",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`grave` where evaluating this agent makes no sense before it is mended."""
+
+    what: str
+    remedy: str
+    grave: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCall:
+    """One call that was made: `way` tells how. No `failure`: it went well."""
+
+    way: str
+    milliseconds: float
+    doc_ids: tuple[str, ...] = ()
+    failure: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """`card` is the agent's card as it is served, where there is one."""
+
+    url: str
+    protocol: str
+    target: str
+    details: str
+    card_place: str
+    card: dict[str, Any] | None
+    interfaces: tuple[str, ...]
+    calls: tuple[SampleCall, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def healthy(self) -> bool:
+        return not any(problem.grave for problem in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    query: str = "Does vitamin D lower blood pressure?"
+    top_k: int = 5
+    timeout: float = 60.0
+
+
+async def check_up(url: str, sample: Sample, build: Callable[[str], Agent]) -> Checkup:
+    """`url` is bare or names its protocol, `a2a:...`. Raise `TargetError` if nobody is there."""
+    target = url
+    if url.startswith(("http://", "https://")):
+        async with open_client(UNRESTRICTED) as http:
+            target = (await probe(http, url)).target
+    protocol, _, address = target.partition(":")
+    if protocol == "a2a":
+        return await _check_a2a(address.partition("#")[0], sample)
+    return await _check_other(target, sample, build)
+
+
+async def _check_a2a(url: str, sample: Sample) -> Checkup:
+    agent = A2AAgent(url)
+    try:
+        await agent.open()
+        calls = [await _call(agent, "blocking", sample)]
+        if agent.card.streaming:
+            streaming = A2AAgent(url, streaming=True)
+            calls.append(await _opened_call(streaming, "streaming", sample))
+    finally:
+        await agent.close()
+    base = base_address(url)
+    findings = [*agent.findings, *_about_place(agent.found.place)]
+    problems = [Problem(each.what, each.remedy, grave=False) for each in findings]
+    return Checkup(
+        url=shown(base),
+        protocol="a2a",
+        target=f"a2a:{shown(base)}",
+        details=agent.info.details,
+        card_place=shown(agent.found.place),
+        card=orjson.loads(agent.found.document),
+        interfaces=tuple(
+            f"{each.binding} {each.declared or '?'} {shown(each.url)}"
+            for each in agent.card.interfaces
+        ),
+        calls=tuple(calls),
+        problems=(*problems, *_about_calls(calls, sample)),
+    )
+
+
+async def _check_other(target: str, sample: Sample, build: Callable[[str], Agent]) -> Checkup:
+    agent = build(target)
+    call = await _opened_call(agent, "sample", sample)
+    protocol, _, address = target.partition(":")
+    return Checkup(
+        url=shown(address),
+        protocol=protocol,
+        target=shown(target),
+        details=agent.info.details,
+        card_place="",
+        card=None,
+        interfaces=(),
+        calls=(call,),
+        problems=tuple(_about_calls([call], sample)),
+    )
+
+
+async def _opened_call(agent: Agent, way: str, sample: Sample) -> SampleCall:
+    try:
+        await agent.open()
+        return await _call(agent, way, sample)
+    finally:
+        await agent.close()
+
+
+async def _call(agent: Agent, way: str, sample: Sample) -> SampleCall:
+    started = time.perf_counter()
+    answer = AgentAnswer(())
+    failure = message = ""
+    try:
+        async with asyncio.timeout(sample.timeout):
+            answer = await agent.ask(sample.query, sample.top_k)
+    except AgentFailure as error:
+        failure, message = str(error.kind), str(error)
+    except TimeoutError:
+        failure, message = str(FailureKind.TIMEOUT), f"no answer within {sample.timeout:g} s"
+    milliseconds = (time.perf_counter() - started) * 1000
+    return SampleCall(way, milliseconds, answer.doc_ids, failure, message)
+
+
+def _about_place(place: str) -> list[Finding]:
+    if place.endswith(WELL_KNOWN[0]):
+        return []
+    what = f"the card is not at {WELL_KNOWN[0]}, where newer clients look"
+    return [Finding(what, f"serve it there as well; it was found at {shown(place)}")]
+
+
+def _about_calls(calls: list[SampleCall], sample: Sample) -> list[Problem]:
+    problems: dict[Problem, None] = {}
+    for call in calls:
+        if call.failure:
+            what = f"the {call.way} call failed, {call.failure}: {call.message}"
+            problems[Problem(what, _REMEDIES[FailureKind(call.failure)], grave=True)] = None
+        else:
+            problems.update(dict.fromkeys(_about_ids(call.doc_ids, sample.top_k)))
+    return list(problems)
+
+
+def _about_ids(doc_ids: tuple[str, ...], top_k: int) -> list[Problem]:
+    problems = []
+    if not doc_ids:
+        remedy = "ask with --query something that the agent must know"
+        problems.append(Problem("the answer has no ids", remedy, grave=False))
+    if len(doc_ids) > top_k:
+        what = f"{len(doc_ids)} ids came where top_k is {top_k}"
+        problems.append(Problem(what, "send at most top_k: the rest earns nothing", grave=False))
+    if len(set(doc_ids)) < len(doc_ids):
+        remedy = "send each id once: a repeat earns nothing and takes a place"
+        problems.append(Problem("the answer repeats ids", remedy, grave=False))
+    return problems

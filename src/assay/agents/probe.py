@@ -1,0 +1,225 @@
+"""Finds out what speaks at a bare http(s) address: A2A, MCP or the HTTP agent contract."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+
+from assay.agents.a2a_discovery import NobodyThere, base_address, find_card, shown
+from assay.agents.a2a_http import exchange, read_chunks
+from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.agents.outbound_client import open_client
+from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo
+from assay.contract.sample_inputs import sample_inputs
+from assay.contract.sse import EventReader
+from assay.errors import TargetError
+
+RETRIEVAL_TASKS = ("RAG_RETRIEVE", "LIT_RETRIEVAL")
+
+_SECONDS = 15.0
+_NEWEST_MCP = "2026-07-28"
+_OLDER_MCP = "2025-06-18"
+_CLIENT = {"name": "assay", "version": "1"}
+_JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """`target` can be given to `open_target`; `tried` is what did not answer before it."""
+
+    target: str
+    protocol: str
+    tried: tuple[str, ...]
+
+
+class ProbedAgent:
+    """The agent at a bare address. Which kind it is comes out when it is opened."""
+
+    def __init__(
+        self, url: str, build: Callable[[str], Agent], policy: OutboundPolicy = UNRESTRICTED
+    ) -> None:
+        self._base = base_address(url)
+        self._build = build
+        self._policy = policy
+        self._agent: Agent | None = None
+
+    @property
+    def info(self) -> AgentInfo:
+        if self._agent is None:
+            return AgentInfo(name=shown(self._base), protocol="unknown")
+        return self._agent.info
+
+    async def open(self) -> None:
+        async with open_client(self._policy) as http:
+            probed = await probe(http, self._base, self._policy)
+        self._agent = self._build(probed.target)
+        await self._agent.open()
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        assert self._agent is not None, "open() comes before ask()"
+        return await self._agent.ask(query, top_k)
+
+    async def close(self) -> None:
+        if self._agent is not None:
+            await self._agent.close()
+
+
+async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRESTRICTED) -> Probed:
+    """Raise `TargetError` with all that was tried where nothing is recognised."""
+    base = base_address(url)
+    try:
+        policy.check_url(base)
+    except OutboundRefused as error:
+        raise TargetError(str(error)) from None
+    tried: list[str] = []
+    async for found in _attempts(http, base, tried):
+        if found:
+            protocol = found.partition(":")[0]
+            return Probed(found, protocol, tuple(tried))
+    lines = "".join(f"\n  {line}" for line in tried)
+    raise TargetError(
+        f"cannot tell what agent answers at {shown(base)}; tried:{lines}\n"
+        "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the address."
+    )
+
+
+async def _attempts(
+    http: httpx.AsyncClient, base: str, tried: list[str]
+) -> AsyncIterator[str | None]:
+    yield await _a2a(http, base, tried)
+    for place in dict.fromkeys((base.removesuffix("/mcp") + "/mcp", base)):
+        yield await _mcp(http, place, tried)
+    yield await _contract(http, base, tried)
+
+
+async def _a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
+    try:
+        await find_card(http, base)
+    except NobodyThere:
+        raise
+    except TargetError:
+        tried.append("A2A: no agent card at /.well-known/agent-card.json, agent.json or the root")
+        return None
+    return f"a2a:{base}"
+
+
+async def _mcp(http: httpx.AsyncClient, place: str, tried: list[str]) -> str | None:
+    """The newest way leaves nothing behind at the server; the older ones open a session."""
+    for method in ("server/discover", "initialize"):
+        newest = method == "server/discover"
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": _mcp_params(newest)}
+        extra = {"MCP-Protocol-Version": _NEWEST_MCP, "Mcp-Method": method} if newest else {}
+        status, headers, content = await _post(http, place, call, extra)
+        result = content.get("result")
+        if isinstance(result, Mapping) and "capabilities" in result:
+            await _end_session(http, place, headers)
+            return f"mcp:{place}"
+    hint = "; the server does not accept this host name" if status == "HTTP 421" else ""
+    tried.append(f"MCP: {shown(place)}: {status}{hint}")
+    return None
+
+
+def _mcp_params(newest: bool) -> dict[str, Any]:
+    if not newest:
+        return {"protocolVersion": _OLDER_MCP, "capabilities": {}, "clientInfo": _CLIENT}
+    prefix = "io.modelcontextprotocol"
+    return {
+        "_meta": {
+            f"{prefix}/protocolVersion": _NEWEST_MCP,
+            f"{prefix}/clientInfo": _CLIENT,
+            f"{prefix}/clientCapabilities": {},
+        }
+    }
+
+
+async def _end_session(http: httpx.AsyncClient, place: str, headers: Mapping[str, str]) -> None:
+    session = headers.get("mcp-session-id")
+    if session is None:
+        return
+    with suppress(AgentFailure, TimeoutError):
+        async with (
+            asyncio.timeout(_SECONDS),
+            exchange(http, "DELETE", place, headers={**_JSON, "Mcp-Session-Id": session}),
+        ):
+            pass
+
+
+async def _contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
+    """A retrieval agent of the HTTP contract, and which of the retrieval tasks it does."""
+    status, _, health = await _get(http, f"{base}/health")
+    if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
+        tried.append(f"HTTP agent contract: {shown(base)}/health: {status}")
+        return None
+    for task in RETRIEVAL_TASKS:
+        request = {
+            "request_id": f"assay-probe-{uuid.uuid4().hex}",
+            "task_type": task,
+            "inputs": sample_inputs(task),
+        }
+        status, _, answer = await _post(http, f"{base}/agents/run/sync", request, {})
+        error = answer.get("error")
+        code = error.get("code") if isinstance(error, Mapping) else None
+        if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
+            return f"http:{base}={task}"
+    tasks = " nor ".join(RETRIEVAL_TASKS)
+    tried.append(f"HTTP agent contract: {shown(base)} answers, but does neither {tasks}: {status}")
+    return None
+
+
+_Answer = tuple[str, Mapping[str, str], Mapping[str, Any]]
+
+
+async def _get(http: httpx.AsyncClient, url: str) -> _Answer:
+    return await _exchanged(http, "GET", url, None, {"Accept": "application/json"})
+
+
+async def _post(
+    http: httpx.AsyncClient, url: str, body: Mapping[str, Any], extra: Mapping[str, str]
+) -> _Answer:
+    return await _exchanged(http, "POST", url, orjson.dumps(body), {**_JSON, **extra})
+
+
+async def _exchanged(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    content: bytes | None,
+    headers: Mapping[str, str],
+) -> _Answer:
+    """What happened in a word or two, the headers, and the JSON object that came, if one did."""
+    try:
+        async with (
+            asyncio.timeout(_SECONDS),
+            exchange(http, method, url, content=content, headers=headers) as response,
+        ):
+            status = f"HTTP {response.status_code}"
+            return status, response.headers, await _first_object(response)
+    except AgentFailure as failure:
+        return str(failure), {}, {}
+    except TimeoutError:
+        return f"no answer in {_SECONDS:g} s", {}, {}
+
+
+async def _first_object(response: httpx.Response) -> Mapping[str, Any]:
+    """The body, or the first event of a stream, which may stay open for as long as it likes."""
+    streamed = str(response.headers.get("content-type", "")).startswith("text/event-stream")
+    reader = EventReader()
+    body = bytearray()
+    async for chunk in read_chunks(response):
+        body += chunk
+        if streamed and (events := reader.feed(chunk)):
+            return _object(events[0].data)
+    return _object(bytes(body))
+
+
+def _object(content: str | bytes) -> Mapping[str, Any]:
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, Mapping) else {}

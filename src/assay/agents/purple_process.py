@@ -1,0 +1,141 @@
+"""Targets `purple:MODE`: Assay's own purple agent in a process of its own, asked over real A2A.
+
+The process ends with us, whatever happens: it stops when the pipe to its stdin closes, which the
+operating system sees to even where we are killed.
+"""
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from assay.agents.a2a import A2AAgent
+from assay.agents.dataset_files import write_dataset
+from assay.agents.outbound import UNRESTRICTED
+from assay.agents.outbound_client import open_client
+from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.data.dataset import Dataset
+from assay.errors import TargetError
+from assay.progress import Progress, silent
+
+_START_S = 60.0
+_STOP_S = 10.0
+_POLL_S = 0.1
+_LOG_TAIL = 2000
+
+# What is set for a user's own servers must not bend this one.
+_DROPPED = ("ASSAY_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL")
+
+
+class PurpleProcess:
+    def __init__(self, mode: str, dataset: Dataset, *, progress: Progress = silent) -> None:
+        track = "trained" if mode == "tuned" else "zero-shot"
+        self.info = AgentInfo(name=f"purple:{mode}", protocol="a2a", track=track)
+        self._mode = mode
+        self._dataset = dataset
+        self._progress = progress
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process: Process | None = None
+        self._agent: A2AAgent | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "open() comes first"
+        return self._process.pid
+
+    async def open(self) -> None:
+        self._progress("starting the purple agent", 0, None)
+        self._folder = tempfile.TemporaryDirectory(prefix="assay-purple-")
+        url = await self._start(Path(self._folder.name))
+        await self._wait_until_ready(url)
+        self._agent = A2AAgent(url)
+        await self._agent.open()
+        details = self._agent.info.details
+        self.info = AgentInfo(self.info.name, self.info.protocol, self.info.track, details)
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        assert self._agent is not None, "open() comes before ask()"
+        return await self._agent.ask(query, top_k)
+
+    async def close(self) -> None:
+        if self._agent is not None:
+            await self._agent.close()
+        if self._process is not None:
+            await _stop(self._process)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    async def _start(self, folder: Path) -> str:
+        """Start it and return the address that it says it listens on."""
+        data = folder / "data" / re.sub(r"[^\w-]+", "-", self._dataset.name)
+        await asyncio.to_thread(write_dataset, self._dataset, data)
+        command = [sys.executable, "-m", "assay.cli.serve", "purple", "--stop-with-stdin"]
+        command += ["--mode", self._mode, "--dataset", str(data)]
+        command += ["--host", "127.0.0.1", "--port", "0"]
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, stderr=log, env=_environment()
+            )
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(_START_S):
+                line = await self._process.stdout.readline()
+        except TimeoutError:
+            raise self._failed(f"did not start within {_START_S:g} s") from None
+        if not line:
+            raise self._failed("ended before it listened")
+        return line.decode().strip()
+
+    async def _wait_until_ready(self, url: str) -> None:
+        """As long as it takes: the first time, an index is built."""
+        assert self._process is not None
+        async with open_client(UNRESTRICTED) as http:
+            while self._process.returncode is None:
+                if await self._is_ready(http, url):
+                    return
+                await asyncio.sleep(_POLL_S)
+        raise self._failed("ended while it loaded its index")
+
+    async def _is_ready(self, http: httpx.AsyncClient, url: str) -> bool:
+        try:
+            answer = await http.get(f"{url}/health/ready")
+        except httpx.TransportError:
+            return False
+        if answer.status_code == 200:
+            return True
+        state: dict[str, Any] = answer.json()
+        if state["index"] != "loading":
+            raise self._failed(f"could not load its index: {state['index']}")
+        if stage := state.get("stage"):
+            self._progress(stage["what"], stage["done"], stage["total"])
+        return False
+
+    @property
+    def _log(self) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name) / "log.jsonl"
+
+    def _failed(self, what: str) -> TargetError:
+        said = self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:].strip()
+        return TargetError(f"the purple agent's process {what}; it said:\n{said or '(nothing)'}")
+
+
+async def _stop(process: Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _DROPPED}

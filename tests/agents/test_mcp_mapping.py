@@ -1,0 +1,100 @@
+"""Which tool searches and how it is called: from its schema, or as the user says."""
+
+from typing import Any
+
+import pytest
+from mcp_types import Tool
+
+from assay.agents.mcp_mapping import find_search_tool, parse_mapping
+from assay.errors import TargetError, UsageError
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+
+
+def tool(name: str, about: str = "", required: tuple[str, ...] = (), **arguments: Any) -> Tool:
+    schema = {"type": "object", "properties": arguments, "required": list(required)}
+    return Tool(name=name, description=about, input_schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query", "top_k"),
+    [
+        ({"query": TEXT, "top_k": NUMBER}, "query", "top_k"),
+        ({"q": TEXT, "limit": NUMBER}, "q", "limit"),
+        ({"text": TEXT, "k": NUMBER, "offset": NUMBER}, "text", "k"),
+        ({"filter": TEXT, "question": TEXT, "numResults": NUMBER}, "question", "numResults"),
+        ({"searchQuery": TEXT, "max_results": {"type": "number"}}, "searchQuery", "max_results"),
+        ({"query": {"anyOf": [TEXT, {"type": "null"}]}, "n": NUMBER}, "query", "n"),
+        ({"query": {"type": ["string", "null"]}, "limit": TEXT}, "query", None),
+        ({"query": TEXT}, "query", None),
+    ],
+)
+def test_arguments_are_found_by_their_names(
+    arguments: dict[str, Any], query: str, top_k: str | None
+) -> None:
+    found = find_search_tool([tool("search", **arguments)], None, {})
+    assert (found.query, found.top_k) == (query, top_k)
+
+
+def test_the_one_required_text_of_a_search_is_its_query() -> None:
+    found = find_search_tool([tool("find_docs", "", ("topic",), topic=TEXT, lang=TEXT)], None, {})
+    assert found.query == "topic"
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["create_note", "search_notes"], "search_notes"),
+        (["answer_question_by_search", "search"], "search"),
+        (["delete_by_query", "retrieve"], "retrieve"),
+        (["search_a", "search_b"], "search_a"),
+    ],
+)
+def test_the_tool_that_looks_most_like_a_search_is_chosen(names: list[str], chosen: str) -> None:
+    tools = [tool(name, query=TEXT) for name in names]
+    assert find_search_tool(tools, None, {}).name == chosen
+
+
+def test_the_tool_can_be_named() -> None:
+    tools = [tool("search", query=TEXT), tool("other", query=TEXT)]
+    assert find_search_tool(tools, "other", {}).name == "other"
+    with pytest.raises(TargetError, match="no tool 'third'; it has: search, other"):
+        find_search_tool(tools, "third", {})
+
+
+def test_a_server_without_a_search_tool_is_refused() -> None:
+    with pytest.raises(TargetError, match=r"none of the server's tools .* It has: add"):
+        find_search_tool([tool("add", a=NUMBER)], None, {})
+    with pytest.raises(TargetError, match="has no argument that looks like a query"):
+        find_search_tool([tool("add", a=NUMBER)], "add", {})
+
+
+def test_the_user_can_say_what_is_what() -> None:
+    mapping = parse_mapping("query=words, top_k=amount,arg.lang=en,arg.deep=true")
+    tools = [tool("x", "", ("words", "lang"), words=TEXT, amount=NUMBER, lang=TEXT)]
+    found = find_search_tool(tools, "x", mapping)
+    assert found.arguments("coffee", 3) == {
+        "words": "coffee",
+        "amount": 3,
+        "lang": "en",
+        "deep": True,
+    }
+
+
+def test_an_argument_that_is_missing_is_named() -> None:
+    tools = [tool("search", "", ("query", "collection"), query=TEXT, collection=TEXT)]
+    with pytest.raises(TargetError, match=r"also wants 'collection'.*--map arg\.collection=VALUE"):
+        find_search_tool(tools, None, {})
+
+
+def test_more_than_the_tool_takes_is_not_asked_for() -> None:
+    found = find_search_tool([tool("s", query=TEXT, k={**NUMBER, "maximum": 20})], "s", {})
+    assert found.arguments("x", 100) == {"query": "x", "k": 20}
+    assert found.arguments("x", 5) == {"query": "x", "k": 5}
+
+
+@pytest.mark.parametrize("text", ["query", "query=", "=q", "size=3", "query=q,limit=3"])
+def test_a_map_that_cannot_be_understood_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not NAME=FIELD"):
+        parse_mapping(text)

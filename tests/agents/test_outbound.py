@@ -1,0 +1,231 @@
+"""What a server that others can reach may call for them: nothing that only it can see."""
+
+import ipaddress
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from tests.contract.running import running
+
+from assay.agents.a2a import A2AAgent
+from assay.agents.outbound import (
+    OutboundPolicy,
+    OutboundRefused,
+    is_loopback,
+    permitted_addresses,
+)
+from assay.agents.outbound_client import open_client
+from assay.errors import TargetError, UsageError
+
+GUARDED = OutboundPolicy(public_only=True)
+
+
+class Names:
+    """A resolver that answers with the next entry each time it is asked."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, _port: int) -> list[str]:
+        self.asked.append(host)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+class Server:
+    def __init__(self) -> None:
+        self.hosts: list[str] = []
+        self.url = ""
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    async def answer(self, request: Request) -> Response:
+        self.hosts.append(request.headers["host"])
+        if request.url.path == "/away":
+            return Response(status_code=302, headers={"Location": "http://169.254.169.254/"})
+        return PlainTextResponse("hello")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A real one on loopback, which is just what strangers must not reach through us."""
+    held = Server()
+    routes = [Route("/{path:path}", held.answer, methods=["GET", "POST"])]
+    async with running(Starlette(routes=routes)) as url:
+        held.url = url
+        yield held
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.1", "192.168.1.1", "0.0.0.0"),
+        *("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "224.0.0.1"),
+        *("255.255.255.255", "::1", "::", "fe80::1", "fe80::1%2", "fd00:ec2::254", "ff02::1"),
+        *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:7f00:1::"),
+        *("::127.0.0.1", "::ffff:10.0.0.1"),
+    ],
+)
+def test_special_addresses_are_refused(address: str) -> None:
+    with pytest.raises(OutboundRefused, match="--allow-hosts"):
+        GUARDED.check("somewhere.example", 80, ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"])
+def test_public_addresses_are_allowed(address: str) -> None:
+    GUARDED.check("somewhere.example", 80, ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("user", ["user:pass", "public.example", ""])
+def test_an_address_that_hides_its_host_behind_a_user_is_refused(user: str) -> None:
+    with pytest.raises(OutboundRefused, match="user name or password"):
+        GUARDED.check_url(f"http://{user}@public.example/")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254"])
+def test_the_user_of_the_command_line_may_call_anything(address: str) -> None:
+    OutboundPolicy().check("x", 80, ipaddress.ip_address(address))
+    OutboundPolicy().check_url(f"http://user:pass@{address}/")
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port", "address", "allowed"),
+    [
+        ("purple-agent", "purple-agent", 9010, "172.18.0.3", True),
+        ("purple-agent", "Purple-Agent.", 9010, "172.18.0.3", True),
+        ("purple-agent", "purple-agent.evil.example", 9010, "172.18.0.3", False),
+        ("purple-agent:9010", "purple-agent", 9010, "172.18.0.3", True),
+        ("purple-agent:9010", "purple-agent", 22, "172.18.0.3", False),
+        ("172.18.0.0/16", "anything", 80, "172.18.9.9", True),
+        ("172.18.0.0/16", "anything", 80, "172.19.9.9", False),
+        ("172.18.0.0/16", "anything", 80, "::ffff:172.18.9.9", True),
+        ("127.0.0.1", "127.0.0.1", 80, "127.0.0.1", True),
+        ("[::1]:9010", "::1", 9010, "::1", True),
+        ("[::1]:9010", "::1", 9011, "::1", False),
+        ("fd00::/8", "x", 80, "fd00:ec2::254", True),
+    ],
+)
+def test_exceptions_are_hosts_ports_and_networks(
+    entry: str, host: str, port: int, address: str, allowed: bool
+) -> None:
+    policy = OutboundPolicy((entry,), public_only=True)
+    if allowed:
+        policy.check(host, port, ipaddress.ip_address(address))
+    else:
+        with pytest.raises(OutboundRefused):
+            policy.check(host, port, ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("entry", ["10.0.0.0/99", "http://agent", "agent:port", "a b/8", "u@host"])
+def test_an_exception_that_means_nothing_is_refused(entry: str) -> None:
+    with pytest.raises(UsageError, match="allowed host"):
+        OutboundPolicy((entry,), public_only=True)
+
+
+@pytest.mark.parametrize(
+    ("listen", "guarded"),
+    [
+        *[("127.0.0.1", False), ("localhost", False), ("::1", False)],
+        *[("0.0.0.0", True), ("::", True), ("192.168.1.5", True), ("my-host", True)],
+    ],
+)
+def test_a_server_is_guarded_unless_only_its_own_machine_reaches_it(
+    listen: str, guarded: bool
+) -> None:
+    policy = OutboundPolicy.for_server(listen, " purple-agent:9010, ,10.0.0.0/8")
+    assert policy.public_only is guarded
+    assert policy.allow_hosts == ("purple-agent:9010", "10.0.0.0/8")
+
+
+def test_names_that_only_look_like_this_machine_are_not() -> None:
+    assert is_loopback("agent.localhost")
+    assert not is_loopback("localhost.evil.example")
+    assert not is_loopback("notlocalhost")
+
+
+async def test_of_several_addresses_only_the_permitted_are_used() -> None:
+    names = Names(["10.0.0.1", "93.184.216.34", "127.0.0.1"])
+    assert await permitted_addresses(GUARDED, "x.example", 80, names) == ["93.184.216.34"]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "127.0.0.1",
+            "localhost",
+            "2130706433",
+            "0x7f000001",
+            "127.1",
+            "0177.0.0.1",
+            "0x7f.0.0.1",
+        ),
+        *("[::ffff:127.0.0.1]", "[::1]", "0.0.0.0", "0", "user:pass@127.0.0.1"),
+        *("public.example@127.0.0.1", "localhost.", "LOCALHOST"),
+    ],
+)
+async def test_no_way_of_writing_loopback_gets_through(server: Server, host: str) -> None:
+    agent = A2AAgent(f"http://{host}:{server.port}", policy=GUARDED)
+    with pytest.raises(TargetError):
+        await agent.open()
+    await agent.close()
+    assert server.hosts == []
+
+
+async def test_a_name_that_leads_inside_is_refused_at_connect_time(server: Server) -> None:
+    async with open_client(GUARDED, Names(["127.0.0.1"])) as http:
+        with pytest.raises(OutboundRefused):
+            await http.get(f"http://innocent.example:{server.port}/")
+    assert server.hosts == []
+
+
+async def test_a_name_that_changes_its_address_is_refused_from_then_on(server: Server) -> None:
+    """DNS rebinding: the first answer may be called, the second may not."""
+    policy = OutboundPolicy(("127.0.0.1",), public_only=True)
+    names = Names(["127.0.0.1"], ["127.0.0.2"])
+    url = f"http://innocent.example:{server.port}/"
+    async with open_client(policy, names) as http:
+        assert (await http.get(url)).text == "hello"
+        with pytest.raises(OutboundRefused):
+            await http.get(url)
+    assert names.asked == ["innocent.example"] * 2
+    assert server.hosts == [f"innocent.example:{server.port}"]
+
+
+async def test_the_next_address_is_tried_where_the_first_is_dead(server: Server) -> None:
+    policy = OutboundPolicy(("127.0.0.0/8",), public_only=True)
+    # Nothing listens there: the server is bound to 127.0.0.1 alone.
+    async with open_client(policy, Names(["127.0.0.9", "127.0.0.1"])) as http:
+        answer = await http.post(f"http://x.example:{server.port}/", content=b"once more")
+    assert answer.text == "hello"
+
+
+async def test_a_guarded_client_ignores_proxies(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy would resolve the name itself, after it was checked here."""
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    async with open_client(GUARDED, Names(["127.0.0.1"])) as http:
+        with pytest.raises(OutboundRefused):
+            await http.get("http://innocent.example/")
+    assert server.hosts == []
+
+
+async def test_agents_on_this_machine_are_called_past_a_proxy(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    async with open_client(OutboundPolicy()) as http:
+        assert (await http.get(server.url)).text == "hello"
+
+
+async def test_no_client_follows_a_redirect_by_itself(server: Server) -> None:
+    async with open_client(OutboundPolicy()) as http:
+        answer = await http.get(f"{server.url}/away")
+    assert answer.status_code == httpx.codes.FOUND

@@ -1,0 +1,104 @@
+"""The default target: a process of its own that never outlives us."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay.agents.dataset_files import write_dataset
+from assay.agents.purple_process import PurpleProcess
+from assay.data import Dataset, Document, Query, load_dataset
+from assay.errors import TargetError
+from assay.evaluate.evaluation import Evaluation
+from assay.evaluate.plan import RunConfig
+
+WORDS = ("apple", "pear", "plum", "cherry", "quince", "medlar")
+
+HOLDER = """
+import asyncio
+from assay.agents.purple_process import PurpleProcess
+from assay.data import load_dataset
+
+async def main():
+    agent = PurpleProcess("bm25", load_dataset("notes"))
+    await agent.open()
+    print(agent.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def orchard() -> Dataset:
+    return Dataset(
+        name="orchard",
+        documents={f"d{i}": Document(f"d{i}", word, "a fruit") for i, word in enumerate(WORDS)},
+        queries={f"q{i}": Query(f"q{i}", word, ("fruit",)) for i, word in enumerate(WORDS)},
+        judgments={
+            "train": {"q0": {"d0": 2}},
+            "test": {f"q{i}": {f"d{i}": 1} for i in range(len(WORDS))},
+        },
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_written_data_set_is_read_back_the_same(orchard: Dataset, tmp_path: Path) -> None:
+    write_dataset(orchard, tmp_path / "orchard")
+    again = load_dataset(tmp_path / "orchard")
+    assert again.fingerprint == orchard.fingerprint
+    assert again.queries == orchard.queries
+    assert again.name == "orchard"
+
+
+async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
+    orchard: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_TOKEN", "for other servers")
+    monkeypatch.setenv("ASSAY_PORT", "1")
+    monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1")
+    stages = []
+    agent = PurpleProcess("bm25", orchard, progress=lambda what, *_: stages.append(what))
+    config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2)
+    outcome = await Evaluation.plan(config, orchard).start(agent, tmp_path)
+    assert outcome.metrics["ndcg@5"] == 1.0
+    assert outcome.head["target"]["name"] == "purple:bm25"
+    assert outcome.head["track"] == "zero-shot"
+    assert "A2A 1.0" in outcome.head["target"]["details"]
+    assert stages[0] == "starting the purple agent"
+    assert agent._process is not None
+    assert agent._process.returncode == 0
+
+
+async def test_the_agent_is_stopped_when_opening_fails(orchard: Dataset) -> None:
+    agent = PurpleProcess("no such mode", orchard)
+    with pytest.raises(TargetError, match="no such mode"):
+        await agent.open()
+    await agent.close()
+    assert agent._process is not None
+    assert agent._process.returncode is not None
+
+
+async def test_the_agent_dies_with_a_parent_that_is_killed() -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLDER, stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    assert alive(child)
+    parent.send_signal(signal.SIGKILL)
+    await parent.wait()
+    async with asyncio.timeout(20):
+        while alive(child):
+            await asyncio.sleep(0.05)

@@ -1,0 +1,144 @@
+"""`assay doctor` through the same parser as users reach it, with agents on real ports."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from starlette.types import ASGIApp
+from tests.contract.running import running
+from tests.faults.bad_agent import bad_agent
+from tests.interop.server10 import agent_app
+from typer.testing import CliRunner, Result
+
+from assay.cli.doctor import doctor
+from assay.cli.eval import evaluate
+from assay.errors import TargetError
+
+app = typer.Typer()
+app.command("doctor")(doctor)
+app.command("eval")(evaluate)
+
+
+def run(*arguments: str, variables: dict[str, str] | None = None, **more: Any) -> Result:
+    return CliRunner().invoke(app, ["doctor", *arguments], env=variables, **more)
+
+
+@contextmanager
+def serving(application: ASGIApp) -> Iterator[str]:
+    """In a thread of its own: the command has an event loop for itself."""
+    address: list[str] = []
+    ready, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with running(application) as url:
+            address.append(url)
+            ready.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    ready.wait(10)
+    try:
+        yield address[0]
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def test_an_agent_is_shown_with_its_card_transport_and_calls() -> None:
+    with serving(agent_app(("1.0",))) as url:
+        done = run(url, "--query", "data x", "--top-k", "2")
+    assert done.exit_code == 0, done.output
+    for words in ("new agent 1.3", "A2A 1.0 over JSON-RPC", "blocking call", "streaming call"):
+        assert words in done.output
+    assert "2 ids in" in done.output
+    # Its card names port 1, where nobody listens.
+    assert "cannot be reached" in done.output
+    assert "--card-url" in done.output
+
+
+def test_json_has_it_all() -> None:
+    with serving(agent_app(("1.0",))) as url:
+        done = run(f"a2a:{url}", "--query", "text x", "--json")
+    found = json.loads(done.stdout)
+    assert (found["reached"], found["healthy"], found["protocol"]) == (True, True, "a2a")
+    assert [call["way"] for call in found["calls"]] == ["blocking", "streaming"]
+    assert found["card"]["name"] == "new agent"
+    assert found["problems"][0]["grave"] is False
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("error_500", "agent error: HTTP 500"),
+        ("bare_list", "invalid answer: the answer is a list"),
+        ("garbage", "protocol: the agent sent something that is not a JSON object"),
+    ],
+)
+def test_a_failing_agent_exits_1_with_a_remedy(mode: str, words: str) -> None:
+    with bad_agent() as agent:
+        done = run(f"{agent.url}/{mode}", "--query", "query 1")
+    assert done.exit_code == 1
+    assert words in " ".join(done.output.split())
+    assert "remedy" in done.output
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("duplicates", "repeats ids"), ("too_many", "502 ids came where top_k is 5")],
+)
+def test_ids_that_earn_nothing_are_pointed_out(mode: str, words: str) -> None:
+    with bad_agent() as agent:
+        done = run(f"{agent.url}/{mode}", "--query", "query 1")
+    assert done.exit_code == 0
+    assert words in done.output
+
+
+def test_nobody_there_is_exit_code_3() -> None:
+    done = run("http://127.0.0.1:1", "--json")
+    assert done.exit_code == 3
+    told = json.loads(done.stdout)
+    assert told["reached"] is False
+    assert "connection refused" in told["error"]
+    assert isinstance(run("http://127.0.0.1:1").exception, TargetError)
+
+
+def settings(done: Result, verb: str = "eval") -> dict[str, tuple[str, str]]:
+    listed = json.loads(done.stdout)["settings"]
+    return {
+        each["option"]: (each["value"], each["source"]) for each in listed if each["verb"] == verb
+    }
+
+
+def test_settings_are_shown_with_the_source_that_won(tmp_path: Path) -> None:
+    variables = {"ASSAY_TOP_K": "7", "ASSAY_CACHE": str(tmp_path), "ASSAY_TOPK": "8"}
+    from_file = {"eval": {"top_k": 3, "seed": 9}}
+    done = run("--json", variables=variables, default_map=from_file)
+    assert done.exit_code == 0
+    found = settings(done)
+    assert found["top_k"] == ("7", "ASSAY_TOP_K")
+    assert found["seed"] == ("9", "assay.toml")
+    assert found["split"] == ("test", "default")
+    assert "ASSAY_TOPK" in json.loads(done.stdout)["unread_variables"]
+
+
+def test_the_installation_is_shown_in_words(tmp_path: Path) -> None:
+    variables = {"ASSAY_CACHE": str(tmp_path), "NFCORPUS_ARCHIVE": str(tmp_path / "absent.zip")}
+    done = run(variables=variables)
+    assert done.exit_code == 0
+    for words in ("a2a-sdk", "python", "notes", "comes with Assay", "not there", "default"):
+        assert words in done.output
+
+
+def test_a_cache_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    done = run("--json", variables={"ASSAY_CACHE": str(file)})
+    assert done.exit_code == 1
+    assert "ASSAY_CACHE" in json.loads(done.stdout)["problems"][0]

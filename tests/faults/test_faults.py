@@ -1,0 +1,174 @@
+"""Whatever an agent does wrong, the run ends, in bounded time, with the right class and score."""
+
+import asyncio
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults import bad_agent
+from tests.faults.bad_agent import DEATH, HUGE, BadAgent
+from tests.faults.conftest import SIZE, tiny
+
+from assay.agents.a2a import A2AAgent
+from assay.agents.a2a_http import MAX_BYTES
+from assay.errors import TargetError
+from assay.evaluate.evaluation import Evaluation, Outcome
+from assay.evaluate.plan import RunConfig
+
+BOUND = 20.0
+"""Seconds after which a run counts as hung; what it guards against would last for minutes."""
+
+IDEAL = 2 + 1 / math.log2(3)
+
+
+async def evaluate(
+    agent: A2AAgent, out: Path, *, size: int = SIZE, timeout: float = 5.0, retries: int = 1
+) -> Outcome:
+    config = RunConfig(agent.info.name, dataset="tiny", timeout=timeout, retries=retries)
+    evaluation = replace(Evaluation.plan(config, tiny(size)), probe_pauses=(0.01, 0.01))
+    async with asyncio.timeout(BOUND):
+        return await evaluation.start(agent, out)
+
+
+@pytest.mark.parametrize(
+    ("mode", "failures", "ndcg"),
+    [
+        ("fine", {}, 1.0),
+        ("slow", {}, 1.0),
+        ("hanging", {"timeout": SIZE}, 0.0),
+        ("error_500", {"agent error": SIZE}, 0.0),
+        ("first_502", {}, 1.0),
+        ("reset", {"connection": SIZE}, 0.0),
+        ("first_reset", {}, 1.0),
+        ("garbage", {"protocol": SIZE}, 0.0),
+        ("not_http", {"protocol": SIZE}, 0.0),
+        ("rpc_nonsense", {"protocol": SIZE}, 0.0),
+        ("bare_list", {"invalid answer": SIZE}, 0.0),
+        ("wrong_shape", {"invalid answer": SIZE}, 0.0),
+        ("numbers", {"invalid answer": SIZE}, 0.0),
+        ("failed_task", {"agent error": SIZE}, 0.0),
+        ("huge", {"invalid answer": SIZE}, 0.0),
+        ("announced_huge", {"invalid answer": SIZE}, 0.0),
+        ("duplicates", {}, 2 / IDEAL),
+        ("unknown", {}, 0.0),
+        ("too_many", {}, 1.0),
+        ("cut_off", {"protocol": SIZE}, 0.0),
+        ("redirects", {"protocol": SIZE}, 0.0),
+        ("redirects_nearby", {"protocol": SIZE}, 0.0),
+    ],
+)
+async def test_every_fault_has_its_class_and_score(
+    bad: BadAgent, tmp_path: Path, mode: str, failures: dict[str, int], ndcg: float
+) -> None:
+    timeout = 0.5 if mode == "hanging" else 5.0
+    outcome = await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path, timeout=timeout)
+    assert outcome.state == "complete"
+    assert outcome.head["failures"] == failures
+    assert outcome.metrics["ndcg@5"] == pytest.approx(ndcg)
+
+
+@pytest.mark.parametrize(
+    ("mode", "failures"),
+    [
+        ("endless_stream", {"timeout": SIZE}),
+        ("flooding_stream", {"invalid answer": SIZE}),
+        ("short_stream", {"protocol": SIZE}),
+    ],
+)
+async def test_a_stream_that_never_answers_is_ended(
+    bad: BadAgent, tmp_path: Path, mode: str, failures: dict[str, int]
+) -> None:
+    timeout = 0.5 if mode == "endless_stream" else 5.0
+    agent = A2AAgent(f"{bad.url}/{mode}", streaming=True)
+    outcome = await evaluate(agent, tmp_path, timeout=timeout)
+    assert outcome.head["failures"] == failures
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "ids"),
+    [
+        ("duplicates", "duplicate", 4 * SIZE),
+        ("unknown", "unknown", 3 * SIZE),
+        ("too_many", "surplus", 497 * SIZE),
+    ],
+)
+async def test_ids_that_break_the_rules_are_counted(
+    bad: BadAgent, tmp_path: Path, mode: str, kind: str, ids: int
+) -> None:
+    outcome = await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path)
+    assert outcome.head["violations"][kind]["ids"] == ids
+
+
+async def test_an_answer_of_fifty_megabytes_is_not_read(bad: BadAgent, tmp_path: Path) -> None:
+    await evaluate(A2AAgent(f"{bad.url}/huge"), tmp_path, size=1)
+    # What the sockets between hold is beyond control; one more megabyte was not taken.
+    assert bad.sent < HUGE / 2
+    assert MAX_BYTES == 1_000_000
+
+
+async def test_a_redirect_reaches_no_other_port(bad: BadAgent, tmp_path: Path) -> None:
+    outcome = await evaluate(A2AAgent(f"{bad.url}/redirects_nearby"), tmp_path)
+    assert bad.trapped == 0
+    assert outcome.head["failures"] == {"protocol": SIZE}
+
+
+@pytest.mark.parametrize("mode", ["wildcard_card", "unknown_host_card", "closed_port_card"])
+async def test_a_wrong_address_in_the_card_gives_way_to_the_one_that_was_used(
+    bad: BadAgent, tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = A2AAgent(f"{bad.url}/{mode}")
+    outcome = await evaluate(agent, tmp_path)
+    assert outcome.metrics["ndcg@5"] == pytest.approx(1.0)
+    assert agent.dialect.url == f"{bad.url}/{mode}/fine"
+    assert "calling" in agent.findings[0].what
+    assert agent.findings[0].what in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [("broken_card", "not JSON"), ("redirected_card", "another host"), ("nothing", "HTTP 404")],
+)
+async def test_without_a_card_the_run_does_not_start(
+    bad: BadAgent, tmp_path: Path, mode: str, reason: str
+) -> None:
+    with pytest.raises(TargetError, match="no agent card found") as caught:
+        await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path)
+    assert reason in str(caught.value)
+    assert "/.well-known/agent.json" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+async def test_an_agent_that_dies_half_way_is_given_up_and_what_it_did_counts(
+    tmp_path: Path,
+) -> None:
+    script = Path(bad_agent.__file__)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            outcome = await evaluate(A2AAgent(f"{url}/dies"), tmp_path, size=60, retries=0)
+        finally:
+            process.kill()
+    assert outcome.state == "target lost"
+    summary: dict[str, Any] = outcome.head["summary"]
+    assert summary["successful_queries"] == DEATH
+    lost = outcome.head["failures"]["connection"] + outcome.head["failures"]["not asked"]
+    assert lost == 60 - DEATH
+    assert outcome.metrics["ndcg@5"] == pytest.approx(DEATH / 60)
+
+
+async def test_no_message_holds_what_was_asked_or_answered(
+    bad: BadAgent, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    for mode in ("error_500", "garbage", "failed_task", "wrong_shape", "reset"):
+        outcome = await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path / mode)
+        told = outcome.folder.calls.read_text()
+        assert "secret" not in told
+        assert "stack trace" not in told
+    assert "query 3" not in caplog.text
+    assert "secret" not in caplog.text

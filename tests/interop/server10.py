@@ -1,0 +1,77 @@
+"""An agent on a2a-sdk 1.x. The first word of a query says how it is answered."""
+
+import json
+
+from a2a.helpers import (
+    new_data_part,
+    new_task_from_user_message,
+    new_text_message,
+    new_text_part,
+)
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, TaskState
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+
+class Agent(AgentExecutor):
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        question = json.loads(context.get_user_input())
+        way, top_k = question["query"].split()[0], question["top_k"]
+        answer = {"doc_ids": ["d1", "d2", "d3"][:top_k], "answer": type(top_k).__name__}
+        if way == "message":
+            await event_queue.enqueue_event(new_text_message(json.dumps(answer)))
+            return
+        assert context.message is not None
+        task = context.current_task or new_task_from_user_message(context.message)
+        await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, task.id, task.context_id)
+        await updater.update_status(TaskState.TASK_STATE_WORKING, new_text_message("looking"))
+        if way == "raise":
+            raise RuntimeError("a secret of the executor")
+        if way == "reject":
+            await updater.reject(new_text_message("NOT_MINE: a secret"))
+            return
+        if way == "text":
+            text = f"Here you are:\n```json\n{json.dumps(answer)}\n```\nBye."
+            await updater.add_artifact([new_text_part(text)])
+        else:
+            await updater.add_artifact([new_data_part(answer)])
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+def agent_app(versions: tuple[str, ...] = ("1.0", "0.3"), *, compatible: bool = True) -> Starlette:
+    """`versions` are what its card declares; `compatible` whether it also speaks 0.3.
+
+    Its card names port 1: where it will listen is not known yet, and callers must cope with that.
+    """
+    bindings = {"JSONRPC": "http://127.0.0.1:1/", "HTTP+JSON": "http://127.0.0.1:1/rest"}
+    card = AgentCard(
+        name="new agent",
+        description="answers in the new way",
+        version="1.3",
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="find", name="find", description="finds", tags=["search"])],
+        supported_interfaces=[
+            AgentInterface(protocol_binding=binding, protocol_version=version, url=url)
+            for version in versions
+            for binding, url in bindings.items()
+        ],
+    )
+    handler = DefaultRequestHandler(Agent(), InMemoryTaskStore(), card)
+    rest = create_rest_routes(handler, path_prefix="/rest", enable_v0_3_compat=compatible)
+    return Starlette(
+        routes=[
+            *create_agent_card_routes(card),
+            *create_jsonrpc_routes(handler, rpc_url="/", enable_v0_3_compat=compatible),
+            *(route for route in rest if not isinstance(route, Mount)),
+        ]
+    )

@@ -1,0 +1,133 @@
+"""Our client against real agents: those of the library's old and of its new generation."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.contract.running import running
+from tests.interop.server10 import agent_app
+
+from assay.agents.a2a import A2AAgent
+from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+
+OLD_PYTHON = "ASSAY_A2A03_PYTHON"
+WAYS = [False, True]
+"""Blocking and streaming."""
+
+
+async def ask(url: str, query: str, *, streaming: bool) -> AgentAnswer:
+    agent = A2AAgent(url, streaming=streaming)
+    try:
+        await agent.open()
+        return await agent.ask(query, 2)
+    finally:
+        await agent.close()
+
+
+async def failure(url: str, query: str, *, streaming: bool) -> AgentFailure:
+    with pytest.raises(AgentFailure) as caught:
+        await ask(url, query, streaming=streaming)
+    assert "secret" not in str(caught.value)
+    return caught.value
+
+
+@pytest.fixture(scope="module")
+def old_agent() -> Iterator[str]:
+    if OLD_PYTHON not in os.environ:
+        pytest.skip(f"set {OLD_PYTHON} to the interpreter that scripts/make-a2a03-venv.sh makes")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    script = Path(__file__).with_name("server03.py")
+    with subprocess.Popen([os.environ[OLD_PYTHON], script, str(port)]) as process:
+        try:
+            _wait_for(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as knock:
+            if knock.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.fail("the old agent did not start within 60 s")
+
+
+@pytest.mark.parametrize("streaming", WAYS)
+@pytest.mark.parametrize("query", ["data", "text", "message"])
+@pytest.mark.parametrize("path", ["", "/rest"])
+async def test_an_old_agent_is_understood(
+    old_agent: str, path: str, query: str, streaming: bool
+) -> None:
+    answer = await ask(old_agent + path, f"{query} x", streaming=streaming)
+    assert answer.doc_ids == ("d1", "d2")
+    assert answer.answer == "int"  # what type top_k had when it arrived
+
+
+@pytest.mark.parametrize("path", ["", "/rest"])
+async def test_an_old_agent_that_breaks_mid_stream_is_a_finding(old_agent: str, path: str) -> None:
+    cut = await failure(old_agent + path, "raise x", streaming=True)
+    assert (cut.kind, cut.retryable) == (FailureKind.PROTOCOL, False)
+    error = await failure(old_agent + path, "raise x", streaming=False)
+    assert error.kind is FailureKind.AGENT_ERROR
+
+
+@pytest.mark.parametrize("streaming", WAYS)
+async def test_an_old_agents_refusal_names_state_and_code(old_agent: str, streaming: bool) -> None:
+    refusal = await failure(old_agent, "reject x", streaming=streaming)
+    assert refusal.kind is FailureKind.AGENT_ERROR
+    assert str(refusal) == "the task ended 'rejected' (NOT_MINE)"
+
+
+@pytest.mark.parametrize("streaming", WAYS)
+@pytest.mark.parametrize("query", ["data", "text", "message"])
+@pytest.mark.parametrize("path", ["", "/rest"])
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+async def test_a_new_agent_is_understood(
+    version: str, path: str, query: str, streaming: bool
+) -> None:
+    async with running(agent_app((version,))) as url:
+        answer = await ask(url + path, f"{query} x", streaming=streaming)
+    assert answer.doc_ids == ("d1", "d2")
+    assert answer.answer == "int"
+
+
+@pytest.mark.parametrize("streaming", WAYS)
+async def test_a_new_agents_failures_are_told_without_its_words(streaming: bool) -> None:
+    async with running(agent_app()) as url:
+        error = await failure(url, "raise x", streaming=streaming)
+        refusal = await failure(url, "reject x", streaming=streaming)
+    assert (error.kind, str(error)) == (FailureKind.AGENT_ERROR, "error -32603")
+    assert str(refusal) == "the task ended 'rejected' (NOT_MINE)"
+
+
+@pytest.mark.parametrize("path", ["", "/rest"])
+@pytest.mark.parametrize("version", ["", "0.2.5", "0.3"])
+async def test_a_new_agent_that_declares_an_old_version_is_asked_in_the_new_one(
+    path: str, version: str
+) -> None:
+    async with running(agent_app((version,), compatible=False)) as url:
+        agent = A2AAgent(url + path)
+        await agent.open()
+        assert agent.dialect.version == "0.3"
+        answers = [await agent.ask("data x", 1) for _ in range(2)]
+        await agent.close()
+    assert [answer.doc_ids for answer in answers] == [("d1",), ("d1",)]
+    assert agent.dialect.version == "1.0"
+    assert [finding.remedy for finding in agent.findings if "1.0" in finding.remedy]
+
+
+async def test_the_address_that_names_an_interface_chooses_it() -> None:
+    async with running(agent_app()) as url:
+        for path, words in {"": "A2A 1.0 over JSON-RPC", "/rest": "A2A 1.0 over HTTP+JSON"}.items():
+            agent = A2AAgent(url + path)
+            await agent.open()
+            await agent.close()
+            assert str(agent.dialect) == words
