@@ -8,7 +8,7 @@ from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
 from assay.progress import Progress, silent
 
-MODES = ("bm25", "dense", "hybrid")
+MODES = ("bm25", "dense", "hybrid", "tuned")
 
 _Search = Callable[[str, int], list[str]]
 
@@ -20,7 +20,8 @@ class BuiltinAgent:
         if mode not in MODES:
             known = ", ".join(f"builtin:{each}" for each in MODES)
             raise UsageError(f"there is no builtin:{mode}; there is: {known}")
-        self.info = AgentInfo(name=f"builtin:{mode}", protocol="builtin", track="zero-shot")
+        track = "trained" if mode == "tuned" else "zero-shot"
+        self.info = AgentInfo(name=f"builtin:{mode}", protocol="builtin", track=track)
         self._mode = mode
         self._dataset = dataset
         self._progress = progress
@@ -56,9 +57,10 @@ class BuiltinAgent:
         from assay.search.reference import open_retriever
         from assay.search.retriever import check_request
 
-        retriever = open_retriever(self._dataset, progress=self._progress)
-        self._close = retriever.close
         mode = check_request("any", 1, self._mode)
+        tuned = mode == "tuned"
+        retriever = open_retriever(self._dataset, tuned=tuned, progress=self._progress)
+        self._close = retriever.close
 
         def search(query: str, top_k: int) -> list[str]:
             return [hit.doc_id for hit in retriever.search(query, top_k, mode=mode)]

@@ -1,0 +1,136 @@
+"""The reference retriever on NFCorpus: indexing, opening, answering.
+
+    .venv/bin/python benchmarks/search.py --archive nfcorpus.zip
+    .venv/bin/python benchmarks/search.py --archive nfcorpus.zip --cache DIR   # keeps the vectors
+
+Prints the rows of a table for benchmarks/README.md, each with its goal for two quiet cores. CPU
+time is printed beside the clock, as other work on the machine stretches the clock most.
+"""
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from assay.data import Dataset, load_dataset
+from assay.search.edge import EdgeStore
+from assay.search.embedding import Embedder, open_embedder
+from assay.search.index import build_index, open_index
+from assay.search.retriever import Mode, Retriever
+
+MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
+THREADS = 8
+
+OPENING = """
+import sys
+from pathlib import Path
+from assay.search.edge import EdgeStore
+from assay.search.embedding import open_embedder
+from assay.search.index import open_index
+with open_index(EdgeStore(Path(sys.argv[1]), "bench"), open_embedder()) as retriever:
+    assert retriever.search("do statins cause breast cancer?", 5)
+"""
+
+
+def main() -> None:
+    options = _options()
+    dataset = load_dataset(options.dataset, archive=options.archive)
+    with _cache(options.cache) as cache, tempfile.TemporaryDirectory() as folder:
+        os.environ["ASSAY_CACHE"] = str(cache)
+        embedder = open_embedder()
+        print("| what | measured | goal |\n|---|---|---|")
+        _index(dataset, embedder, Path(folder))
+        _opening(Path(folder))
+        with open_index(EdgeStore(Path(folder), "bench"), embedder) as retriever:
+            queries = [query.text for query in dataset.queries.values()][: options.queries]
+            for mode in MODES:
+                _latency(retriever, queries, mode)
+            _throughput(retriever, queries)
+
+
+def _index(dataset: Dataset, embedder: Embedder, folder: Path) -> None:
+    documents = list(dataset.documents.values())
+    count = f"{len(documents):,} documents"
+
+    def build(name: str) -> None:
+        build_index(documents, embedder, EdgeStore(folder, name))
+
+    _row(f"first index of {count}", _timed(lambda: build("bench")), "240 s")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    _row("memory at most", f"{memory} MB", "800 MB")
+    _row("index again, vectors cached", _timed(lambda: build("again")), "5 s")
+    _row("index again, nothing changed", _timed(lambda: build("bench")), "5 s")
+
+
+def _opening(folder: Path) -> None:
+    command = [sys.executable, "-c", OPENING, str(folder)]
+    subprocess.run(command, check=True)  # reads the files from disk once
+    seconds = statistics.median(
+        _seconds(lambda: subprocess.run(command, check=True)) for _ in range(5)
+    )
+    _row("start Python, open, answer one query", f"{seconds:.2f} s", "1.5 s")
+
+
+def _latency(retriever: Retriever, queries: Sequence[str], mode: Mode) -> None:
+    for query in queries[:20]:
+        retriever.search(query, 10, mode=mode)
+    times = [
+        1000 * _seconds(lambda query=query: retriever.search(query, 10, mode=mode))  # type: ignore[misc]
+        for query in queries
+    ]
+    cuts = statistics.quantiles(times, n=100)
+    goal = "8 ms, 40 ms" if mode == "hybrid" else ""
+    _row(f"{mode}, one caller: p50, p99", f"{cuts[49]:.1f} ms, {cuts[98]:.1f} ms", goal)
+
+
+def _throughput(retriever: Retriever, queries: Sequence[str]) -> None:
+    with ThreadPoolExecutor(THREADS) as pool:
+        seconds = _seconds(lambda: list(pool.map(lambda one: retriever.search(one, 10), queries)))
+    rate = len(queries) / seconds
+    _row(f"hybrid, {THREADS} callers at once", f"{rate:.0f} queries/s", "150 queries/s")
+
+
+def _row(what: str, measured: str, goal: str) -> None:
+    print(f"| {what} | {measured} | {goal} |", flush=True)
+
+
+def _timed(work: Callable[[], object]) -> str:
+    before = time.process_time()
+    seconds = _seconds(work)
+    return f"{seconds:.1f} s ({time.process_time() - before:.1f} s of CPU)"
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+@contextmanager
+def _cache(chosen: Path | None) -> Iterator[Path]:
+    if chosen is not None:
+        yield chosen.absolute()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="time the reference retriever")
+    parser.add_argument("--dataset", default="nfcorpus")
+    parser.add_argument("--archive", type=Path, help="nfcorpus.zip, where it is not downloaded")
+    parser.add_argument("--cache", type=Path, help="keep vectors here; then nothing is embedded")
+    parser.add_argument("--queries", type=int, default=1000)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""`assay index`: embed a data set's documents and make them searchable."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import print_json, show
+
+DatasetOption = Annotated[
+    str,
+    typer.Option(
+        help="nfcorpus, notes, or the path of a BEIR folder or zip.",
+        envvar="ASSAY_DATASET",
+        metavar="NAME|PATH",
+    ),
+]
+ArchiveOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
+        metavar="FILE",
+    ),
+]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A folder with model.onnx and tokenizer.json. Left out: the built-in "
+        "all-MiniLM-L6-v2.",
+        envvar="ASSAY_MODEL",
+        metavar="DIR",
+    ),
+]
+EmbedderOption = Annotated[
+    str | None,
+    typer.Option(
+        help="A server that embeds: ollama:MODEL[@URL] or openai:MODEL[@URL]. "
+        "A key is taken from OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
+        envvar="ASSAY_EMBEDDER",
+        metavar="KIND:MODEL[@URL]",
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")
+]
+
+
+def index(
+    dataset: DatasetOption = "nfcorpus",
+    archive: ArchiveOption = None,
+    model: ModelOption = None,
+    embedder: EmbedderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Embed and index documents: only what is new or changed since the last time.
+
+    The index is kept in QDRANT_PATH (left out: in the cache), or on the Qdrant server at
+    QDRANT_URL with QDRANT_API_KEY. A search sees the old index until the new one is complete.
+    """
+    from assay.cli.live_progress import progress_bar
+    from assay.data import load_dataset
+    from assay.report.numbers import count, duration
+    from assay.search.embedding import open_embedder
+    from assay.search.index import build_index
+    from assay.search.reference import open_store
+
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+        chosen = open_embedder(model=model, embedder=embedder)
+        store = open_store(data.name)
+        report = build_index(data.documents.values(), chosen, store, progress)
+    if as_json:
+        facts = {"dataset": data.name, "index": store.where, "embedder": chosen.name}
+        print_json(facts | asdict(report))
+        return
+    show(
+        f"{data.name}: {count(len(data.documents))} documents in {store.where}",
+        f"{count(report.added)} added, {count(report.changed)} changed, "
+        f"{count(report.removed)} removed, {count(report.unchanged)} unchanged "
+        f"in {duration(report.seconds)}",
+    )

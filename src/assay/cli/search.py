@@ -1,0 +1,100 @@
+"""`assay search`: the documents that the reference retriever finds for a query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli.console import print_json, show
+from assay.cli.index import (
+    ArchiveOption,
+    DatasetOption,
+    EmbedderOption,
+    JsonOption,
+    ModelOption,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assay.search.retriever import Hit
+
+
+_LONGEST_ID = 20
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for, in quotes.", metavar="QUERY")],
+    dataset: DatasetOption = "nfcorpus",
+    top_k: Annotated[
+        int, typer.Option(help="How many documents, 1 to 100.", envvar="ASSAY_TOP_K", metavar="K")
+    ] = 10,
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="bm25 (words), dense (meaning), hybrid (both) or tuned (learned from the train "
+            "judgments, which takes minutes the first time).",
+            envvar="ASSAY_MODE",
+            metavar="MODE",
+        ),
+    ] = "hybrid",
+    archive: ArchiveOption = None,
+    model: ModelOption = None,
+    embedder: EmbedderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search a data set. It is indexed first where it is not yet, or has changed."""
+    from assay.cli.live_progress import progress_bar
+    from assay.data import load_dataset
+    from assay.search.embedding import open_embedder
+    from assay.search.reference import open_retriever
+    from assay.search.retriever import check_request
+
+    chosen_mode = check_request(query, top_k, mode)
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+        chosen = open_embedder(model=model, embedder=embedder)
+        tuned = chosen_mode == "tuned"
+        retriever = open_retriever(data, embedder=chosen, tuned=tuned, progress=progress)
+    with retriever:
+        hits = retriever.search(query, top_k, mode=chosen_mode)
+    if as_json:
+        print_json(
+            {"query": query, "mode": mode, "results": [_record(*one) for one in _numbered(hits)]}
+        )
+    elif hits:
+        show(_table(hits))
+    else:
+        show(f"nothing in {data.name} matches {query!r}")
+
+
+def _numbered(hits: Sequence["Hit"]) -> list[tuple[int, "Hit"]]:
+    return list(enumerate(hits, 1))
+
+
+def _record(rank: int, hit: "Hit") -> Mapping[str, Any]:
+    return {"rank": rank} | asdict(hit)
+
+
+def _table(hits: Sequence["Hit"]) -> "Table":
+    """A row for each document; on the right, its rank in each signal that found it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from assay.report.numbers import figure
+
+    signals = list(dict.fromkeys(signal for hit in hits for signal in hit.signals))
+    longest = min(_LONGEST_ID, max(len(hit.doc_id) for hit in hits))
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
+    table.add_column("#", justify="right", width=len(str(len(hits))))
+    table.add_column("score", justify="right", width=len(figure(1.0)))
+    table.add_column("document", overflow="fold", width=max(longest, len("document")))
+    table.add_column("title", overflow="ellipsis", no_wrap=True, ratio=1)
+    for signal in signals:
+        table.add_column(signal, justify="right", width=len(signal))
+    for rank, hit in _numbered(hits):
+        words = Text(" ".join((hit.title or hit.text[:200]).split()))
+        places = (str(hit.signals.get(signal, "")) for signal in signals)
+        table.add_row(str(rank), figure(hit.score), Text(hit.doc_id), words, *places)
+    return table

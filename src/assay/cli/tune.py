@@ -1,0 +1,54 @@
+"""`assay tune`: learn a better ranking from a data set's train judgments."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from assay.cli.console import print_json, show
+from assay.cli.index import ArchiveOption, DatasetOption, EmbedderOption, JsonOption, ModelOption
+
+
+def tune(
+    dataset: DatasetOption = "nfcorpus",
+    archive: ArchiveOption = None,
+    model: ModelOption = None,
+    embedder: EmbedderOption = None,
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same model.", envvar="ASSAY_TUNE_SEED")
+    ] = 0,
+    with_dev: Annotated[
+        bool,
+        typer.Option(
+            "--with-dev",
+            help="Also remember the dev judgments, once everything is chosen and measured.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn to rank from the train judgments; dev decides when to stop, test is never touched.
+
+    The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
+    it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
+    """
+    from assay.cli.live_progress import progress_bar
+    from assay.data import load_dataset
+    from assay.search.embedding import open_embedder
+    from assay.search.tuned import keep, learn, model_path, verdict
+
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+        chosen = open_embedder(model=model, embedder=embedder)
+        path = model_path(data, chosen, seed=seed, remember_dev=with_dev)
+        ranker = learn(data, chosen, seed=seed, remember_dev=with_dev, progress=progress)
+    keep(ranker, path)
+    if as_json:
+        about = asdict(ranker.about)
+        print_json({"model": str(path), "about": about, "held_out": asdict(ranker.held_out)})
+        return
+    learned = " and ".join(ranker.about.splits)
+    show(
+        f"{data.name}: learned from {learned}, trained track",
+        verdict(ranker.held_out),
+        f"model: {path}",
+    )

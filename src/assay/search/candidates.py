@@ -1,0 +1,100 @@
+"""The documents that one query brought up, and what each signal says of them.
+
+A signal returns chunks; a document counts with its best one. Documents that only one signal found
+can be scored by the other as well: to a fusion, a missing score is a guess.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from assay.search.bm25_vectors import SparseVector
+from assay.search.embedding import Vectors
+from assay.search.filters import Condition
+from assay.search.fuse import DEPTH, ranked
+from assay.search.store import Found, Searcher, point_id
+
+# Of a document as long as a book, this many chunks are scored when another signal brought it up.
+CHUNKS_SCORED = 64
+
+_Scores = dict[str, float]
+
+
+class Candidates:
+    def __init__(self, searcher: Searcher, where: Sequence[Condition] = ()) -> None:
+        self._searcher, self._where = searcher, where
+        self._chunks: dict[str, int] = {}
+        self.best_chunk: dict[str, int] = {}
+        self.found_by: dict[str, list[str]] = {}
+
+    def lexical(self, query: SparseVector) -> _Scores:
+        """The documents that share a word with the query."""
+        if not query:
+            return {}
+        found = self._searcher.nearest("bm25", query, DEPTH, where=self._where)
+        scores = self._by_document(found)
+        self.found_by["bm25"] = ranked(scores)
+        return scores
+
+    def dense(self, vector: Vectors, *, signal: str = "dense") -> _Scores:
+        """The nearest documents; where they have many chunks, more chunks are asked for."""
+        limit = 2 * DEPTH
+        while True:
+            found = self._searcher.nearest("dense", vector, limit, where=self._where)
+            scores = self._by_document(found, self.best_chunk)
+            if len(scores) >= DEPTH or len(found) < limit:
+                break
+            limit *= 4
+        order = ranked(scores)[:DEPTH]
+        self.found_by[signal] = order
+        return {doc_id: scores[doc_id] for doc_id in order}
+
+    def lexical_of_all(self, query: SparseVector, known: _Scores) -> _Scores:
+        """`known`, and what the query says of every other document met so far."""
+        missing = sorted(self._chunks.keys() - known.keys())
+        if not query or not missing:
+            return known
+        among = [point_id(doc_id, 0) for doc_id in missing]
+        return known | self._by_document(
+            self._searcher.nearest("bm25", query, len(among), among=among)
+        )
+
+    def dense_of_all(self, vector: Vectors, known: _Scores) -> _Scores:
+        """`known`, and how near every other document met so far is."""
+        return known | self.dense_of(self._chunks.keys() - known.keys(), vector)
+
+    def dense_of(self, doc_ids: Iterable[str], vector: Vectors) -> _Scores:
+        """Documents that this query has met before."""
+        among = [
+            point_id(doc_id, chunk)
+            for doc_id in sorted(doc_ids)
+            for chunk in range(min(self._chunks[doc_id], CHUNKS_SCORED))
+        ]
+        if not among:
+            return {}
+        found = self._searcher.nearest("dense", vector, len(among), among=among)
+        return self._by_document(found, self.best_chunk)
+
+    def meet(self, doc_id: str, total_chunks: int) -> None:
+        """A document that no signal brought up."""
+        self._chunks[doc_id] = total_chunks
+
+    def chunks_of(self, doc_id: str) -> int:
+        return self._chunks[doc_id]
+
+    def vectors(self, doc_ids: Sequence[str]) -> list[Sequence[float]]:
+        """Of each document's best chunk, in this order."""
+        ids = [point_id(doc_id, self.best_chunk.get(doc_id, 0)) for doc_id in doc_ids]
+        stored = {one.id: one.dense for one in self._searcher.fetch(ids, vectors=True)}
+        return [stored[one] for one in ids]
+
+    def _by_document(
+        self, found: Iterable[Found], best_chunk: dict[str, int] | None = None
+    ) -> _Scores:
+        """Best first comes in, so the first chunk of a document is its best."""
+        scores: _Scores = {}
+        for one in found:
+            if one.doc_id not in scores:
+                scores[one.doc_id] = one.score
+                self._chunks[one.doc_id] = one.total_chunks
+                if best_chunk is not None:
+                    best_chunk[one.doc_id] = one.chunk_index
+        return scores

@@ -1,0 +1,106 @@
+"""Long documents are split where sentences end, so that nothing behind the model's limit is lost.
+
+The first chunk is what a model that truncates would have read, so that a document scores at least
+as high as under the published recipe. The sentence that crosses the limit ends one chunk (the model
+reads what it can of it) and begins the next: that is the overlap. Every chunk is embedded under the
+document's title. Chosen on NFCorpus dev, where four documents of five are longer than 256 tokens:
+dense nDCG@10 0.311, against 0.304 for the first chunk alone.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from assay.data.dataset import Document
+from assay.search.embedding import Embedder
+from assay.search.plain_text import plain
+
+POLICY = "sentences, title first, v1"
+
+# [CLS] and [SEP], or what another model puts around a text.
+_MARKS = 2
+_BOUNDARY = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n\s*\n")
+
+_Span = tuple[int, int]
+_Piece = tuple[_Span, int]
+"""Where a piece of a text is, and how many tokens it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """`text` is shown; `embedded` is what the vector is made of."""
+
+    text: str
+    embedded: str
+
+
+def split_documents(documents: Sequence[Document], embedder: Embedder) -> list[list[Chunk]]:
+    """At least one chunk for each document, in the order of its text."""
+    titles = [plain(document.title) for document in documents]
+    texts = [plain(document.text) for document in documents]
+    sizes = embedder.count_tokens(titles)
+    pieces = _sentences(texts, embedder)
+    return [
+        _split(title, size, text, sentences, embedder)
+        for title, size, text, sentences in zip(titles, sizes, texts, pieces, strict=True)
+    ]
+
+
+def _split(
+    title: str, title_size: int, text: str, sentences: Sequence[_Piece], embedder: Embedder
+) -> list[Chunk]:
+    room = embedder.max_tokens - _MARKS - title_size
+    if sum(size for _, size in sentences) <= room:
+        return [Chunk(text, f"{title} {text}".strip())]
+    if title_size > embedder.max_tokens // 2:
+        whole = f"{title} {text}".strip()
+        (sentences,) = _sentences([whole], embedder)
+        return _split("", 0, whole, sentences, embedder)
+    pieces = [piece for one in sentences for piece in _short(text, one, room // 2, embedder)]
+    shown = (text[start:end].strip() for start, end in _packed(pieces, room))
+    return [Chunk(part, f"{title} {part}".strip()) for part in shown]
+
+
+def _sentences(texts: Sequence[str], embedder: Embedder) -> list[list[_Piece]]:
+    """Of all texts in one go, as counting is what takes the time."""
+    spans = [list(_spans(text)) for text in texts]
+    sentences = [text[a:b] for text, one in zip(texts, spans, strict=True) for a, b in one]
+    sizes = iter(embedder.count_tokens(sentences))
+    return [[(span, next(sizes)) for span in one] for one in spans]
+
+
+def _spans(text: str) -> Iterator[_Span]:
+    start = 0
+    for boundary in _BOUNDARY.finditer(text):
+        if boundary.start() > start:
+            yield start, boundary.start()
+        start = boundary.end()
+    if start < len(text):
+        yield start, len(text)
+
+
+def _short(text: str, piece: _Piece, most: int, embedder: Embedder) -> Iterator[_Piece]:
+    """Halved until its parts have at most `most` tokens: some sentences never end."""
+    (start, end), size = piece
+    if size <= most or end - start < 2:
+        yield piece
+        return
+    middle = (start + end) // 2
+    space = text.rfind(" ", start + 1, middle)
+    cut = space + 1 if space > start else middle
+    halves = (start, cut), (cut, end)
+    for half, count in zip(
+        halves, embedder.count_tokens([text[a:b] for a, b in halves]), strict=True
+    ):
+        yield from _short(text, (half, count), most, embedder)
+
+
+def _packed(pieces: Sequence[_Piece], room: int) -> Iterator[_Span]:
+    """Runs of pieces that fill the room; the one that overfills a run also begins the next."""
+    first, filled = 0, 0
+    for at, (span, size) in enumerate(pieces):
+        if filled + size > room and at > first:
+            yield pieces[first][0][0], span[1]
+            first, filled = at, 0
+        filled += size
+    yield pieces[first][0][0], pieces[-1][0][1]

@@ -1,0 +1,61 @@
+"""Conditions on metadata, in the words of neither engine.
+
+{"year": 2020}                    equal
+{"year": [2019, 2020]}            one of them
+{"year": {"gte": 2019, "lt": 2021}}   in a range
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.errors import UsageError
+
+_BOUNDS = {"gt", "gte", "lt", "lte"}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`key` is a path in a point's payload. `values` (any of them) or `bounds`, never both."""
+
+    key: str
+    values: tuple[str | int | bool, ...] = ()
+    bounds: Mapping[str, float] | None = None
+
+
+def conditions(filters: Mapping[str, Any] | None) -> tuple[Condition, ...]:
+    """All of them must hold."""
+    return tuple(_condition(field, value) for field, value in (filters or {}).items())
+
+
+def _condition(field: str, value: object) -> Condition:
+    # Quoted, because a dot in a field's name is not a step into it.
+    key = f"metadata.{json.dumps(field, ensure_ascii=False)}"
+    if isinstance(value, Mapping):
+        return Condition(key, bounds=_bounds(field, value))
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    values: Sequence[Any] = value if several else [value]  # type: ignore[assignment]
+    if not values or not _alike(values):
+        raise UsageError(
+            f"filter {field!r} must be a text, a number, true or false, a list of texts or of "
+            f'whole numbers, or a range such as {{"gte": 2019}}; got {value!r}'
+        )
+    if isinstance(values[0], float):
+        return Condition(key, bounds={"gte": values[0], "lte": values[0]})
+    return Condition(key, values=tuple(values))
+
+
+def _alike(values: Sequence[Any]) -> bool:
+    """Engines take a list of texts or of whole numbers; the rest only alone."""
+    kinds = {type(value) for value in values}
+    return kinds in ({str}, {int}) or (len(values) == 1 and kinds <= {bool, float})
+
+
+def _bounds(field: str, value: Mapping[Any, Any]) -> dict[str, float]:
+    numbers = all(type(bound) in (int, float) for bound in value.values())
+    if not value or not set(value) <= _BOUNDS or not numbers:
+        raise UsageError(
+            f"filter {field!r}: a range has gt, gte, lt or lte with a number each; got {value!r}"
+        )
+    return {name: float(bound) for name, bound in value.items()}

@@ -1,0 +1,120 @@
+"""The files of one embedded index: complete before it is named, never changed afterwards."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from assay.errors import SearchError
+from assay.search.edge_searcher import engine_errors
+from assay.search.store import DamagedIndexError, Manifest
+
+_MANIFEST = "manifest.json"
+_BLOCK = 1 << 16
+# The engine maps its files into memory, where a full disk is no error but the end of the process:
+# so this much must be left at each step.
+DISK_MARGIN = 64 << 20
+
+
+def seal(generation: Path, manifest: Manifest) -> None:
+    """Nothing is written to the generation after this."""
+    content = {"manifest": manifest.as_json(), "sizes": _sizes(generation)}
+    replace_text(generation / _MANIFEST, json.dumps(content, indent=1))
+
+
+def read_manifest(generation: Path) -> Manifest:
+    content = _content(generation)
+    return Manifest.from_json(content["manifest"], str(generation.parent))
+
+
+def check_sizes(generation: Path) -> None:
+    """A file that was cut short would end the process when the engine maps it."""
+    if _content(generation).get("sizes") != _sizes(generation):
+        raise damaged(generation, "files are missing, or have not the size they were built with")
+
+
+def copy_generation(source: Path, target: Path) -> None:
+    refuse_full_disk(target.parent, _used(source))
+    shutil.copytree(source, target, copy_function=_copy_sparse)
+    (target / _MANIFEST).unlink()
+
+
+def refuse_full_disk(home: Path, needed: int) -> None:
+    free = shutil.disk_usage(home).free
+    if free < needed + DISK_MARGIN:
+        raise _full_disk(home, f"{free >> 20} MB free, {(needed + DISK_MARGIN) >> 20} MB needed")
+
+
+def replace_text(path: Path, content: str) -> None:
+    """All of it or nothing, also when the machine stops in between."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def damaged(generation: Path, why: str) -> DamagedIndexError:
+    return DamagedIndexError(
+        f"the index at {generation.parent} is damaged ({why}); build it again: assay index "
+        "(vectors come from the cache)"
+    )
+
+
+@contextmanager
+def disk_errors(home: Path) -> Iterator[None]:
+    try:
+        with engine_errors(str(home)):
+            yield
+    except OSError as error:
+        raise _full_disk(home, str(error)) from error
+    except SearchError as error:
+        if "No space left" in str(error):
+            raise _full_disk(home, "no space left") from error
+        raise
+
+
+def _full_disk(home: Path, why: str) -> SearchError:
+    return SearchError(
+        f"the index at {home} cannot be written ({why}); the one that was there is unharmed, and "
+        "what was embedded is cached. Free some space, or set QDRANT_PATH to another folder"
+    )
+
+
+def _content(generation: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((generation / _MANIFEST).read_bytes())
+    except (OSError, ValueError) as error:
+        raise damaged(generation, str(error)) from None
+    if not isinstance(content, dict) or not isinstance(content.get("manifest"), dict):
+        raise damaged(generation, f"{_MANIFEST} is not one")
+    return content
+
+
+def _sizes(generation: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(generation)): path.stat().st_size
+        for path in sorted(generation.rglob("*"))
+        if path.is_file() and path.name != _MANIFEST
+    }
+
+
+def _used(generation: Path) -> int:
+    """On the disk, which is less than the sizes: the engine preallocates."""
+    files = (path.stat() for path in generation.rglob("*"))
+    return sum(getattr(one, "st_blocks", one.st_size // 512) * 512 for one in files)
+
+
+def _copy_sparse(source: str, target: str) -> None:
+    """Most of a preallocated file is holes, which a plain copy would fill."""
+    with Path(source).open("rb") as reader, Path(target).open("wb") as writer:
+        while block := reader.read(_BLOCK):
+            if block.count(0) == len(block):
+                writer.seek(len(block), os.SEEK_CUR)
+            else:
+                writer.write(block)
+        writer.truncate()

@@ -1,0 +1,241 @@
+"""From documents to an index that can be searched: only what changed is embedded and written."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from assay.data.dataset import Document
+from assay.errors import DataError
+from assay.progress import Progress, silent
+from assay.search.bm25_vectors import Bm25Encoder, average_length
+from assay.search.chunks import POLICY, Chunk, split_documents
+from assay.search.embedding import Embedder, Vectors
+from assay.search.plain_text import plain
+from assay.search.retriever import Retriever, TunedRanker
+from assay.search.store import DamagedIndexError, Manifest, Point, Store, point_id
+from assay.search.vector_cache import VectorCache
+
+# Bounds the memory that a large corpus takes while it is indexed.
+_DOCUMENTS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """How many documents were written, taken out, and left as they were."""
+
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """`from_live`: the rest of the live index can stay, so that only these are written."""
+
+    added: Sequence[Document]
+    changed: Sequence[Document]
+    removed: Sequence[str]
+    outdated: Sequence[str]
+    from_live: bool
+
+
+def build_index(
+    documents: Iterable[Document],
+    embedder: Embedder,
+    store: Store,
+    progress: Progress = silent,
+    *,
+    cache: VectorCache | None = None,
+) -> IndexReport:
+    """Bring the store's index up to the documents. Searches see the old one until the end."""
+    started = time.monotonic()
+    documents = list(documents)
+    manifest = describe_index(documents, embedder)
+    added = changed = removed = 0
+    if not _is_ready(store, manifest):
+        with store.writing(progress):
+            if not _is_ready(store, manifest):  # else another process was quicker
+                changes = _changes(documents, manifest, store)
+                _apply(changes, manifest, embedder, store, cache or VectorCache(), progress)
+                added, changed = len(changes.added), len(changes.changed)
+                removed = len(changes.removed)
+    unchanged = len(documents) - added - changed
+    return IndexReport(added, changed, removed, unchanged, time.monotonic() - started)
+
+
+def open_index(
+    store: Store,
+    embedder: Embedder,
+    *,
+    ranker: TunedRanker | None = None,
+    doc_ids: Sequence[str] = (),
+) -> Retriever:
+    """The index that is there. `doc_ids` in the order of the index, where a ranker is given."""
+    searcher = store.open()
+    try:
+        return Retriever(searcher, embedder, ranker=ranker, doc_ids=doc_ids)
+    except BaseException:
+        searcher.close()
+        raise
+
+
+def describe_index(documents: Sequence[Document], embedder: Embedder) -> Manifest:
+    """What an index of these documents says about itself."""
+    digest = hashlib.sha256()
+    for document in documents:
+        try:
+            digest.update(f"{document.id}\x1f{content_hash(document)}\x1e".encode())
+        except UnicodeEncodeError:
+            raise DataError(
+                f"the document id {document.id!r} is no valid text (half a surrogate pair); "
+                "give the document another id"
+            ) from None
+    length = average_length(document.full_text for document in documents)
+    return Manifest(
+        corpus=digest.hexdigest(),
+        embedder=embedder.name,
+        dimension=embedder.dimension,
+        chunking=POLICY,
+        lexical=Bm25Encoder(length).settings,
+        average_length=length,
+        documents=len(documents),
+        assay=version("agent-assay"),
+    )
+
+
+def content_hash(document: Document) -> str:
+    fields = [document.title, document.text, dict(document.metadata)]
+    content = json.dumps(fields, sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def document_vectors(
+    documents: Sequence[Document],
+    embedder: Embedder,
+    progress: Progress = silent,
+    *,
+    cache: VectorCache | None = None,
+) -> Vectors:
+    """One vector for each document, of its first chunk: those of an index come from the cache."""
+    first = [chunks[0].embedded for chunks in split_documents(documents, embedder)]
+    return (cache or VectorCache()).embed(first, embedder, progress)
+
+
+def _is_ready(store: Store, manifest: Manifest) -> bool:
+    """Opened to see: damage may show only then."""
+    if _live_manifest(store) != manifest:
+        return False
+    try:
+        store.open().close()
+    except DamagedIndexError:
+        return False
+    return True
+
+
+def _live_manifest(store: Store) -> Manifest | None:
+    """An index that cannot be read is one to build anew."""
+    try:
+        return store.manifest()
+    except DamagedIndexError:
+        return None
+
+
+def _changes(documents: Sequence[Document], manifest: Manifest, store: Store) -> _Changes:
+    live = _live_manifest(store)
+    from_live = live is not None and live.made_like(manifest)
+    try:
+        old = store.contents() if live is not None else {}
+    except DamagedIndexError:
+        old, from_live = {}, False
+    added = [one for one in documents if one.id not in old]
+    changed = [
+        one
+        for one in documents
+        if one.id in old and not (from_live and old[one.id][0] == content_hash(one))
+    ]
+    wanted = {one.id for one in documents}
+    removed = [doc_id for doc_id in old if doc_id not in wanted]
+    outdated = [
+        point_id(doc_id, chunk)
+        for doc_id in [*removed, *(one.id for one in changed)]
+        for chunk in range(old[doc_id][1])
+    ]
+    return _Changes(added, changed, removed, outdated if from_live else (), from_live)
+
+
+def _apply(
+    changes: _Changes,
+    manifest: Manifest,
+    embedder: Embedder,
+    store: Store,
+    cache: VectorCache,
+    progress: Progress,
+) -> None:
+    encoder = Bm25Encoder(manifest.average_length)
+    documents = [*changes.added, *changes.changed]
+    with store.draft(manifest, from_live=changes.from_live) as draft:
+        draft.delete(changes.outdated)
+        for points in _points(documents, embedder, encoder, cache, progress):
+            draft.write(points)
+        draft.commit()
+
+
+def _points(
+    documents: Sequence[Document],
+    embedder: Embedder,
+    encoder: Bm25Encoder,
+    cache: VectorCache,
+    progress: Progress,
+) -> Iterator[list[Point]]:
+    for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+        part = documents[start : start + _DOCUMENTS_AT_ONCE]
+        chunks = split_documents(part, embedder)
+        texts = [chunk.embedded for one in chunks for chunk in one]
+        vectors = cache.embed(texts, embedder, _in_documents(progress, start, part, documents))
+        progress("embedding documents", start + len(part), len(documents))
+        rows = iter(vectors)
+        yield [
+            _point(document, index, one, next(rows), encoder)
+            for document, one in zip(part, chunks, strict=True)
+            for index in range(len(one))
+        ]
+
+
+def _point(
+    document: Document, index: int, chunks: Sequence[Chunk], vector: Vectors, encoder: Bm25Encoder
+) -> Point:
+    payload = {
+        "doc_id": document.id,
+        "title": plain(document.title),
+        "text": chunks[index].text,
+        "chunk_index": index,
+        "total_chunks": len(chunks),
+        "metadata": _plain_metadata(document),
+        "content_hash": content_hash(document),
+    }
+    bm25 = encoder.document(document.full_text) if index == 0 else None
+    return Point(point_id(document.id, index), vector, bm25, payload)
+
+
+def _plain_metadata(document: Document) -> dict[str, Any]:
+    text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
+    metadata: dict[str, Any] = json.loads(plain(text))
+    return metadata
+
+
+def _in_documents(
+    progress: Progress, before: int, part: Sequence[Document], documents: Sequence[Document]
+) -> Progress:
+    """Chunks are counted in documents: people know how many of those they have."""
+
+    def report(_what: str, done: int, total: int | None) -> None:
+        share = done / total if total else 1.0
+        progress("embedding documents", before + int(share * len(part)), len(documents))
+
+    return report

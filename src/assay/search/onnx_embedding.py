@@ -1,0 +1,174 @@
+"""Sentence embeddings on ONNX Runtime: mean pooling over the tokens, then length 1.
+
+One thread for each batch and several batches at once: on two cores this embeds about half as much
+again as one batch on two threads does, and a single query never waits for a second core.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from assay.errors import SearchError, UsageError
+from assay.progress import Progress, silent
+from assay.search.default_model import NAME, builtin_files
+from assay.search.embedding import Vectors
+from assay.search.plain_text import plain
+
+MAX_TOKENS = 256
+# Measured: two full texts at a time are as quick as more of them, and need 400 MB in all, not 540.
+TOKENS_IN_A_BATCH = 512
+
+
+class OnnxEmbedder:
+    def __init__(self, name: str, model: bytes | Path, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._counter = Tokenizer.from_str(tokenizer.to_str())
+        self._counter.no_truncation()
+        self._session = _session(name, model)
+        self._inputs = _input_names(name, self._session)
+        self._workers = _workers()
+        self._dimension = int(self.embed(["dimension"]).shape[1])
+        self._name = f"{name} tokens={MAX_TOKENS}"
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    @property
+    def max_tokens(self) -> int:
+        return MAX_TOKENS
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        encoded = self._counter.encode_batch_fast(
+            [plain(text) for text in texts], add_special_tokens=False
+        )
+        return [len(one.ids) for one in encoded]
+
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        if len(texts) == 1:
+            return self._embed_batch([self._tokenizer.encode(plain(texts[0])).ids])
+        tokens = [
+            one.ids for one in self._tokenizer.encode_batch_fast([plain(one) for one in texts])
+        ]
+        vectors = np.zeros((len(texts), self._dimension), np.float32)
+        batches = list(batches_by_length([len(ids) for ids in tokens]))
+        done = 0
+        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="assay-embed")
+        try:
+            work = pool.map(lambda rows: self._embed_batch([tokens[i] for i in rows]), batches)
+            for rows, batch in zip(batches, work, strict=True):
+                vectors[rows] = batch
+                done += len(rows)
+                progress("embedding", done, len(texts))
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interrupt must not wait for the whole corpus
+        return vectors
+
+    def _embed_batch(self, tokens: Sequence[Sequence[int]]) -> Vectors:
+        ids, mask = _padded(tokens)
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        output = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
+        return pooled(np.asarray(output), mask)
+
+
+def open_builtin() -> OnnxEmbedder:
+    model, tokenizer = builtin_files()
+    return OnnxEmbedder(NAME, model, Tokenizer.from_buffer(tokenizer))
+
+
+def open_folder(folder: Path) -> OnnxEmbedder:
+    """A folder that holds `model.onnx` and `tokenizer.json`, as sentence-transformers exports."""
+    folder = folder.expanduser()
+    for name in ("model.onnx", "tokenizer.json"):
+        if not (folder / name).is_file():
+            raise UsageError(
+                f"--model {str(folder)!r} holds no {name}; give a folder with model.onnx and "
+                "tokenizer.json"
+            )
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # the library raises nothing narrower
+        raise SearchError(f"{folder / 'tokenizer.json'} is no tokenizer: {error}") from None
+    with (folder / "model.onnx").open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return OnnxEmbedder(f"{folder.name}@{digest[:12]}", folder / "model.onnx", tokenizer)
+
+
+def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Rows of like length together, longest first, at most TOKENS_IN_A_BATCH with their padding."""
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > TOKENS_IN_A_BATCH:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def pooled(output: NDArray[Any], mask: NDArray[np.int64]) -> Vectors:
+    """A model may pool by itself (two axes); otherwise its token vectors are averaged."""
+    if output.ndim == 3:
+        weights = mask[:, :, None].astype(np.float32)
+        output = (output * weights).sum(1) / np.maximum(weights.sum(1), 1)
+    norms = np.linalg.norm(output, axis=1, keepdims=True)
+    return np.asarray(output / np.maximum(norms, 1e-12), np.float32)
+
+
+def _padded(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ids = np.zeros((len(tokens), max(map(len, tokens))), np.int64)
+    mask = np.zeros_like(ids)
+    for row, one in enumerate(tokens):
+        ids[row, : len(one)] = one
+        mask[row, : len(one)] = 1
+    return ids, mask
+
+
+def _session(name: str, model: bytes | Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    source = model if isinstance(model, bytes) else str(model)
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # every fault of a model file has a class of its own
+        raise SearchError(f"the model {name} cannot be loaded: {error}") from None
+
+
+def _input_names(name: str, session: onnxruntime.InferenceSession) -> list[str]:
+    known = {"input_ids", "attention_mask", "token_type_ids"}
+    inputs = [(one.name, one.type) for one in session.get_inputs()]
+    strange = [f"{label} ({kind})" for label, kind in inputs if label not in known]
+    wrong = [f"{label} ({kind})" for label, kind in inputs if kind != "tensor(int64)"]
+    if strange or wrong or "input_ids" not in {label for label, _ in inputs}:
+        raise SearchError(
+            f"the model {name} is no sentence embedder that Assay can feed: its inputs are "
+            f"{inputs}; expected int64 input_ids, attention_mask and at most token_type_ids"
+        )
+    return [label for label, _ in inputs]
+
+
+def _workers() -> int:
+    """ASSAY_THREADS, else the cores this process may use, at most four."""
+    chosen = os.environ.get("ASSAY_THREADS", "")
+    if chosen:
+        if not chosen.isdecimal() or int(chosen) < 1:
+            raise UsageError(f"ASSAY_THREADS must be a whole number from 1, got {chosen!r}")
+        return int(chosen)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(4, cores or 1)

@@ -1,0 +1,240 @@
+"""One call for every way to search: BM25, dense, both fused, or a tuned model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import SearchError, UsageError
+from assay.search.bm25_vectors import Bm25Encoder, SparseVector, overlap
+from assay.search.candidates import Candidates
+from assay.search.embedding import Embedder
+from assay.search.filters import Condition, conditions
+from assay.search.fuse import FEEDBACK_DOCUMENTS, fuse, moved, ranked
+from assay.search.plain_text import plain
+from assay.search.store import Manifest, Searcher, point_id
+
+Mode = Literal["bm25", "dense", "hybrid", "tuned"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+MOST = 100
+# Far more than a model reads; bounds the work for a text that was pasted by mistake.
+QUERY_CHARACTERS = 4000
+# BM25 has no upper end: a score of this much becomes 0.5.
+_BM25_HALF = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document, shown by its best chunk. `signals`: its rank in each signal that found it."""
+
+    doc_id: str
+    score: float
+    title: str
+    text: str
+    chunk_index: int = 0
+    total_chunks: int = 1
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    signals: Mapping[str, int] = field(default_factory=dict)
+
+
+class TunedRanker(Protocol):
+    """A model that learned from judgments."""
+
+    def rank(
+        self, query_text: str, query_vector: NDArray[np.float32], top_k: int
+    ) -> list[tuple[int, float]]:
+        """Positions in the order of the index, best first, each with a score from 0 to 1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """Document ids best first, their scores, the chunks that stand for them, who found them."""
+
+    order: Sequence[str]
+    scores: Mapping[str, float]
+    chunks: Mapping[str, int]
+    found_by: Mapping[str, Sequence[str]]
+
+
+class Retriever:
+    """Safe to ask from several threads at once.
+
+    `doc_ids` are the documents in the order of the index, which a tuned ranker's numbers mean.
+    """
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        embedder: Embedder,
+        *,
+        ranker: TunedRanker | None = None,
+        doc_ids: Sequence[str] = (),
+    ) -> None:
+        self._searcher, self._embedder = searcher, embedder
+        self._ranker, self._doc_ids = ranker, doc_ids
+        _refuse_another_embedder(searcher.manifest, embedder)
+        self._bm25 = Bm25Encoder(searcher.manifest.average_length)
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._searcher.manifest
+
+    def close(self) -> None:
+        self._searcher.close()
+
+    def __enter__(self) -> "Retriever":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def search(
+        self,
+        query: str,
+        top_k: int = 10,
+        *,
+        mode: Mode = "hybrid",
+        filters: Mapping[str, Any] | None = None,
+    ) -> list[Hit]:
+        """Best first, at most `top_k`; scores from 0 to 1, equal ones in the order of ids."""
+        check_request(query, top_k, mode)
+        text = _readable(query)
+        where = conditions(filters)
+        if mode == "bm25":
+            ranking = self._lexical(text, top_k, where)
+        elif mode == "dense":
+            ranking = self._dense(text, top_k, where)
+        elif mode == "hybrid":
+            ranking = self._hybrid(text, top_k, where)
+        else:
+            ranking = self._tuned(text, top_k, where)
+        return self._hits(ranking)
+
+    def _lexical(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+        query = self._bm25.query(text)
+        candidates = Candidates(self._searcher, where)
+        scores = {
+            doc_id: score / (score + _BM25_HALF)
+            for doc_id, score in candidates.lexical(query).items()
+        }
+        order = ranked(scores)[:top_k]
+        chunks = self._lexical_chunks(order, candidates, query)
+        return _Ranking(order, scores, chunks, candidates.found_by)
+
+    def _dense(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+        candidates = Candidates(self._searcher, where)
+        scores = candidates.dense(self._embedder.embed([text])[0])
+        order = ranked(scores)[:top_k]
+        return _Ranking(order, scores, candidates.best_chunk, candidates.found_by)
+
+    def _hybrid(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+        """In two rounds: what is found first says more about what is meant than the query alone."""
+        query, vector = self._bm25.query(text), self._embedder.embed([text])[0]
+        candidates = Candidates(self._searcher, where)
+        lexical, dense = candidates.lexical(query), candidates.dense(vector)
+        first = fuse(lexical, dense)
+        best = ranked(first)[:FEEDBACK_DOCUMENTS]
+        if not best:
+            return _Ranking((), {}, {}, {})
+        again = moved(vector, candidates.vectors(best), [first[doc_id] for doc_id in best])
+        nearer = candidates.dense_of_all(again, candidates.dense(again, signal="feedback"))
+        fused = fuse(candidates.lexical_of_all(query, lexical), nearer)
+        # In proportion to the query's own best cosine: where nothing is near, scores are low.
+        scale = max(dense.values())
+        scores = {doc_id: scale * score for doc_id, score in fused.items()}
+        order = ranked(fused)[:top_k]
+        return _Ranking(order, scores, candidates.best_chunk, candidates.found_by)
+
+    def _tuned(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+        if self._ranker is None:
+            raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
+        vector = self._embedder.embed([text])[0]
+        wanted = len(self._doc_ids) if where else top_k
+        ranking = [
+            (self._doc_ids[position], score)
+            for position, score in self._ranker.rank(text, vector, wanted)
+        ]
+        if where:
+            ids = {point_id(doc_id, 0): doc_id for doc_id, _ in ranking}
+            allowed = {ids[one] for one in self._searcher.matching(list(ids), where)}
+            ranking = [(doc_id, score) for doc_id, score in ranking if doc_id in allowed]
+        order = [doc_id for doc_id, _ in ranking[:top_k]]
+        candidates = Candidates(self._searcher)
+        for stored in self._searcher.fetch([point_id(doc_id, 0) for doc_id in order]):
+            candidates.meet(stored.payload["doc_id"], stored.payload["total_chunks"])
+        candidates.dense_of(order, vector)
+        return _Ranking(order, dict(ranking), candidates.best_chunk, {"tuned": order})
+
+    def _lexical_chunks(
+        self, order: Sequence[str], candidates: Candidates, query: SparseVector
+    ) -> dict[str, int]:
+        """BM25 is of whole documents: of their chunks, the one with most of the words is shown."""
+        ids = [
+            point_id(doc_id, chunk)
+            for doc_id in order
+            if candidates.chunks_of(doc_id) > 1
+            for chunk in range(candidates.chunks_of(doc_id))
+        ]
+        best: dict[str, tuple[float, int]] = {}
+        for stored in self._searcher.fetch(ids) if ids else ():
+            payload = stored.payload
+            words = overlap(self._bm25.document(payload["text"]), query)
+            found = (words, -payload["chunk_index"])
+            best[payload["doc_id"]] = max(found, best.get(payload["doc_id"], found))
+        return {doc_id: -chunk for doc_id, (_, chunk) in best.items()}
+
+    def _hits(self, ranking: _Ranking) -> list[Hit]:
+        ids = [point_id(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
+        payloads = {one.id: one.payload for one in self._searcher.fetch(ids)} if ids else {}
+        ranks = {
+            signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
+            for signal, order in ranking.found_by.items()
+        }
+        return [
+            _hit(payloads[one], ranking.scores[doc_id], ranks)
+            for doc_id, one in zip(ranking.order, ids, strict=True)
+            if one in payloads
+        ]
+
+
+def _hit(payload: Mapping[str, Any], score: float, ranks: Mapping[str, Mapping[str, int]]) -> Hit:
+    doc_id = payload["doc_id"]
+    return Hit(
+        doc_id=doc_id,
+        score=min(1.0, max(0.0, score)),
+        title=payload["title"],
+        text=payload["text"],
+        chunk_index=payload["chunk_index"],
+        total_chunks=payload["total_chunks"],
+        metadata=payload["metadata"],
+        signals={signal: order[doc_id] for signal, order in ranks.items() if doc_id in order},
+    )
+
+
+def check_request(query: str, top_k: int, mode: str) -> Mode:
+    """Before anything is loaded for it."""
+    if not 1 <= top_k <= MOST:
+        raise UsageError(f"top_k must be from 1 to {MOST}, got {top_k}")
+    if not _readable(query):
+        raise UsageError("the query is empty; give at least one word")
+    for known in MODES:
+        if known == mode:
+            return known
+    raise UsageError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+
+
+def _readable(query: str) -> str:
+    return plain(query[:QUERY_CHARACTERS]).strip()
+
+
+def _refuse_another_embedder(manifest: Manifest, embedder: Embedder) -> None:
+    if manifest.embedder != embedder.name:
+        raise SearchError(
+            f"the index was built with the embedder {manifest.embedder!r}, not with "
+            f"{embedder.name!r}: search with that one, or build the index again with this one: "
+            "assay index --model or --embedder"
+        )

@@ -1,0 +1,249 @@
+"""The index on a Qdrant server or cluster, under an alias that switches in one step."""
+
+import hashlib
+import logging
+import os
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from qdrant_client import QdrantClient, models
+
+from assay.errors import SearchError, UsageError
+from assay.progress import Progress
+from assay.search.server_searcher import ServerSearcher, server_errors, sparse
+from assay.search.store import BM25, DENSE, DamagedIndexError, Draft, Manifest, Point
+
+_POINTS_IN_A_CALL = 256
+_TIMEOUT_S = 60
+# Collections keep metadata since then, where the manifest lives.
+_OLDEST = (1, 16)
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Left to the server where None. From QDRANT_SHARD_NUMBER, QDRANT_REPLICATION_FACTOR and
+    QDRANT_WRITE_CONSISTENCY_FACTOR.
+    """
+
+    shard_number: int | None = None
+    replication_factor: int | None = None
+    write_consistency_factor: int | None = None
+
+    @classmethod
+    def from_environment(cls) -> "ClusterSettings":
+        return cls(*(_positive(f"QDRANT_{name.upper()}") for name in cls.__slots__))
+
+
+class ServerStore:
+    def __init__(
+        self,
+        url: str,
+        collection: str,
+        *,
+        api_key: str | None = None,
+        cluster: ClusterSettings | None = None,
+    ) -> None:
+        self._alias, self._cluster = collection, cluster or ClusterSettings()
+        self._url = _address(url)
+        self._client = _client(url, api_key)
+        weakref.finalize(self, self._client.close)
+        with server_errors(self._url):
+            _refuse_old(self._client.info().version, self._url)
+
+    @property
+    def where(self) -> str:
+        return f"{self._url} (collection {self._alias!r})"
+
+    def manifest(self) -> Manifest | None:
+        live = self._live()
+        if live is None:
+            return None
+        with server_errors(self._url):
+            metadata = self._client.get_collection(live).config.metadata or {}
+        return Manifest.from_json(metadata.get("manifest", {}), self.where)
+
+    def contents(self) -> dict[str, tuple[str, int]]:
+        found: dict[str, tuple[str, int]] = {}
+        for record in self._points(["doc_id", "content_hash", "total_chunks"], vectors=False):
+            payload = record.payload or {}
+            found[payload["doc_id"]] = payload["content_hash"], payload["total_chunks"]
+        return found
+
+    def open(self) -> ServerSearcher:
+        manifest = self.manifest()
+        if manifest is None:
+            raise SearchError(f"there is no index at {self.where}; build it: assay index")
+        return ServerSearcher(self._client, self._alias, manifest, self._url, keep=self)
+
+    def writing(self, _progress: Progress) -> AbstractContextManager[None]:
+        """Drafts of the same index do no harm to each other, see there."""
+        return nullcontext()
+
+    @contextmanager
+    def draft(self, manifest: Manifest, *, from_live: bool) -> Iterator[Draft]:
+        """Named after what it will hold: a build that was killed is taken up again, and two
+        processes that build the same index write the same points.
+        """
+        key = hashlib.sha256(repr(sorted(manifest.as_json().items())).encode()).hexdigest()[:12]
+        name = f"{self._alias}--{key}"
+        with server_errors(self._url):
+            if name == self._live():  # a rebuild of what is live: never write into it
+                name += "-again"
+            if not self._client.collection_exists(name):
+                self._create(name, manifest.dimension)
+        yield _ServerDraft(self, name, manifest, copy=from_live)
+
+    def copy_live(self, target: str, leave_out: set[str]) -> None:
+        batch: list[models.PointStruct] = []
+        for record in self._points(True, vectors=True):
+            if str(record.id) not in leave_out:
+                vectors: Any = record.vector
+                batch.append(
+                    models.PointStruct(id=record.id, vector=vectors, payload=record.payload)
+                )
+            if len(batch) == _POINTS_IN_A_CALL:
+                self.upsert(target, batch)
+                batch = []
+        self.upsert(target, batch)
+
+    def upsert(self, target: str, points: Sequence[models.PointStruct]) -> None:
+        if points:
+            with server_errors(self._url):
+                self._client.upsert(target, list(points), wait=True)
+
+    def switch(self, name: str, manifest: Manifest) -> None:
+        old = self._live()
+        operations: list[Any] = []
+        if old is not None:
+            operations.append(
+                models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._alias))
+            )
+        created = models.CreateAlias(collection_name=name, alias_name=self._alias)
+        operations.append(models.CreateAliasOperation(create_alias=created))
+        with server_errors(self._url):
+            self._client.update_collection(name, metadata={"manifest": manifest.as_json()})
+            self._client.update_collection_aliases(operations)
+            self._remove_all_but(name)
+
+    def _remove_all_but(self, live: str) -> None:
+        for one in self._client.get_collections().collections:
+            if one.name.startswith(f"{self._alias}--") and one.name != live:
+                self._client.delete_collection(one.name)
+
+    def _create(self, name: str, dimension: int) -> None:
+        self._client.create_collection(
+            name,
+            vectors_config={
+                DENSE: models.VectorParams(size=dimension, distance=models.Distance.COSINE)
+            },
+            sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            shard_number=self._cluster.shard_number,
+            replication_factor=self._cluster.replication_factor,
+            write_consistency_factor=self._cluster.write_consistency_factor,
+        )
+
+    def _live(self) -> str | None:
+        with server_errors(self._url):
+            aliases = self._client.get_aliases().aliases
+            names = [one.collection_name for one in aliases if one.alias_name == self._alias]
+            if not names and self._client.collection_exists(self._alias):
+                raise DamagedIndexError(
+                    f"{self.where} is a collection that Assay did not make; set COLLECTION_NAME "
+                    "to another name"
+                )
+        return names[0] if names else None
+
+    def _points(self, payload: Any, *, vectors: bool) -> Iterator[models.Record]:
+        offset: Any = None
+        while True:
+            with server_errors(self._url):
+                records, offset = self._client.scroll(
+                    self._alias,
+                    limit=_POINTS_IN_A_CALL,
+                    offset=offset,
+                    with_payload=payload,
+                    with_vectors=vectors,
+                )
+            yield from records
+            if offset is None:
+                return
+
+
+class _ServerDraft:
+    """Live points are copied at the end, when it is known which of them are replaced."""
+
+    def __init__(self, store: ServerStore, name: str, manifest: Manifest, *, copy: bool) -> None:
+        self._store, self._name, self._manifest, self._copy = store, name, manifest, copy
+        self._replaced: set[str] = set()
+
+    def write(self, points: Sequence[Point]) -> None:
+        for start in range(0, len(points), _POINTS_IN_A_CALL):
+            part = points[start : start + _POINTS_IN_A_CALL]
+            self._replaced |= {point.id for point in part}
+            self._store.upsert(self._name, [_struct(point) for point in part])
+
+    def delete(self, ids: Iterable[str]) -> None:
+        self._replaced |= set(ids)
+
+    def commit(self) -> None:
+        if self._copy:
+            self._store.copy_live(self._name, self._replaced)
+        self._store.switch(self._name, self._manifest)
+
+
+def _client(url: str, api_key: str | None) -> QdrantClient:
+    with warnings.catch_warnings():
+        # Said in our own words, and not about this very machine.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = QdrantClient(
+            url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False
+        )
+    parts = urlsplit(url)
+    if api_key and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
+        _log.warning("QDRANT_API_KEY goes to %s unencrypted; use https", _address(url))
+    return client
+
+
+def _struct(point: Point) -> models.PointStruct:
+    vectors: dict[str, Any] = {DENSE: point.dense.tolist()}
+    if point.bm25:
+        vectors[BM25] = sparse(point.bm25)
+    return models.PointStruct(id=point.id, vector=vectors, payload=dict(point.payload))
+
+
+def _refuse_old(version: str, url: str) -> None:
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if numbers and numbers < _OLDEST:
+        raise SearchError(
+            f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "
+            "Update the server, or unset QDRANT_URL to use the embedded engine"
+        )
+
+
+def _address(url: str) -> str:
+    """Without user and password, for messages."""
+    parts = urlsplit(url)
+    try:
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UsageError("QDRANT_URL must be an http(s) address such as http://localhost:6333")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _positive(name: str) -> int | None:
+    value = os.environ.get(name, "")
+    if not value:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise UsageError(f"{name} must be a whole number from 1, got {value!r}")
+    return int(value)

@@ -1,0 +1,169 @@
+"""Where an index is kept, in the words that both engines share.
+
+An index is never changed while it can be searched: a new one is drafted beside it, as a copy or
+from nothing, and takes its place in one step.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+from assay.errors import SearchError
+from assay.progress import Progress
+from assay.search.bm25_vectors import SparseVector
+from assay.search.embedding import Vectors
+from assay.search.filters import Condition
+
+DENSE = "dense"
+BM25 = "bm25"
+Signal = Literal["dense", "bm25"]
+
+# What a search needs to know of each point that it finds.
+PLACE = ["doc_id", "chunk_index", "total_chunks"]
+
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assay:point")
+
+
+class DamagedIndexError(SearchError):
+    """The index is there and cannot be read: building it again mends it."""
+
+
+@lru_cache(maxsize=1 << 16)  # a hash of a hash for each of some hundred candidates of a query
+def point_id(doc_id: str, chunk_index: int) -> str:
+    """The same in every process, so that writing a document again replaces it."""
+    return str(uuid.uuid5(_NAMESPACE, f"{chunk_index}:{doc_id}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index was made of, and how."""
+
+    corpus: str
+    embedder: str
+    dimension: int
+    chunking: str
+    lexical: str
+    average_length: float
+    documents: int
+    assay: str
+    format: int = 1
+
+    def made_like(self, other: "Manifest") -> bool:
+        """Whether points of the one can stand in the other."""
+        return self._making() == other._making()
+
+    def _making(self) -> tuple[object, ...]:
+        return (self.format, self.embedder, self.dimension, self.chunking, self.lexical)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], where: str) -> "Manifest":
+        try:
+            return cls(**{one.name: value[one.name] for one in fields(cls)})
+        except (KeyError, TypeError):
+            raise DamagedIndexError(
+                f"the index at {where} was made by another version of Assay, or is damaged: its "
+                "manifest is not understood; build it again: assay index"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One chunk. The BM25 vector is of the whole document, on its first chunk: BM25 reads texts of
+    any length, and its document counts stay those of documents.
+    """
+
+    id: str
+    dense: Vectors
+    bm25: SparseVector | None
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A chunk that a signal found."""
+
+    doc_id: str
+    chunk_index: int
+    total_chunks: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is kept of a chunk."""
+
+    id: str
+    payload: Mapping[str, Any]
+    dense: Sequence[float] = field(default=())
+
+
+class Searcher(Protocol):
+    """An open index; safe to ask from several threads."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    def nearest(
+        self,
+        signal: Signal,
+        vector: Vectors | SparseVector,
+        limit: int,
+        *,
+        where: Sequence[Condition] = (),
+        among: Sequence[str] | None = None,
+    ) -> list[Found]:
+        """Best first. `among` are point ids: only these are scored."""
+        ...
+
+    def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
+        """Those of the points that exist, in no special order."""
+        ...
+
+    def matching(self, ids: Sequence[str], where: Sequence[Condition]) -> set[str]:
+        """The ids of those points that meet the conditions."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Draft(Protocol):
+    """The next index. It replaces the live one when `commit` is called, else it is thrown away."""
+
+    def write(self, points: Sequence[Point]) -> None: ...
+
+    def delete(self, ids: Iterable[str]) -> None: ...
+
+    def commit(self) -> None: ...
+
+
+class Store(Protocol):
+    @property
+    def where(self) -> str:
+        """For messages: a folder, or an address without its secrets."""
+        ...
+
+    def manifest(self) -> Manifest | None:
+        """Of the live index; None where there is none."""
+        ...
+
+    def contents(self) -> dict[str, tuple[str, int]]:
+        """Document id -> content hash and number of chunks, of the live index."""
+        ...
+
+    def writing(self, progress: Progress) -> AbstractContextManager[None]:
+        """Waits until no other process writes this index, where the engine can know."""
+        ...
+
+    def draft(self, manifest: Manifest, *, from_live: bool) -> AbstractContextManager[Draft]:
+        """The next index, to be described by `manifest`; begun as a copy of the live one, or
+        empty.
+        """
+        ...
+
+    def open(self) -> Searcher: ...

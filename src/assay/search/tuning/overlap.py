@@ -1,0 +1,110 @@
+"""Which judged queries will turn out to have the same relevant documents as this one?
+
+For a query and each of its most promising judged queries, trees predict the cosine of the two
+sets of relevant documents: from the likeness of the queries, and from how well the judged query's
+set fits what the first look has found.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.search.tuning.arrays import (
+    Floats,
+    Integers,
+    Sparse,
+    best_columns,
+    by_maximum,
+    dense,
+    min_max,
+    sparse_rows,
+    sums,
+    unit_rows,
+)
+from assay.search.tuning.first_pass import FirstPass, Signals
+from assay.search.tuning.memory import Memory
+
+NEIGHBOURS = 200
+# The rankings of the first look that sets are compared with, and how far down.
+RANKINGS = ("base", "expanded", "start")
+DEPTHS = (3, 10, 40)
+CENTRE_DEPTH = 10
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Queries by their neighbours."""
+
+    neighbours: Integers
+    features: Floats
+    """Queries by neighbours by features."""
+
+
+def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
+    found, promise = _fits(memory, first)
+    neighbours = best_columns(promise, NEIGHBOURS)
+    near = np.stack([np.take_along_axis(scores, neighbours, 1) for scores in found.values()], -1)
+    lengths = np.broadcast_to(first.questions.lengths[:, None], neighbours.shape)
+    alone = np.stack([np.log1p(memory.counts)[neighbours], lengths, memory.lengths[neighbours]], -1)
+    return Pairs(
+        neighbours,
+        np.concatenate([near, by_maximum(near), alone], -1).astype(np.float32),
+    )
+
+
+def pair_feature_names() -> list[str]:
+    fits = [
+        f"{ranking}_{fit}"
+        for ranking in RANKINGS
+        for fit in (*(f"top_{depth}" for depth in DEPTHS), "mean", "peak", "centre")
+    ]
+    names = ["meaning", "words", "grams", "profiles", "share", *fits, "set_centre", "promise"]
+    alone = ["set_size", "query_length", "judged_length"]
+    return [*names, *(f"{name}/max" for name in names), *alone]
+
+
+def true_overlap(relevant: Sparse, remembered: Sparse, neighbours: Integers) -> Floats:
+    """What the trees learn; both matrices hold grades, queries by documents."""
+    own, other = (relevant > 0).astype(np.float32), (remembered > 0).astype(np.float32)
+    sizes = np.maximum(sums(own, 1), 1)[:, None] * np.maximum(sums(other, 1), 1)
+    return np.take_along_axis(dense(own @ other.T) / np.sqrt(sizes), neighbours, 1)
+
+
+def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
+    found = dict(first.likenesses)
+    promise = 2 * found["meaning"] + 0.5 * found["grams"] + 0.5 * found["words"] + found["profiles"]
+    for ranking in RANKINGS:
+        scores = first.signals[ranking]
+        best = best_columns(scores, max(DEPTHS))
+        for depth in DEPTHS:
+            found[f"{ranking}_top_{depth}"] = _cosine_with_top(memory, best[:, :depth])
+        level = min_max(scores)
+        found[f"{ranking}_mean"] = _mean_over_sets(memory, level)
+        found[f"{ranking}_peak"] = _mean_over_sets(memory, level**4)
+        centre = _centre(memory, best[:, :CENTRE_DEPTH])
+        found[f"{ranking}_centre"] = np.asarray(centre @ memory.set_vectors.T, np.float32)
+        promise = (
+            promise
+            + 0.4 * by_maximum(found[f"{ranking}_top_10"])
+            + 0.3 * by_maximum(found[f"{ranking}_top_40"])
+            + 0.6 * by_maximum(found[f"{ranking}_mean"])
+        )
+    found["set_centre"] = np.asarray(first.questions.vectors @ memory.set_vectors.T, np.float32)
+    found["promise"] = promise
+    return found, promise
+
+
+def _cosine_with_top(memory: Memory, best: Integers) -> Floats:
+    sizes = memory.bundles.sizes[best]
+    share = np.sqrt(sizes / sizes.sum(1, keepdims=True))
+    return dense(sparse_rows(best, share, len(memory.bundles)) @ memory.cosines)
+
+
+def _mean_over_sets(memory: Memory, level: Floats) -> Floats:
+    total = (level * memory.bundles.sizes) @ memory.relevant.T
+    return np.asarray(total / memory.counts, np.float32)
+
+
+def _centre(memory: Memory, best: Integers) -> Floats:
+    weights = memory.bundles.sizes[best]
+    return unit_rows(np.einsum("qk,qkd->qd", weights, memory.centres[best]))

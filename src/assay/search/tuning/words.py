@@ -1,0 +1,96 @@
+"""Texts as counts of word stems and of character sequences."""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import Stemmer
+
+from assay.search.tuning.arrays import Floats, Sparse, scaled_rows, sparse_matrix, sums
+
+Vocabulary = dict[str, int]
+
+# A query is a question or a heading; what follows the first pages of a longer one adds only time.
+LONGEST_TEXT = 20_000
+GRAM_SIZES = (3, 4, 5)
+
+_WORD = re.compile(r"[^\W_]+")
+# Lucene's list of English stop words, and the words that questions are made of.
+# fmt: off
+_STOP_WORDS = frozenset(
+    [
+        "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into",
+        "is", "it", "no", "not", "of", "on", "or", "such", "that", "the", "their", "then",
+        "there", "these", "they", "this", "to", "was", "will", "with", "what", "how", "do",
+        "does", "which", "can", "you", "your",
+    ]
+)
+# fmt: on
+_stemmer = Stemmer.Stemmer("english")
+_stemming = threading.Lock()  # PyStemmer is not safe for threads
+
+
+def stems(text: str) -> list[str]:
+    words = [word for word in _WORD.findall(text[:LONGEST_TEXT].lower()) if word not in _STOP_WORDS]
+    with _stemming:
+        found: list[str] = _stemmer.stemWords(words)
+    return found
+
+
+def character_grams(text: str) -> list[str]:
+    """Sequences inside words, with a space at both ends, so that endings and beginnings differ."""
+    found = []
+    for word in _WORD.findall(text[:LONGEST_TEXT].lower()):
+        padded = f" {word} "
+        for size in GRAM_SIZES:
+            found += [padded[start : start + size] for start in range(len(padded) - size + 1)]
+    return found
+
+
+def vocabulary_of(texts: Iterable[Sequence[str]]) -> Vocabulary:
+    vocabulary: Vocabulary = {}
+    for tokens in texts:
+        for token in tokens:
+            vocabulary.setdefault(token, len(vocabulary))
+    return vocabulary
+
+
+def count(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Sparse:
+    """Texts by tokens; a token that is not in the vocabulary is left out."""
+    rows, columns, values = [], [], []
+    for row, tokens in enumerate(texts):
+        for token, times in Counter(tokens).items():
+            column = vocabulary.get(token)
+            if column is not None:
+                rows.append(row)
+                columns.append(column)
+                values.append(times)
+    return sparse_matrix(values, rows, columns, (len(texts), len(vocabulary)))
+
+
+def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
+    """What each word of a text adds to its score, as words by texts (Robertson, Lucene's idf)."""
+    texts = counts.shape[0]
+    lengths = sums(counts, 1)
+    average = float(lengths[lengths > 0].mean()) if lengths.any() else 1.0
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log1p((texts - having + 0.5) / (having + 0.5)).astype(np.float32)
+    saturation = np.repeat(k1 * (1 - b + b * lengths / average), np.diff(counts.indptr))
+    weights = counts.copy()
+    weights.data = idf[counts.indices] * counts.data / (counts.data + saturation)
+    return weights.astype(np.float32).T.tocsr()
+
+
+def inverse_frequency(counts: Sparse) -> Floats:
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    return np.asarray(np.log((1 + counts.shape[0]) / (1 + having)) + 1, np.float32)
+
+
+def tf_idf(counts: Sparse, idf: Floats) -> Sparse:
+    """Rows of length one, so that products of rows are cosines."""
+    weights = counts.copy()
+    weights.data = (1 + np.log(counts.data)) * idf[counts.indices]
+    lengths = np.sqrt(sums(weights.multiply(weights), 1))
+    return scaled_rows(weights, 1 / np.maximum(lengths, 1e-9))

@@ -1,0 +1,109 @@
+"""Documents, a quick embedder, and the two engines: every rule of an index is tested on both."""
+
+import contextlib
+import hashlib
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.search.samples import WordEmbedder
+
+from assay.search.edge import EdgeStore
+from assay.search.store import Store
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of the test's own, and no setting that leaks in; returns where the cache will be."""
+    for name in list(os.environ):
+        if name.startswith(("QDRANT_", "ASSAY_EMBEDDER")) or name in (
+            "COLLECTION_NAME",
+            "OPENAI_API_KEY",
+            "OLLAMA_HOST",
+        ):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    return WordEmbedder()
+
+
+@dataclass
+class QdrantServer:
+    url: str
+    process: "subprocess.Popen[str]"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def running_server(folder: Path, **settings: str) -> Iterator[QdrantServer]:
+    binary = os.environ.get("ASSAY_QDRANT_BINARY") or _installed()
+    if binary is None:
+        pytest.skip("set ASSAY_QDRANT_BINARY to a Qdrant server: sh scripts/get-qdrant.sh")
+    port, other = _free_port(), _free_port()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "QDRANT__SERVICE__HOST": "127.0.0.1",
+        "QDRANT__SERVICE__HTTP_PORT": str(port),
+        "QDRANT__SERVICE__GRPC_PORT": str(other),
+        "QDRANT__STORAGE__STORAGE_PATH": str(folder / "storage"),
+        "QDRANT__STORAGE__SNAPSHOTS_PATH": str(folder / "snapshots"),
+        "QDRANT__TELEMETRY_DISABLED": "true",
+        **settings,
+    }
+    with subprocess.Popen(
+        [binary], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if "HTTP listening" in line:
+                    break
+            # Read on, or the server stops when the pipe is full.
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            yield QdrantServer(f"http://127.0.0.1:{port}", process)
+        finally:
+            process.kill()
+
+
+def _installed() -> str | None:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    package = cache / "assay-tools" / "node_modules" / "@just-memory" / "qdrant-linux-x64"
+    binary = package / "bin" / "qdrant"
+    return str(binary) if binary.is_file() else None
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def qdrant_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantServer]:
+    with running_server(tmp_path_factory.mktemp("qdrant")) as server:
+        yield server
+
+
+@pytest.fixture(params=["edge", "server"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty place for an index, in the embedded engine and on a server."""
+    if request.param == "edge":
+        return EdgeStore(tmp_path / "index", "test")
+    from assay.search.server import ServerStore
+
+    server: QdrantServer = request.getfixturevalue("qdrant_server")
+    name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
+    return ServerStore(server.url, f"test-{name}")

@@ -1,0 +1,87 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.search.samples import WordEmbedder
+
+from assay.data import Document
+from assay.search.chunks import Chunk, split_documents
+
+SENTENCES = [f"Sentence number{i} has seven words in it." for i in range(12)]
+
+
+def split(document: Document, embedder: WordEmbedder) -> list[Chunk]:
+    (chunks,) = split_documents([document], embedder)
+    return chunks
+
+
+def chunks_of(title: str, text: str, max_tokens: int = 24) -> list[str]:
+    document = Document("d", title, text)
+    (chunks,) = split_documents([document], WordEmbedder(max_tokens=max_tokens))
+    return [chunk.text for chunk in chunks]
+
+
+def test_a_short_document_is_one_chunk_of_its_whole_text() -> None:
+    document = Document("d", "Tea", "Green tea\n\nis steeped.")
+    (chunks,) = split_documents([document], WordEmbedder())
+    assert [(chunk.text, chunk.embedded) for chunk in chunks] == [
+        ("Green tea\n\nis steeped.", "Tea Green tea\n\nis steeped.")
+    ]
+
+
+def test_nothing_beyond_the_limit_is_lost() -> None:
+    chunks = chunks_of("Title", " ".join(SENTENCES))
+    assert len(chunks) > 3
+    for sentence in SENTENCES:
+        assert any(sentence in chunk for chunk in chunks)
+
+
+def test_what_the_model_cannot_read_of_a_chunk_begins_the_next() -> None:
+    embedder = WordEmbedder()
+    document = Document("d", "Title", " ".join(SENTENCES))
+    read: set[str] = set()
+    for chunk in split(document, embedder):
+        read |= set(chunk.embedded.split()[: embedder.max_tokens - 2])
+    assert {f"number{i}" for i in range(12)} <= read
+
+
+def test_the_first_chunk_is_what_a_truncating_model_reads() -> None:
+    document = Document("d", "Title", " ".join(SENTENCES))
+    first = split(document, WordEmbedder())[0].embedded.split()
+    assert first[:22] == document.full_text.split()[:22]
+
+
+def test_every_chunk_is_embedded_under_the_title() -> None:
+    document = Document("d", "The title", " ".join(SENTENCES))
+    assert all(
+        chunk.embedded == f"The title {chunk.text}" for chunk in split(document, WordEmbedder())
+    )
+
+
+def test_a_title_longer_than_half_the_limit_is_split_like_text() -> None:
+    chunks = chunks_of(" ".join(SENTENCES), "The end.")
+    assert chunks[0].startswith("Sentence number0")
+    assert chunks[-1].endswith("The end.")
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 200, "茶" * 300 + " " + "x" * 300, "。".join("茶酒水" * 60)]
+)
+def test_text_without_sentences_is_split_too(text: str) -> None:
+    embedder = WordEmbedder(max_tokens=16)
+    chunks = split(Document("d", "", text), embedder)
+    assert all(size <= 16 * 2 for size in embedder.count_tokens([one.text for one in chunks]))
+
+
+def test_an_empty_document_is_one_empty_chunk() -> None:
+    assert chunks_of("", "") == [""]
+
+
+@given(st.text(max_size=400), st.text(max_size=60))
+def test_every_word_of_any_text_is_in_some_chunk(text: str, title: str) -> None:
+    embedder = WordEmbedder(max_tokens=12)
+    (chunks,) = split_documents([Document("d", title, text)], embedder)
+    assert chunks
+    kept = "".join("".join(chunk.embedded.split()) for chunk in chunks)
+    for word in text.encode("utf-8", "replace").decode().split():
+        if word.isalnum() and len(word) < 6:
+            assert word in kept

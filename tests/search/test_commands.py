@@ -1,0 +1,135 @@
+"""`assay index` and `assay search`, with the built-in model."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from assay.cli.index import index
+from assay.cli.search import search
+from assay.errors import AssayError, SearchError, UsageError
+
+app = typer.Typer()
+app.command("index")(index)
+app.command("search")(search)
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in list(os.environ):
+        if name.startswith("ASSAY_") and name not in ("ASSAY_CACHE", "ASSAY_QDRANT_BINARY"):
+            monkeypatch.delenv(name)
+    folder = tmp_path / "drinks"
+    (folder / "qrels").mkdir(parents=True)
+    rows: list[dict[str, Any]] = [
+        {"_id": "d1", "title": "Green tea", "text": "Leaves are steeped in hot water."},
+        {"_id": "d2", "title": "Espresso", "text": "Ground beans are pressed by steam."},
+        {"_id": "d3", "title": "", "text": "A long title is cut to fit: " + "milk and honey " * 9},
+    ]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "tea"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    return folder
+
+
+def run(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    if isinstance(result.exception, AssayError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_index_tells_what_it_did_and_where(dataset: Path, surroundings: Path) -> None:
+    first = json.loads(run("index", "--dataset", dataset, "--json"))
+    assert (first["added"], first["unchanged"]) == (3, 0)
+    assert first["index"] == str(surroundings / "index" / "drinks")
+    assert first["embedder"].startswith("all-MiniLM-L6-v2")
+    again = run("index", "--dataset", dataset)
+    assert "drinks: 3 documents" in again
+    assert "0 added, 0 changed, 0 removed, 3 unchanged" in again
+
+
+def test_search_indexes_on_first_use_and_shows_a_table(dataset: Path) -> None:
+    shown = run("search", "how is coffee made?", "--dataset", dataset, "--top-k", "3")
+    lines = shown.splitlines()
+    assert lines[0].split() == ["#", "score", "document", "title", "dense", "feedback"]
+    assert lines[1].split()[0::2] == ["1", "d2", "1"]
+    assert "A long title is cut" in shown
+    assert max(map(len, lines)) <= 80
+    assert len(lines) == 4
+
+
+def test_search_prints_json_and_nothing_else(dataset: Path) -> None:
+    found = json.loads(run("search", "green tea", "--dataset", dataset, "--mode", "bm25", "--json"))
+    assert (found["query"], found["mode"]) == ("green tea", "bm25")
+    (first,) = found["results"]
+    assert first.pop("score") == pytest.approx(0.15, abs=0.15)
+    assert first == {
+        "rank": 1,
+        "doc_id": "d1",
+        "title": "Green tea",
+        "text": "Leaves are steeped in hot water.",
+        "chunk_index": 0,
+        "total_chunks": 1,
+        "metadata": {},
+        "signals": {"bm25": 1},
+    }
+
+
+def test_nothing_found_is_said(dataset: Path) -> None:
+    shown = run("search", "zeppelin", "--dataset", dataset, "--mode", "bm25")
+    assert shown == "nothing in drinks matches 'zeppelin'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["search", ""], "the query is empty"),
+        (["search", "tea", "--top-k", "0"], "top_k must be from 1 to 100, got 0"),
+        (["search", "tea", "--mode", "magic"], "mode must be one of"),
+        (["search", "tea", "--model", "nowhere", "--dataset", "notes"], "holds no model.onnx"),
+        (["index", "--embedder", "magic:m", "--dataset", "notes"], "ollama:MODEL"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_built(
+    arguments: list[str], words: str, surroundings: Path
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        run(*arguments)
+    assert not (surroundings / "index").exists()
+
+
+def test_a_search_with_another_model_than_the_index_builds_its_own(
+    dataset: Path, tmp_path: Path
+) -> None:
+    from assay.search.default_model import builtin_files
+
+    model, tokenizer = builtin_files()
+    folder = tmp_path / "other-model"
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(model)
+    (folder / "tokenizer.json").write_bytes(tokenizer)
+    run("index", "--dataset", dataset)
+    report = json.loads(run("index", "--dataset", dataset, "--model", folder, "--json"))
+    assert report["changed"] == 3
+    assert report["embedder"].startswith("other-model@")
+
+
+def test_qdrant_path_and_collection_name_say_where(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QDRANT_PATH", str(tmp_path / "here"))
+    monkeypatch.setenv("COLLECTION_NAME", "my/drinks")
+    report = json.loads(run("index", "--dataset", dataset, "--json"))
+    assert report["index"] == str(tmp_path / "here" / "my-drinks")
+
+
+def test_qdrant_url_says_which_server(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
+    with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not answer"):
+        run("index", "--dataset", dataset)

@@ -1,0 +1,246 @@
+"""The embedded engine: processes, damage, a full disk."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.search.samples import DOCUMENTS, WordEmbedder
+
+from assay.errors import SearchError
+from assay.search.edge import EdgeStore
+from assay.search.index import build_index, open_index
+from assay.search.store import Manifest
+from assay.search.vector_cache import VectorCache
+
+# A process that embeds a little, says so, and then waits to be killed.
+KILLED = """
+import sys
+from pathlib import Path
+from assay.search import vector_cache
+from assay.search.edge import EdgeStore
+from assay.search.index import build_index
+from tests.search.samples import DOCUMENTS, WordEmbedder
+
+vector_cache.TEXTS_UNTIL_SAVED = 2
+
+class Waiting(WordEmbedder):
+    def embed(self, texts, progress=lambda *_: None):
+        if len(self.seen) >= 4:
+            print("halfway", flush=True)
+            sys.stdin.read()
+        return super().embed(texts, progress)
+
+build_index(DOCUMENTS, Waiting(), EdgeStore(Path(sys.argv[1]), "test"))
+"""
+
+SEARCHING = """
+import sys
+from pathlib import Path
+from assay.search.edge import EdgeStore
+from assay.search.index import open_index
+from tests.search.samples import WordEmbedder
+
+with open_index(EdgeStore(Path(sys.argv[1]), "test"), WordEmbedder()) as retriever:
+    print(retriever.search("green tea", 1)[0].doc_id, flush=True)
+    sys.stdin.read()
+    print(retriever.search("green tea", 1)[0].doc_id, flush=True)
+"""
+
+
+Damage = Callable[[Path], None]
+
+
+def start(code: str, folder: Path) -> "subprocess.Popen[str]":
+    root = str(Path(__file__).parents[2])
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": root},
+    )
+
+
+def line_of(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def edge_store(folder: Path) -> EdgeStore:
+    return EdgeStore(folder, "test")
+
+
+def generations(folder: Path) -> list[Path]:
+    return [path for path in (folder / "test").iterdir() if path.is_dir()]
+
+
+def test_a_killed_build_is_taken_up_where_it_was(
+    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+) -> None:
+    with start(KILLED, folder) as process:
+        assert line_of(process) == "halfway"
+        process.send_signal(signal.SIGKILL)
+    assert edge_store.manifest() is None
+    report = build_index(DOCUMENTS, embedder, edge_store)
+    assert report.added == len(DOCUMENTS)
+    whole = WordEmbedder()
+    build_index(DOCUMENTS, whole, EdgeStore(folder, "other"), cache=VectorCache(folder / "new"))
+    assert len(embedder.seen) == len(whole.seen) - 4
+    assert len(generations(folder)) == 1  # what the killed process left is gone
+
+
+def test_a_killed_build_leaves_the_old_index_as_it_was(
+    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+) -> None:
+    build_index(DOCUMENTS[:1], WordEmbedder(), edge_store)
+    before = edge_store.manifest()
+    with start(KILLED, folder) as process:
+        assert line_of(process) == "halfway"
+        process.kill()
+    assert edge_store.manifest() == before
+    with open_index(edge_store, embedder) as retriever:
+        assert [hit.doc_id for hit in retriever.search("tea")] == ["tea"]
+
+
+def test_several_processes_search_one_index_while_it_is_replaced(
+    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+) -> None:
+    build_index(DOCUMENTS, embedder, edge_store)
+    with start(SEARCHING, folder) as one, start(SEARCHING, folder) as two:
+        assert line_of(one) == line_of(two) == "tea"
+        build_index(DOCUMENTS[1:], embedder, edge_store)
+        for process in (one, two):  # on the index that they opened, which is gone from the folder
+            assert process.communicate("")[0] == "tea\n"
+            assert process.returncode == 0
+    assert len(generations(folder)) == 1
+
+
+def test_a_second_builder_waits_for_the_first_and_then_has_nothing_to_do(
+    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+) -> None:
+    told: list[str] = []
+    with start(KILLED, folder) as process:
+        assert line_of(process) == "halfway"
+
+        def progress(what: str, _done: int, _total: int | None) -> None:
+            told.append(what)
+            if what.startswith("waiting") and process.stdin and not process.stdin.closed:
+                process.stdin.close()  # lets the first one go on
+
+        report = build_index(DOCUMENTS, embedder, edge_store, progress)
+        assert process.wait() == 0
+    assert told[0] == f"waiting for process {process.pid}, which is building this index"
+    assert (report.added, report.unchanged) == (0, len(DOCUMENTS))
+    assert embedder.seen == []
+
+
+def _cut_short(generation: Path) -> None:
+    path = max(generation.rglob("*.dat"), key=lambda one: one.stat().st_size)
+    os.truncate(path, 10)
+
+
+def _remove_a_file(generation: Path) -> None:
+    next(generation.rglob("segment.json")).unlink()
+
+
+def _scramble(generation: Path) -> None:
+    path = next(generation.rglob("segment.json"))
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+
+def _empty_manifest(generation: Path) -> None:
+    (generation / "manifest.json").write_text("")
+
+
+def _other_manifest(generation: Path) -> None:
+    (generation / "manifest.json").write_text('{"manifest": {"corpus": 1}, "sizes": {}}')
+
+
+def _no_files(generation: Path) -> None:
+    shutil.rmtree(generation)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_cut_short, _remove_a_file, _scramble, _empty_manifest, _other_manifest, _no_files],
+)
+def test_a_damaged_index_is_told_and_mended_by_building_again(
+    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder, damage: Damage
+) -> None:
+    build_index(DOCUMENTS, embedder, edge_store)
+    damage(generations(folder)[0])
+    with pytest.raises(SearchError, match="build it again: assay index"):
+        open_index(edge_store, embedder)
+    embedder.seen.clear()
+    changed = [replace(DOCUMENTS[0], text="Tea is steeped."), *DOCUMENTS[1:]]
+    build_index(changed, embedder, edge_store)
+    assert embedder.seen == ["Green tea Tea is steeped."]
+    with open_index(edge_store, embedder) as retriever:
+        assert len(retriever.search("water", 10)) == len(DOCUMENTS)
+
+
+@pytest.mark.parametrize("damage", [_cut_short, _scramble])
+def test_the_same_documents_mend_a_damaged_index_too(
+    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder, damage: Damage
+) -> None:
+    build_index(DOCUMENTS, embedder, edge_store)
+    damage(generations(folder)[0])
+    build_index(DOCUMENTS, embedder, edge_store)
+    with open_index(edge_store, embedder) as retriever:
+        assert len(retriever.search("water", 10)) == len(DOCUMENTS)
+
+
+def test_a_pointer_to_nothing_is_no_index(
+    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+) -> None:
+    build_index(DOCUMENTS, embedder, edge_store)
+    (folder / "test" / "current").write_text("../../elsewhere")
+    with pytest.raises(SearchError, match="there is no index"):
+        open_index(edge_store, embedder)
+
+
+def test_a_disk_that_is_nearly_full_is_refused_before_anything_is_lost(
+    folder: Path,
+    edge_store: EdgeStore,
+    embedder: WordEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build_index(DOCUMENTS[:4], embedder, edge_store)
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(1 << 30, 1 << 30, 1 << 20))
+    with pytest.raises(SearchError, match=r"1 MB free.*unharmed.*QDRANT_PATH"):
+        build_index(DOCUMENTS, embedder, edge_store)
+    monkeypatch.undo()
+    with open_index(edge_store, embedder) as retriever:
+        assert len(retriever.search("water", 10)) == 4
+    assert len(generations(folder)) == 1
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, embedder: WordEmbedder) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SearchError, match="QDRANT_PATH"):
+        build_index(DOCUMENTS, embedder, EdgeStore(tmp_path / "file", "test"))
+
+
+def test_an_index_of_a_later_format_is_not_misread(
+    edge_store: EdgeStore, embedder: WordEmbedder
+) -> None:
+    build_index(DOCUMENTS, embedder, edge_store)
+    manifest = edge_store.manifest()
+    assert manifest is not None
+    assert not replace(manifest, format=2).made_like(manifest)
+    assert Manifest.from_json(manifest.as_json(), "here") == manifest

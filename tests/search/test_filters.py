@@ -1,0 +1,33 @@
+from typing import Any
+
+import pytest
+
+from assay.errors import UsageError
+from assay.search.filters import Condition, conditions
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2020, Condition('metadata."year"', values=(2020,))),
+        ("x", Condition('metadata."year"', values=("x",))),
+        (True, Condition('metadata."year"', values=(True,))),
+        ([2019, 2020], Condition('metadata."year"', values=(2019, 2020))),
+        (1.5, Condition('metadata."year"', bounds={"gte": 1.5, "lte": 1.5})),
+        ({"gte": 1, "lt": 2}, Condition('metadata."year"', bounds={"gte": 1.0, "lt": 2.0})),
+    ],
+)
+def test_a_value_a_list_and_a_range_are_understood(value: Any, expected: Condition) -> None:
+    assert conditions({"year": value}) == (expected,)
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], [1, "a"], [True, False], {}, {"above": 1}, {"gte": "a"}, {"gte": True}]
+)
+def test_anything_else_is_refused_with_the_field_and_what_came(value: Any) -> None:
+    with pytest.raises(UsageError, match="filter 'year'"):
+        conditions({"year": value})
+
+
+def test_no_filters_are_no_conditions() -> None:
+    assert conditions(None) == conditions({}) == ()

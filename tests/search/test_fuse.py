@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.search.fuse import LEXICAL_WEIGHT, fuse, moved, ranked
+
+scores = st.dictionaries(st.text(max_size=3), st.floats(-1, 1e6, width=32), max_size=6)
+
+
+def test_each_signal_counts_in_proportion_to_its_best() -> None:
+    fused = fuse({"a": 20.0, "b": 10.0}, {"b": 0.8, "c": 0.4})
+    assert fused == pytest.approx(
+        {
+            "a": LEXICAL_WEIGHT,
+            "b": LEXICAL_WEIGHT / 2 + (1 - LEXICAL_WEIGHT),
+            "c": (1 - LEXICAL_WEIGHT) / 2,
+        }
+    )
+
+
+@given(scores, scores)
+def test_fused_scores_are_from_0_to_1(lexical: dict[str, float], dense: dict[str, float]) -> None:
+    fused = fuse(lexical, dense)
+    assert fused.keys() == lexical.keys() | dense.keys()
+    assert all(0 <= score <= 1 + 1e-9 for score in fused.values())
+
+
+def test_without_words_in_common_the_dense_order_stands() -> None:
+    assert ranked(fuse({}, {"a": 0.1, "b": 0.9})) == ["b", "a"]
+
+
+def test_equal_scores_are_in_the_order_of_ids() -> None:
+    assert ranked({"b": 1.0, "c": 2.0, "a": 1.0}) == ["c", "a", "b"]
+
+
+def test_feedback_moves_the_query_towards_what_it_found() -> None:
+    query = np.array([1.0, 0.0], np.float32)
+    assert moved(query, [[0.0, 1.0]], [0.5]) == pytest.approx(np.array([1, 1]) / np.sqrt(2))
+    assert moved(query, [[0.0, 0.0]], [1.0]) == pytest.approx(query)

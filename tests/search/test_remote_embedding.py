@@ -1,0 +1,209 @@
+"""Embedding servers, with a real HTTP server that answers in their shapes."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.search.samples import WordEmbedder
+
+from assay.errors import SearchError, UsageError
+from assay.search.embedding import open_embedder
+
+Answer = tuple[int, dict[str, str], Any]
+
+
+class EmbeddingServer:
+    """Answers as Ollama or OpenAI do; `faults` are answered first, one for each request."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
+        self.faults: list[Answer] = []
+        self.change: Callable[[Any], Any] = lambda answer: answer
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.requests.append((self.path, body, dict(self.headers)))
+                status, headers, answer = server.answer(self.path, body)
+                content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def finish(self) -> None:
+                super().finish()
+                self.connection.close()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+
+    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+        if self.faults:
+            return self.faults.pop(0)
+        vectors = (3 * WordEmbedder().embed(body["input"])).tolist()
+        if path == "/api/embed":
+            return 200, {}, self.change({"model": body["model"], "embeddings": vectors})
+        data = [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
+        return 200, {}, self.change({"object": "list", "data": data[::-1]})
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    server = EmbeddingServer()
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What would have been waited."""
+    waited: list[float] = []
+    monkeypatch.setattr("assay.search.remote_embedding.time.sleep", waited.append)
+    return waited
+
+
+@pytest.mark.parametrize(("kind", "path"), [("ollama", "/api/embed"), ("openai", "/v1/embeddings")])
+def test_texts_come_back_as_vectors_of_length_1_in_their_order(
+    server: EmbeddingServer, kind: str, path: str
+) -> None:
+    embedder = open_embedder(embedder=f"{kind}:some-model@{server.url}")
+    texts = [f"text number {i}" for i in range(150)]
+    assert embedder.embed(texts) == pytest.approx(WordEmbedder().embed(texts), abs=1e-6)
+    assert embedder.dimension == 512
+    assert f"{kind}:some-model" in embedder.name
+    assert server.url not in embedder.name  # the same model elsewhere has the same vectors
+    assert {asked for asked, _, _ in server.requests} == {path}
+    assert [len(body["input"]) for _, body, _ in server.requests] == [1, 64, 64, 22]
+    assert {body["model"] for _, body, _ in server.requests} == {"some-model"}
+
+
+def test_an_address_may_end_in_v1(server: EmbeddingServer) -> None:
+    open_embedder(embedder=f"openai:m@{server.url}/v1/")
+    assert server.requests[0][0] == "/v1/embeddings"
+
+
+def test_a_model_may_have_a_tag(server: EmbeddingServer) -> None:
+    open_embedder(embedder=f"ollama:all-minilm:22m@{server.url}")
+    assert server.requests[0][1]["model"] == "all-minilm:22m"
+
+
+def test_the_key_is_sent_and_never_told(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-1")
+    open_embedder(embedder=f"openai:m@{server.url}")
+    assert server.requests[-1][2]["Authorization"] == "Bearer secret-1"
+    monkeypatch.setenv("ASSAY_EMBEDDER_KEY", "secret-2")
+    open_embedder(embedder=f"openai:m@{server.url}")
+    assert server.requests[-1][2]["Authorization"] == "Bearer secret-2"
+    server.faults = [(401, {}, {"error": "no"})]
+    with pytest.raises(SearchError, match=r"HTTP 401.*OPENAI_API_KEY") as caught:
+        open_embedder(embedder=f"openai:m@{server.url}")
+    assert "secret" not in str(caught.value)
+
+
+def test_openais_key_is_not_sent_to_ollama(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    open_embedder(embedder=f"ollama:m@{server.url}")
+    assert "Authorization" not in server.requests[0][2]
+
+
+def test_what_passes_is_asked_again_after_the_time_the_server_names(
+    server: EmbeddingServer, pauses: list[float]
+) -> None:
+    server.faults = [
+        (429, {"Retry-After": "7"}, {}),
+        (503, {}, b"busy"),
+        (500, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, b""),
+    ]
+    open_embedder(embedder=f"ollama:m@{server.url}")
+    assert len(server.requests) == 4
+    assert pauses == [7.0, 1.0, 2.0]
+
+
+def test_what_does_not_pass_is_given_up_with_the_servers_words(
+    server: EmbeddingServer, pauses: list[float]
+) -> None:
+    server.faults = [(503, {}, b"model is\nloading")] * 5
+    with pytest.raises(SearchError, match=r"HTTP 503: model is loading.*asked 5 times"):
+        open_embedder(embedder=f"ollama:m@{server.url}")
+    assert len(pauses) == 4
+
+
+def test_a_request_that_can_never_succeed_is_not_asked_again(
+    server: EmbeddingServer, pauses: list[float]
+) -> None:
+    server.faults = [(404, {}, {"error": "model 'm' not found"})]
+    with pytest.raises(SearchError, match=r"HTTP 404.*model 'm' not found"):
+        open_embedder(embedder=f"ollama:m@{server.url}")
+    assert pauses == []
+
+
+def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
+    with pytest.raises(
+        SearchError, match=r"no embeddings .* from http://127\.0\.0\.1:9: ConnectError"
+    ):
+        open_embedder(embedder="ollama:m@http://user:word@127.0.0.1:9")
+    assert len(pauses) == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: {"error": "no"},
+        lambda _: {"embeddings": []},
+        lambda _: {"embeddings": [[]]},
+        lambda answer: {"embeddings": answer["embeddings"] * 2},
+        lambda _: {"embeddings": 7},
+        lambda _: {"embeddings": [["a"]]},
+        lambda _: [],
+        lambda _: {"embeddings": [[float("nan")] * 3]},
+    ],
+)
+def test_an_answer_of_another_shape_is_told(
+    server: EmbeddingServer, change: Callable[[Any], Any]
+) -> None:
+    server.change = change
+    with pytest.raises(SearchError, match=r"not understood|no matrix"):
+        open_embedder(embedder=f"ollama:m@{server.url}")
+
+
+def test_a_model_that_changes_its_dimension_is_told(server: EmbeddingServer) -> None:
+    embedder = open_embedder(embedder=f"ollama:m@{server.url}")
+    server.change = lambda _: {"embeddings": [[1.0, 2.0]]}
+    with pytest.raises(SearchError, match=r"no matrix of \(1, 512\).*\(1, 2\)"):
+        embedder.embed(["tea"])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["", "ollama", "ollama:", "magic:m", "ollama:m@host", "openai:m@ftp://host", "m@http://x"],
+)
+def test_what_names_no_embedder_is_refused(spec: str) -> None:
+    with pytest.raises(UsageError, match="--embedder"):
+        open_embedder(embedder=spec)
+
+
+def test_tokens_are_rather_over_than_underestimated(server: EmbeddingServer) -> None:
+    embedder = open_embedder(embedder=f"ollama:m@{server.url}")
+    assert embedder.count_tokens(["", "green tea", "绿茶"]) == [0, 3, 2]
+    assert np.all(np.array(embedder.count_tokens(["word " * 100])) >= 100)

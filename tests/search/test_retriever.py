@@ -1,0 +1,186 @@
+"""Searching, by the same rules in the embedded engine and on a server."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, get_args
+
+import pytest
+from tests.search.samples import DOCUMENTS, WordEmbedder
+
+from assay.data import Document
+from assay.errors import SearchError, UsageError
+from assay.search.index import build_index, open_index
+from assay.search.retriever import Mode, Retriever
+from assay.search.store import Store
+
+ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
+IDS = [document.id for document in DOCUMENTS]
+
+
+class FixedRanker:
+    """Says the same about every query: the last document first."""
+
+    def rank(self, query_text: str, query_vector: Any, top_k: int) -> list[tuple[int, float]]:
+        assert query_text
+        assert query_vector.shape == (512,)
+        scores = {position: position / 5 for position in range(len(IDS))}
+        return sorted(scores.items(), key=lambda one: -one[1])[:top_k]
+
+
+@pytest.fixture
+def retriever(store: Store, embedder: WordEmbedder) -> Iterator[Retriever]:
+    build_index(DOCUMENTS, embedder, store)
+    with open_index(store, embedder, ranker=FixedRanker(), doc_ids=IDS) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("mode", ZERO_SHOT)
+def test_the_document_about_it_comes_first(retriever: Retriever, mode: Mode) -> None:
+    hits = retriever.search("brewed from roasted beans", 3, mode=mode)
+    assert hits[0].doc_id == "coffee"
+    assert hits[0].title == "Coffee"
+    assert hits[0].text == "Coffee is brewed from roasted beans."
+    assert hits[0].metadata == {"year": 2020}
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_scores_are_from_0_to_1_best_first_each_document_once(
+    retriever: Retriever, mode: Mode
+) -> None:
+    hits = retriever.search("water and onions in the soup", 100, mode=mode)
+    scores = [hit.score for hit in hits]
+    assert hits
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    assert len({hit.doc_id for hit in hits}) == len(hits)
+
+
+def test_hybrid_is_the_default(retriever: Retriever) -> None:
+    assert retriever.search("hot water") == retriever.search("hot water", 10, mode="hybrid")
+
+
+@pytest.mark.parametrize("mode", ZERO_SHOT)
+def test_top_k_is_how_many_come_at_most(retriever: Retriever, mode: Mode) -> None:
+    assert len(retriever.search("water", 1, mode=mode)) == 1
+    everything = retriever.search("water", 100, mode=mode)
+    assert retriever.search("water", 2, mode=mode) == everything[:2]
+
+
+@pytest.mark.parametrize("mode", ZERO_SHOT)
+def test_the_best_chunk_stands_for_its_document(retriever: Retriever, mode: Mode) -> None:
+    hit = retriever.search("saffron from Kashmir", 1, mode=mode)[0]
+    assert hit.doc_id == "soup"
+    assert "saffron" in hit.text
+    assert hit.chunk_index == hit.total_chunks - 1 > 0
+
+
+def test_signals_say_which_of_them_found_a_document_and_where(retriever: Retriever) -> None:
+    tea = retriever.search("green tea", 5)[0]
+    assert tea.signals == {"bm25": 1, "dense": 1, "feedback": 1}
+    others = retriever.search("green tea", 5)[1:]
+    assert others
+    assert all("bm25" not in hit.signals for hit in others)
+    assert retriever.search("green tea", 1, mode="bm25")[0].signals == {"bm25": 1}
+    assert retriever.search("green tea", 1, mode="dense")[0].signals == {"dense": 1}
+
+
+def test_equal_scores_are_in_the_order_of_ids(store: Store, embedder: WordEmbedder) -> None:
+    twins = [Document(name, "Twin", "the same words exactly") for name in "dbeca"]
+    build_index(twins, embedder, store)
+    with open_index(store, embedder) as retriever:
+        for mode in ZERO_SHOT:
+            hits = retriever.search("same words", 4, mode=mode)
+            assert [hit.doc_id for hit in hits] == list("abcd"), mode
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize(
+    ("filters", "allowed"),
+    [
+        ({"year": 2020}, {"coffee", "beer"}),
+        ({"year": [2019, 2021]}, {"tea", "bread"}),
+        ({"year": {"gte": 2021}}, {"bread", "soup"}),
+        ({"kind": "x"}, {"tea"}),
+        ({"tags": "wet"}, {"soup"}),
+        ({"year": 2020, "kind": "x"}, set()),
+    ],
+)
+def test_filters_keep_what_meets_all_of_them(
+    retriever: Retriever, mode: Mode, filters: dict[str, Any], allowed: set[str]
+) -> None:
+    query = "tea coffee bread beer soup"
+    hits = retriever.search(query, 10, mode=mode, filters=filters)
+    assert {hit.doc_id for hit in hits} == allowed
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 101, 10_000])
+def test_top_k_out_of_range_is_refused(retriever: Retriever, top_k: int) -> None:
+    with pytest.raises(UsageError, match=f"top_k must be from 1 to 100, got {top_k}"):
+        retriever.search("tea", top_k)
+
+
+@pytest.mark.parametrize("query", ["", "  \n\t", "\x00\x01"])
+def test_an_empty_query_is_refused(retriever: Retriever, query: str) -> None:
+    with pytest.raises(UsageError, match="the query is empty"):
+        retriever.search(query)
+
+
+def test_an_unknown_mode_is_refused(retriever: Retriever) -> None:
+    with pytest.raises(UsageError, match="mode must be one of bm25, dense, hybrid, tuned"):
+        retriever.search("tea", mode="magic")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ZERO_SHOT)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "green tea " + "x" * 100_000,
+        "tea " * 25_000,
+        "tea\x00\x1b[31m",
+        "чай 绿茶 شاي",
+        "\ud800 tea",
+    ],
+    ids=["one long word", "many words", "control characters", "other scripts", "half a pair"],
+)
+def test_strange_queries_are_answered(retriever: Retriever, mode: Mode, query: str) -> None:
+    retriever.search(query, mode=mode)
+
+
+def test_words_that_no_document_has_find_nothing_by_words(retriever: Retriever) -> None:
+    assert retriever.search("zeppelin", mode="bm25") == []
+    assert retriever.search("!!!", mode="bm25") == []
+    assert len(retriever.search("zeppelin", mode="hybrid")) == len(DOCUMENTS)
+
+
+def test_eight_callers_at_once_get_what_one_gets(retriever: Retriever) -> None:
+    queries = [f"{word} from {other}" for word in IDS for other in IDS]
+    alone = [retriever.search(query, 5) for query in queries]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda query: retriever.search(query, 5), queries)) == alone
+
+
+def test_a_tuned_ranking_is_shown_in_its_own_order(retriever: Retriever) -> None:
+    hits = retriever.search("saffron from Kashmir", 3, mode="tuned")
+    assert [hit.doc_id for hit in hits] == ["soup", "beer", "bread"]
+    assert [hit.score for hit in hits] == pytest.approx([0.8, 0.6, 0.4])
+    assert "saffron" in hits[0].text
+    assert hits[0].signals == {"tuned": 1}
+
+
+def test_tuned_without_a_ranker_says_what_to_run(store: Store, embedder: WordEmbedder) -> None:
+    build_index(DOCUMENTS, embedder, store)
+    with (
+        open_index(store, embedder) as retriever,
+        pytest.raises(SearchError, match="run: assay tune"),
+    ):
+        retriever.search("tea", mode="tuned")
+
+
+def test_many_chunks_do_not_crowd_out_other_documents(store: Store, embedder: WordEmbedder) -> None:
+    """A book of 500 near chunks fills every list of nearest chunks; the others are found still."""
+    book = Document("book", "Tea", "All about green tea today. " * 1500)
+    shelf = [Document(f"note{i}", "", f"green tea note number {i}") for i in range(120)]
+    build_index([book, *shelf], embedder, store)
+    with open_index(store, embedder) as retriever:
+        assert len(retriever.search("all about green tea today", 100, mode="dense")) == 100
+        assert retriever.search("all about green tea today", 1)[0].doc_id == "book"

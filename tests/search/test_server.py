@@ -1,0 +1,114 @@
+"""A Qdrant server: addresses, keys, aliases, and what happens when it goes away."""
+
+from pathlib import Path
+
+import pytest
+from qdrant_client import QdrantClient
+from tests.search.conftest import QdrantServer, running_server
+from tests.search.samples import DOCUMENTS, WordEmbedder
+
+from assay.errors import SearchError, UsageError
+from assay.search.index import build_index, open_index
+from assay.search.server import ClusterSettings, ServerStore
+
+
+def test_nobody_at_the_address_is_told_with_what_to_do() -> None:
+    with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not answer.*QDRANT_URL"):
+        ServerStore("http://127.0.0.1:9", "test")
+
+
+@pytest.mark.parametrize("url", ["localhost:6333", "ftp://host", "http://", "http://host:port"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="QDRANT_URL must be an http"):
+        ServerStore(url, "test")
+
+
+def test_a_server_that_dies_between_two_queries_loses_nothing(
+    tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    with running_server(tmp_path) as server:
+        store = ServerStore(server.url, "test")
+        build_index(DOCUMENTS, embedder, store)
+        retriever = open_index(store, embedder)
+        assert retriever.search("tea", 1)[0].doc_id == "tea"
+        server.kill()
+        with pytest.raises(SearchError, match="does not answer"):
+            retriever.search("tea", 1)
+        with pytest.raises(SearchError, match="does not answer"):
+            build_index(DOCUMENTS[1:], embedder, store)
+    with running_server(tmp_path) as server:
+        store = ServerStore(server.url, "test")
+        assert build_index(DOCUMENTS, embedder, store).unchanged == len(DOCUMENTS)
+        with open_index(store, embedder) as retriever:
+            assert retriever.search("tea", 1)[0].doc_id == "tea"
+
+
+def test_a_key_is_needed_where_the_server_wants_one_and_never_told(
+    tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    with running_server(tmp_path, QDRANT__SERVICE__API_KEY="right-key") as server:
+        store = ServerStore(server.url, "test", api_key="right-key")
+        build_index(DOCUMENTS, embedder, store)
+        for key in (None, "wrong-key"):
+            with pytest.raises(SearchError, match="QDRANT_API_KEY") as caught:
+                ServerStore(server.url, "test", api_key=key).manifest()
+            assert "wrong-key" not in str(caught.value)
+
+
+def test_settings_of_a_cluster_are_passed_through(
+    qdrant_server: QdrantServer, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QDRANT_SHARD_NUMBER", "2")
+    monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "3")
+    monkeypatch.setenv("QDRANT_WRITE_CONSISTENCY_FACTOR", "1")
+    settings = ClusterSettings.from_environment()
+    assert settings == ClusterSettings(2, 3, 1)
+    store = ServerStore(qdrant_server.url, "sharded", cluster=settings)
+    build_index(DOCUMENTS, embedder, store)
+    params = QdrantClient(qdrant_server.url).get_collection("sharded").config.params
+    assert (params.shard_number, params.replication_factor) == (2, 3)
+    assert params.write_consistency_factor == 1
+    with open_index(store, embedder) as retriever:
+        assert retriever.search("tea", 1)[0].doc_id == "tea"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two"])
+def test_a_setting_that_is_no_number_is_refused(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("QDRANT_SHARD_NUMBER", value)
+    with pytest.raises(UsageError, match="QDRANT_SHARD_NUMBER must be a whole number"):
+        ClusterSettings.from_environment()
+
+
+def test_a_collection_of_someone_else_is_left_alone(
+    qdrant_server: QdrantServer, embedder: WordEmbedder
+) -> None:
+    client = QdrantClient(qdrant_server.url)
+    client.create_collection("theirs", vectors_config={})
+    store = ServerStore(qdrant_server.url, "theirs")
+    with pytest.raises(SearchError, match=r"did not make.*COLLECTION_NAME"):
+        build_index(DOCUMENTS, embedder, store)
+    assert client.collection_exists("theirs")
+
+
+def test_only_the_live_collection_is_kept(
+    qdrant_server: QdrantServer, embedder: WordEmbedder
+) -> None:
+    client = QdrantClient(qdrant_server.url)
+    client.create_collection("kept--left-by-a-killed-build", vectors_config={})
+    client.create_collection("kept-apart", vectors_config={})
+    for documents in (DOCUMENTS, DOCUMENTS[1:], DOCUMENTS[2:]):
+        build_index(documents, embedder, ServerStore(qdrant_server.url, "kept"))
+    names = {one.name for one in client.get_collections().collections}
+    assert len([name for name in names if name.startswith("kept--")]) == 1
+    assert "kept-apart" in names
+
+
+def test_a_server_too_old_for_manifests_is_refused() -> None:
+    from assay.search.server import _refuse_old
+
+    _refuse_old("1.16.0", "http://here")
+    _refuse_old("2.0.0-dev", "http://here")
+    with pytest.raises(SearchError, match=r"is 1\.9\.2; Assay needs 1\.16"):
+        _refuse_old("1.9.2", "http://here")

@@ -1,0 +1,112 @@
+import logging
+import multiprocessing
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.samples import WordEmbedder
+
+from assay.errors import SearchError
+from assay.search.vector_cache import VectorCache
+
+TEXTS = ["green tea", "coffee", "green tea", "bread"]
+
+
+def test_a_text_is_embedded_once(tmp_path: Path, embedder: WordEmbedder) -> None:
+    cache = VectorCache(tmp_path / "vectors")
+    first = cache.embed(TEXTS, embedder)
+    assert embedder.seen == ["green tea", "coffee", "bread"]
+    again = VectorCache(tmp_path / "vectors").embed([*TEXTS, "beer"], embedder)
+    assert embedder.seen[3:] == ["beer"]
+    assert np.array_equal(first, again[:4])
+    assert np.array_equal(first, WordEmbedder().embed(TEXTS))
+
+
+def test_another_embedder_has_vectors_of_its_own(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path / "vectors")
+    cache.embed(TEXTS, WordEmbedder("one"))
+    other = WordEmbedder("two")
+    cache.embed(TEXTS, other)
+    assert len(other.seen) == 3
+
+
+def test_no_texts_are_no_vectors(tmp_path: Path, embedder: WordEmbedder) -> None:
+    assert VectorCache(tmp_path / "vectors").embed([], embedder).shape == (0, embedder.dimension)
+
+
+def test_what_was_done_before_a_failure_is_kept(
+    tmp_path: Path, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.search.vector_cache.TEXTS_UNTIL_SAVED", 10)
+    texts = [f"text {i}" for i in range(25)]
+
+    class Failing(WordEmbedder):
+        def embed(self, texts, progress=lambda *_: None):  # type: ignore[no-untyped-def]
+            if len(self.seen) >= 20:
+                raise SearchError("out of reach")
+            return super().embed(texts, progress)
+
+    with pytest.raises(SearchError, match="out of reach"):
+        VectorCache(tmp_path / "vectors").embed(texts, Failing())
+    VectorCache(tmp_path / "vectors").embed(texts, embedder)
+    assert embedder.seen == texts[20:]
+
+
+def test_progress_counts_what_was_cached(tmp_path: Path, embedder: WordEmbedder) -> None:
+    cache = VectorCache(tmp_path / "vectors")
+    cache.embed(["a", "b"], embedder)
+    told: list[tuple[int, int | None]] = []
+    cache.embed(["a", "b", "c"], embedder, lambda _what, done, total: told.append((done, total)))
+    assert told == [(3, 3)]
+
+
+@pytest.mark.parametrize("damage", [b"no database at all" * 100, None])
+def test_a_damaged_cache_is_set_aside_and_filled_anew(
+    tmp_path: Path, embedder: WordEmbedder, caplog: pytest.LogCaptureFixture, damage: bytes | None
+) -> None:
+    path = tmp_path / "vectors.sqlite3"
+    VectorCache(path).embed([f"text {i}" for i in range(200)], embedder)
+    if damage is None:  # the middle of a real one
+        content = bytearray(path.read_bytes())
+        content[100:30000] = b"\xff" * 29900
+        damage = bytes(content)
+    path.write_bytes(damage)
+    with caplog.at_level(logging.WARNING):
+        vectors = VectorCache(path).embed(["text 1"], embedder)
+    assert np.array_equal(vectors, embedder.embed(["text 1"]))
+    assert "damaged" in caplog.text
+    assert (tmp_path / "vectors.damaged").read_bytes() == damage
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_do(
+    tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    with pytest.raises(SearchError, match="ASSAY_CACHE"):
+        VectorCache(tmp_path / "missing" / "vectors").embed(["tea"], embedder)
+
+
+def test_a_vector_of_the_wrong_size_is_not_used(tmp_path: Path, embedder: WordEmbedder) -> None:
+    path = tmp_path / "vectors"
+    VectorCache(path).embed(["tea"], embedder)
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE vectors SET vector = ?", (b"\0\0\0\0",))
+    database.close()
+    assert VectorCache(path).embed(["tea"], embedder).shape == (1, embedder.dimension)
+
+
+def _fill(path: Path, first: int) -> None:
+    VectorCache(path).embed([f"text {i}" for i in range(first, first + 300)], WordEmbedder())
+
+
+def test_two_processes_fill_one_cache(tmp_path: Path, embedder: WordEmbedder) -> None:
+    path = tmp_path / "vectors"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_fill, args=(path, first)) for first in (0, 150)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    VectorCache(path).embed([f"text {i}" for i in range(450)], embedder)
+    assert embedder.seen == []

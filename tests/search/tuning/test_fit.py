@@ -1,0 +1,92 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.search.tuning import worlds
+
+from assay.errors import DataError
+from assay.search.tuning import TunedRanker, TuningData, fit
+from assay.search.tuning.folds import Fold, split_into_folds
+from assay.search.tuning.lessons import candidates_of, lesson, overlap_trees, prepare
+
+
+def test_learns_what_only_judgments_tell(ranker: TunedRanker) -> None:
+    held_out = ranker.held_out
+    assert held_out.split == "dev"
+    assert held_out.better
+    assert held_out.all.tuned.ndcg_10 > held_out.all.hybrid.ndcg_10 + 0.2
+
+
+def test_says_so_when_there_is_nothing_to_learn() -> None:
+    assert not fit(worlds.unlearnable()).held_out.better
+
+
+def test_without_a_dev_split_every_training_query_is_held_out_once() -> None:
+    data = worlds.learnable(train=48, dev=0)
+    held_out = fit(data).held_out
+    assert (held_out.split, held_out.all.queries) == ("train", 48)
+    assert held_out.better
+
+
+def test_too_few_judged_queries_are_refused() -> None:
+    with pytest.raises(DataError, match="at least 20 judged queries in the train split, got 7"):
+        fit(worlds.learnable(train=7))
+
+
+def test_dev_judgments_are_remembered_only_on_demand() -> None:
+    data = worlds.learnable(train=36, dev=24)
+    plain, declared = fit(data), fit(data, remember_dev=True)
+    assert plain.about.splits == ("train",)
+    assert declared.about.splits == ("train", "dev")
+    assert len(declared.memory.counts) == len(plain.memory.counts) + 24
+    assert declared.held_out == plain.held_out
+
+
+def test_progress_names_each_stage_and_ends_full(data: TuningData) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    fit(worlds.learnable(train=24, dev=8), 0, lambda *step: told.append(step))
+    last = {stage: (done, total) for stage, done, total in told}
+    assert list(last) == [
+        "reading texts",
+        "comparing queries",
+        "learning overlaps",
+        "learning to rank",
+    ]
+    assert all(done == total for done, total in last.values())
+
+
+def test_a_query_never_sees_its_own_judgments(data: TuningData) -> None:
+    fold = split_into_folds(data.judged("train"), seed=0)[0]
+    judged = {query_id: dict(grades) for query_id, grades in data.judgments["train"].items()}
+    for query in fold.asked:
+        judged[data.query_ids[query]] = {data.doc_ids[0]: 1}
+    changed = dataclasses.replace(data, judgments={**data.judgments, "train": judged})
+
+    before, after = (_described(version, fold) for version in (data, changed))
+
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _described(data: TuningData, fold: Fold) -> list[np.ndarray]:
+    """All that is computed for the queries of a fold, with trees grown on other queries."""
+    material = prepare(data)
+    others = [lesson(material, part) for part in split_into_folds(fold.remembered, seed=1)]
+    own = lesson(material, fold)
+    candidates = candidates_of(material, own.memory, fold.asked, overlap_trees(others, 0))
+    return [own.features, own.neighbours, *(one.features for one in candidates)]
+
+
+def test_trees_for_a_fold_learn_from_no_pair_with_its_queries(data: TuningData) -> None:
+    material = prepare(data)
+    folds = split_into_folds(data.judged("train"), seed=0)
+    lessons = [lesson(material, fold) for fold in folds[:3]]
+    spoiled = []
+    for taught in lessons:
+        hidden = np.isin(taught.fold.remembered, lessons[0].fold.asked)[taught.neighbours]
+        spoiled.append(dataclasses.replace(taught, overlap=np.where(hidden, 1, taught.overlap)))
+    spoiled[0] = dataclasses.replace(spoiled[0], overlap=np.ones_like(spoiled[0].overlap))
+    clean_trees = overlap_trees(lessons, 0, unseen=lessons[0])
+    assert overlap_trees(spoiled, 0, unseen=spoiled[0]).model_to_string() == (
+        clean_trees.model_to_string()
+    )

@@ -1,0 +1,54 @@
+"""Small made-up collections in which it is known what can be learned."""
+
+import random
+
+import numpy as np
+
+from assay.search.tuning import TuningData
+
+TOPICS = 12
+DOCUMENTS_PER_TOPIC = 20
+DIMENSIONS = 16
+
+
+def learnable(train: int = 72, dev: int = 36, seed: int = 0) -> TuningData:
+    """Queries and documents of a topic share no word: only judgments connect them."""
+    return _world(train, dev, seed, relevant_by_topic=True)
+
+
+def unlearnable(train: int = 72, dev: int = 36, seed: int = 0) -> TuningData:
+    """The same texts, with relevant documents drawn by chance for each query."""
+    return _world(train, dev, seed, relevant_by_topic=False)
+
+
+def _world(train: int, dev: int, seed: int, *, relevant_by_topic: bool) -> TuningData:
+    chance, noise = random.Random(seed), np.random.default_rng(seed)
+    count = TOPICS * DOCUMENTS_PER_TOPIC
+    doc_ids = [f"d{number:03}" for number in range(count)]
+    texts = [
+        " ".join(f"doc{chance.randrange(40)}of{number % TOPICS}" for _ in range(12))
+        for number in range(count)
+    ]
+    directions = noise.normal(size=(TOPICS, DIMENSIONS))
+    query_ids, query_texts, vectors = [], [], []
+    judgments: dict[str, dict[str, dict[str, int]]] = {"train": {}, "dev": {}}
+    for number in range(train + dev):
+        topic = number % TOPICS
+        query_ids.append(f"q{number:03}")
+        query_texts.append(" ".join(f"ask{chance.randrange(8)}about{topic}" for _ in range(3)))
+        vectors.append(directions[topic] + noise.normal(size=DIMENSIONS))
+        of_topic = [doc for place, doc in enumerate(doc_ids) if place % TOPICS == topic]
+        relevant = chance.sample(of_topic if relevant_by_topic else doc_ids, 6)
+        judgments["train" if number < train else "dev"][query_ids[-1]] = dict.fromkeys(relevant, 1)
+    if not dev:
+        del judgments["dev"]
+    return TuningData(
+        doc_ids=doc_ids,
+        titles=[text.split()[0] for text in texts],
+        texts=texts,
+        doc_vectors=noise.normal(size=(count, DIMENSIONS)).astype(np.float32),
+        query_ids=query_ids,
+        query_texts=query_texts,
+        query_vectors=np.array(vectors, np.float32),
+        judgments=judgments,
+    )
