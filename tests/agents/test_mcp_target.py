@@ -168,6 +168,37 @@ class Flaky:
         await self.app(scope, receive, send)
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_without_end_is_not_read_to_its_end(kind: str) -> None:
+    app, hung_up, armed = app_of(other_server()), asyncio.Event(), False
+
+    async def until_hung_up(receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        hung_up.set()
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        if not armed or scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        headers = [(b"content-type", kind.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        listening = asyncio.create_task(until_hung_up(receive))
+        while not hung_up.is_set():
+            chunk = b": keep waiting\n\n" * 10_000
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await asyncio.sleep(0)
+        await listening
+
+    async with served(endless) as url, opened(f"mcp:{url}") as agent:
+        armed = True
+        with pytest.raises(AgentFailure, match="larger than 1,000,000 bytes"):
+            await agent.ask("x", 1)
+        armed = False
+        assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
+        await hung_up.wait()
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
@@ -251,6 +282,21 @@ async def test_a_server_that_cannot_be_opened_is_a_target_error(target: str, wor
     assert str(caught.value).startswith(target)
 
 
+async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.agents.mcp_session._OPEN_SECONDS", 0.2)
+    with pytest.raises(TargetError, match=r"no MCP handshake within 0\.2 s"):
+        async with opened("mcp-stdio:sleep 60"):
+            pass
+
+
+async def test_opening_can_be_interrupted() -> None:
+    agent = McpAgent.at("mcp-stdio:sleep 60")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await agent.open()
+    await agent.close()
+
+
 async def test_an_address_without_mcp_is_a_target_error() -> None:
     async def hello(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -271,7 +317,10 @@ def test_a_target_that_is_none_is_refused(target: str) -> None:
 
 
 SERVER = """
-import os, sys
+import os, sys, time
+from pathlib import Path
+if Path(__file__).with_suffix(".slow").exists():
+    time.sleep(1)
 from mcp.server.mcpserver import MCPServer
 server = MCPServer("by-stdio")
 calls = 0
@@ -289,6 +338,7 @@ server.run()
 """
 
 
+@pytest.mark.slow
 async def test_a_command_is_started_asked_and_started_again_when_it_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,3 +352,20 @@ async def test_a_command_is_started_asked_and_started_again_when_it_dies(
             await agent.ask("die", 3)
         assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
         assert (await agent.ask("again", 1)).doc_ids == ("MED-1",)
+
+
+@pytest.mark.slow
+async def test_a_call_that_is_given_up_while_a_server_starts_again_harms_no_other(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    async with opened(f"mcp-stdio:{sys.executable} {script}") as agent:
+        script.with_suffix(".slow").touch()
+        with pytest.raises(AgentFailure):
+            await agent.ask("die", 1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await agent.ask("x", 1)
+        script.with_suffix(".slow").unlink()
+        assert (await agent.ask("x", 1)).doc_ids == ("MED-1",)

@@ -90,9 +90,13 @@ async def test_the_agent_is_stopped_when_opening_fails(orchard: Dataset) -> None
     assert agent._process.returncode is not None
 
 
-async def test_the_agent_dies_with_a_parent_that_is_killed() -> None:
+async def test_the_agent_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOLDER, stdout=subprocess.PIPE
+        sys.executable,
+        "-c",
+        HOLDER,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert parent.stdout is not None
     child = int(await parent.stdout.readline())
@@ -102,3 +106,4 @@ async def test_the_agent_dies_with_a_parent_that_is_killed() -> None:
     async with asyncio.timeout(20):
         while alive(child):
             await asyncio.sleep(0.05)
+    assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ The SDK's client has to be closed by the task that opened it, so a task of its o
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from mcp import Client, MCPError
@@ -86,15 +86,16 @@ class _Held:
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._closing = asyncio.Event()
-        self._opened: asyncio.Future[tuple[Client, list[Tool]]] | None = None
+        self._opened: asyncio.Future[None] | None = None
         self._owner: asyncio.Task[None] | None = None
         self.client: Client
         self.tools: list[Tool]
 
     @property
     def is_open(self) -> bool:
+        opened = self._opened is not None and self._opened.done()
         alive = self._owner is not None and not self._owner.done()
-        return alive and not self._closing.is_set()
+        return opened and alive and not self._closing.is_set()
 
     async def open(self) -> None:
         self._opened = asyncio.get_running_loop().create_future()
@@ -103,14 +104,11 @@ class _Held:
         self._owner = asyncio.create_task(self._own(self._opened))
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
-                self.client, self.tools = await asyncio.shield(self._opened)
+                await asyncio.shield(self._opened)
         except TimeoutError:
             await self.close()
             message = f"no MCP handshake within {_OPEN_SECONDS:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None
-        except asyncio.CancelledError:
-            self._owner.cancel()
-            raise
         except Exception as error:
             raise note.failure or _opening_failure(error) from error
 
@@ -120,14 +118,17 @@ class _Held:
 
     async def close(self) -> None:
         self._closing.set()
-        if self._owner is not None:
-            with suppress(asyncio.CancelledError, Exception):
-                await self._owner
+        if self._owner is None:
+            return
+        if self._opened is not None and not self._opened.done():
+            self._owner.cancel()  # still in its handshake, where it does not hear of the closing
+        await asyncio.gather(self._owner, return_exceptions=True)
 
-    async def _own(self, opened: "asyncio.Future[tuple[Client, list[Tool]]]") -> None:
+    async def _own(self, opened: "asyncio.Future[None]") -> None:
         try:
             async with Client(self._connect(), client_info=_CLIENT, cache=None) as client:
-                opened.set_result((client, await _list_tools(client)))
+                self.client, self.tools = client, await _list_tools(client)
+                opened.set_result(None)
                 await self._closing.wait()
         except Exception as error:
             if not opened.done():

@@ -25,7 +25,7 @@ from assay.errors import TargetError
 from assay.progress import Progress, silent
 
 _START_S = 60.0
-_STOP_S = 10.0
+_STOP_S = 3.0
 _POLL_S = 0.1
 _LOG_TAIL = 2000
 
@@ -54,6 +54,7 @@ class PurpleProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="assay-purple-")
         url = await self._start(Path(self._folder.name))
         await self._wait_until_ready(url)
+        self._folder.cleanup()  # it holds the documents in memory now; nothing stays behind
         self._agent = A2AAgent(url)
         await self._agent.open()
         details = self._agent.info.details
@@ -80,7 +81,12 @@ class PurpleProcess:
         command += ["--host", "127.0.0.1", "--port", "0"]
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=log, env=_environment()
+                *command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=log,
+                env=_environment(),
+                start_new_session=True,  # Ctrl-C is for us; we end the agent when we are done
             )
         assert self._process.stdout is not None
         try:

@@ -9,10 +9,11 @@ from assay.data.dataset import Dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
 
-BEST = "builtin:hybrid"
+BEST = "purple:hybrid"
 KINDS = {
-    "builtin": "builtin:bm25|dense|hybrid",
+    "builtin": "builtin:bm25|dense|hybrid|tuned",
     "python": "python:module:function",
+    "purple": "purple:hybrid",
     "a2a": "a2a:URL",
     "mcp": "mcp:URL[#tool]",
     "mcp-stdio": "mcp-stdio:COMMAND[#tool]",
@@ -34,6 +35,10 @@ def open_target(
         return BuiltinAgent(rest, dataset, progress=progress)
     if kind == "python":
         return PythonAgent(load_function(rest), name=target, track=track)
+    if kind == "purple":
+        from assay.agents.purple_process import PurpleProcess
+
+        return PurpleProcess(rest or "hybrid", dataset, progress=progress)
     if kind == "a2a":
         return _a2a(rest, track)
     if kind in ("mcp", "mcp-stdio"):

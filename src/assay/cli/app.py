@@ -11,9 +11,14 @@ from assay.cli.audit import audit
 from assay.cli.check import check
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
+from assay.cli.index import index
+from assay.cli.merge import merge
 from assay.cli.run_agent import run_agent
 from assay.cli.score import score
+from assay.cli.search import search
+from assay.cli.serve import serve_app
 from assay.cli.settings import read_settings
+from assay.cli.tune import tune
 from assay.errors import AssayError
 
 app = typer.Typer(
@@ -29,11 +34,16 @@ app.command("eval")(eval_verb.evaluate)
 app.command("runs")(runs_verbs.runs)
 app.command("report")(runs_verbs.report)
 app.command("compare")(runs_verbs.compare)
+app.command("merge")(merge)
+app.command("index")(index)
+app.command("search")(search)
+app.command("tune")(tune)
 app.command("score")(score)
 app.command("audit")(audit)
 app.command("check")(check)
 app.command("doctor")(doctor)
 app.command("run-agent")(run_agent)
+app.add_typer(serve_app, name="serve")
 app.add_typer(data_app, name="data")
 
 

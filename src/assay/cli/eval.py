@@ -21,8 +21,9 @@ def evaluate(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="The agent under test: builtin:bm25 or python:module:function. "
-            "Left out: the best built-in one.",
+            help="The agent under test: builtin:bm25|dense|hybrid|tuned, python:module:function, "
+            "a2a:URL, mcp:URL[#tool], mcp-stdio:COMMAND[#tool], http:URL=TASK, or an address, "
+            "which is probed. Left out: the reference agent over A2A (purple:hybrid).",
             envvar="ASSAY_TARGET",
             metavar="[TARGET]",
         ),
@@ -81,6 +82,16 @@ def evaluate(
             "TRACK",
         ),
     ] = "undeclared",
+    mapping: Annotated[
+        str,
+        typer.Option(
+            "--map",
+            help="What an MCP server's search tool calls its fields, where that is not found: "
+            "query=q,top_k=limit,doc_id=id.",
+            envvar="ASSAY_MAP",
+            metavar="FIELD=NAME,...",
+        ),
+    ] = "",
     out: Annotated[Path, _option("Where run folders go.", "ASSAY_OUT", "DIR")] = Path("runs"),
     resume: Annotated[
         str | None,
@@ -95,7 +106,7 @@ def evaluate(
     Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target could not be
     reached, 130 interrupted.
     """
-    from assay.agents.builtin import BEST
+    from assay.agents.targets import BEST
     from assay.evaluate.evaluation import Evaluation
     from assay.evaluate.plan import RunConfig
     from assay.evaluate.run_folder import find_run
@@ -118,6 +129,7 @@ def evaluate(
             retries=retries,
             gates=tuple(gate or ()),
             track=track,
+            mapping=mapping,
         )
     outcome = run_evaluation(Evaluation.plan(config, data), out, folder)
     if baseline and outcome.state == "complete":
@@ -140,12 +152,14 @@ def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path)
 
     from assay.evaluate.comparison import compare_reports
     from assay.evaluate.evaluation import Evaluation
+    from assay.evaluate.report_page import write_report_page
 
     config = replace(outcome.folder.read_config(), target=baseline, gates=())
     other = run_evaluation(Evaluation.plan(config, data), out, None)
     comparison = compare_reports(other.folder.read_report(), outcome.folder.read_report())
     outcome.head["comparison"] = {"run": other.folder.name, **comparison.to_json()}
     outcome.folder.write_comparison(outcome.head["comparison"])
+    write_report_page(outcome.folder, data)
 
 
 def _print(outcome: "Outcome", as_json: bool) -> None:

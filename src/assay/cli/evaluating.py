@@ -43,6 +43,14 @@ def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | Non
     return asyncio.run(_run(evaluation, out, folder))
 
 
+def _mapping(text: str) -> dict[str, str] | None:
+    if not text:
+        return None
+    from assay.agents.mcp_mapping import parse_mapping  # imports the MCP library: half a second
+
+    return parse_mapping(text)
+
+
 async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Outcome":
     from assay.agents import open_target
 
@@ -53,7 +61,11 @@ async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") 
         loop.add_signal_handler(number, stop.set)
     with evaluation_progress(config.target) as (listener, progress):
         agent = open_target(
-            config.target, evaluation.dataset, track=config.track, progress=progress
+            config.target,
+            evaluation.dataset,
+            track=config.track,
+            mapping=_mapping(config.mapping),
+            progress=progress,
         )
         if folder is None:
             return await evaluation.start(agent, out, listener=listener, stop=stop)

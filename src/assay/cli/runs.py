@@ -1,14 +1,22 @@
 """`assay runs`, `assay report` and `assay compare`: what is in the run folders."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli.console import print_json, show
+from assay.cli.console import print_json, say, show, warn
 
 Out = Annotated[Path, typer.Option(help="Where run folders are.", envvar="ASSAY_OUT")]
+if TYPE_CHECKING:
+    from assay.data.dataset import Dataset
+    from assay.evaluate.run_folder import RunFolder
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Html = Annotated[
+    Path | None, typer.Option("--html", help="Write a page to look at instead.", metavar="FILE")
+]
+Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
 Run = Annotated[str, typer.Argument(help="A run's folder, its name, the start of one, or latest.")]
 
 
@@ -33,41 +41,67 @@ def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
     show(table if rows else f"There is no run under {out} yet. Make one with: assay eval")
 
 
-def report(run: Run = "latest", out: Out = Path("runs"), as_json: AsJson = False) -> None:
+def report(
+    run: Run = "latest",
+    html: Html = None,
+    in_browser: Open = False,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
     """Show a run's report again."""
+    from assay.evaluate.report_page import NAME, report_page
     from assay.evaluate.run_folder import find_run
     from assay.report.terminal import render_report
 
     folder = find_run(run, out)
-    content = folder.read_report()
-    if as_json:
-        print_json(content)
-    else:
-        show(render_report(content, path=str(folder.path)))
+    page = folder.path / NAME
+    if html is not None or (in_browser and not page.exists()):
+        _write_page(html or page, report_page(folder, _dataset_of(folder)))
+    if in_browser:
+        _open(html or page)
+    elif as_json:
+        print_json(folder.read_report())
+    elif html is None:
+        show(render_report(folder.read_head(), path=str(folder.path)))
 
 
 def compare(
     run_a: Run,
     run_b: Run = "latest",
+    more: Annotated[
+        list[str] | None, typer.Argument(help="Further runs to compare with A.", metavar="[RUN]...")
+    ] = None,
     metric: Annotated[
         list[str] | None, typer.Option("--metric", help="Compare in this metric. Repeatable.")
     ] = None,
+    html: Html = None,
+    in_browser: Open = False,
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Compare run B with run A, query by query."""
+    """Compare run B, and any further ones, with run A, query by query."""
     from assay.evaluate.comparison import compare_reports
     from assay.evaluate.run_folder import find_run
     from assay.measure.metrics import parse_metric
     from assay.report.terminal import render_comparison
 
-    folder_a, folder_b = find_run(run_a, out), find_run(run_b, out)
+    folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
     metrics = [parse_metric(text) for text in metric or ()]
-    comparison = compare_reports(folder_a.read_report(), folder_b.read_report(), metrics).to_json()
+    first, *others = [folder.read_report() for folder in folders]
+    comparisons = [compare_reports(first, other, metrics).to_json() for other in others]
     if as_json:
-        print_json(comparison)
+        print_json(comparisons if more else comparisons[0])
+    elif html is not None or in_browser:
+        from assay.report.html_comparison import Side, render_comparison_page
+
+        reports = zip(folders, [first, *others], strict=True)
+        sides = [Side(folder.name, content) for folder, content in reports]
+        page = html or _temporary_page()
+        _write_page(page, render_comparison_page(sides, comparisons, _dataset_of(folders[0])))
+        if in_browser:
+            _open(page)
     else:
-        show(render_comparison(comparison))
+        show(*(part for each in comparisons for part in (render_comparison(each), "")))
 
 
 def _line(run: Any) -> dict[str, Any]:
@@ -75,6 +109,38 @@ def _line(run: Any) -> dict[str, Any]:
     line = {"run": run.name, "track": header["track"], "state": run.state()}
     if not run.report.exists():
         return line
-    content = run.read_report()
+    content = run.read_head()
     metric, row = next(iter(content["statistics"].items()))
     return {**line, "metric": metric, "mean": row["mean"], "low": row["low"], "high": row["high"]}
+
+
+def _dataset_of(folder: "RunFolder") -> "Dataset | None":
+    from assay.evaluate.run_dataset import find_run_dataset
+
+    dataset, why = find_run_dataset(folder.read_header())
+    if dataset is None:
+        warn(f"the page shows ids alone, without grades and texts: {why}")
+    return dataset
+
+
+def _write_page(path: Path, page: str) -> None:
+    from assay.errors import UsageError
+
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    say(f"wrote {path}")
+
+
+def _temporary_page() -> Path:
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix="assay-")) / "comparison.html"
+
+
+def _open(path: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        warn(f"no browser was found; open {path} yourself")

@@ -18,6 +18,7 @@ from assay.evaluate.evaluation_report import RowWriter, build_head
 from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
 from assay.evaluate.live import LiveFigures, Tick
 from assay.evaluate.plan import RunConfig, draw_queries, judgments_of
+from assay.evaluate.report_page import write_report_page
 from assay.evaluate.results import gather, metrics_for, unseen_places
 from assay.evaluate.run_folder import RunFolder, create_run
 from assay.evaluate.runner import run_calls
@@ -172,6 +173,7 @@ class Evaluation:
             rows.finish(head)
         finally:
             rows.close()
+        write_report_page(folder, self.dataset)
         return Outcome(folder, head)
 
 

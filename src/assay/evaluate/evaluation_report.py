@@ -121,7 +121,7 @@ def _outcome(call: Call | None) -> dict[str, Any]:
         outcome["status"] = "ok"
     else:
         outcome |= {"status": "failed", "failure": call.failure, "message": call.message}
-    return outcome | {"latency_ms": call.latency_ms, "attempts": call.attempts}
+    return outcome | {"at": call.at, "latency_ms": call.latency_ms, "attempts": call.attempts}
 
 
 def _summary(

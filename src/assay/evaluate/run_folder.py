@@ -1,4 +1,4 @@
-"""One folder for each run: `run.json`, `calls.jsonl`, `report.json`, `summary.txt`."""
+"""One folder for each run: `run.json`, `calls.jsonl`, `report.json` and what is made of it."""
 
 import os
 import platform
@@ -19,6 +19,7 @@ from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.evaluate.call_log import is_being_written
 from assay.evaluate.plan import RunConfig
+from assay.evaluate.report_reading import read_head
 
 LATEST = "latest"
 FORMAT = 1
@@ -51,15 +52,11 @@ class RunFolder:
         return RunConfig.from_json(self.read_header()["config"])
 
     def read_report(self) -> dict[str, Any]:
-        if not self.report.exists():
-            raise RunError(
-                f"run {self.name!r} has no report yet; finish it with: "
-                f"assay eval --resume {self.path}"
-            )
-        report = _read_object(self.report)
-        if self._comparison.exists():
-            report["comparison"] = _read_object(self._comparison)
-        return report
+        return self._with_comparison(_read_object(self._finished_report()))
+
+    def read_head(self) -> dict[str, Any]:
+        """As `read_report` without the rows, and as quick for a large run as for a small one."""
+        return self._with_comparison(read_head(self._finished_report()))
 
     def copy_report(self, stream: BinaryIO) -> None:
         """As `read_report`, without holding it: the rows of a large run take hundreds of MB."""
@@ -77,13 +74,26 @@ class RunFolder:
     def _comparison(self) -> Path:
         return self.path / "comparison.json"
 
+    def _finished_report(self) -> Path:
+        if not self.report.exists():
+            raise RunError(
+                f"run {self.name!r} has no report yet; finish it with: "
+                f"assay eval --resume {self.path}"
+            )
+        return self.report
+
+    def _with_comparison(self, report: dict[str, Any]) -> dict[str, Any]:
+        if self._comparison.exists():
+            report["comparison"] = _read_object(self._comparison)
+        return report
+
     def state(self) -> str:
         """running, complete, interrupted, target lost; or unfinished, where it was killed."""
         if is_being_written(self.calls):
             return "running"
         if not self.report.exists():
             return "unfinished"
-        return str(self.read_report().get("state", "complete"))
+        return str(self.read_head().get("state", "complete"))
 
 
 def create_run(out: Path, config: RunConfig, dataset: Dataset, agent: AgentInfo) -> RunFolder:
@@ -95,6 +105,7 @@ def create_run(out: Path, config: RunConfig, dataset: Dataset, agent: AgentInfo)
         header = {
             "format": FORMAT,
             "started": now.isoformat(timespec="seconds"),
+            "process": os.getpid(),
             "config": config.to_json(),
             "target": {"name": agent.name, "protocol": agent.protocol, "details": agent.details},
             "track": agent.track,

@@ -65,19 +65,19 @@ def render_comparison(comparison: Mapping[str, Any]) -> RenderableType:
     return Group(names, Text(), table, Text(), Text(verdict(comparison)), *notes)
 
 
-def verdict(comparison: Mapping[str, Any]) -> str:
-    """Whether the headline difference can be believed, in one sentence."""
+def verdict(comparison: Mapping[str, Any], *, a: str = "a", b: str = "b") -> str:
+    """Whether the headline difference can be believed, in one sentence; `a`, `b`: their names."""
     name, row = next(iter(comparison["metrics"].items()))
     metric, queries = parse_metric(name), counted(row["n"], "query", "queries")
     if row["wins"] == row["losses"] == 0:
-        return f"b and a score the same {metric} on every query."
+        return f"{b} and {a} score the same {metric} on every query."
     better = "better" if row["difference"] > 0 else "worse"
     size = figure(abs(row["difference"]))
     if row["p_adjusted"] < 0.05:
-        return f"b is {size} {better} in {metric}; {queries} are enough to be sure."
+        return f"{b} is {size} {better} in {metric}; {queries} are enough to be sure."
     needed = row["queries_needed"]
     more = f"; about {count(needed)} queries would be needed" if needed else ""
-    return f"b and a cannot be told apart in {metric} with {queries}{more}."
+    return f"{b} and {a} cannot be told apart in {metric} with {queries}{more}."
 
 
 def _title(report: Mapping[str, Any]) -> str:

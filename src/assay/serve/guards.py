@@ -3,6 +3,7 @@
 import hmac
 import os
 from collections.abc import Collection
+from contextlib import suppress
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,7 +17,7 @@ def token_from_environment() -> str | None:
 
 
 class BearerToken:
-    """401 without the token, where one is set. `open_paths` are answered to anyone."""
+    """401 without the token, where one is set. `open_paths` can be read (GET) by anyone."""
 
     def __init__(
         self, app: ASGIApp, token: str | None, open_paths: Collection[str] = OPEN_PATHS
@@ -29,10 +30,12 @@ class BearerToken:
         if scope["type"] != "http" or self._admits(scope):
             await self._app(scope, receive, send)
         else:
-            await _refuse(send, 401, "a bearer token is needed", {"www-authenticate": "Bearer"})
+            await refuse(send, 401, "a bearer token is needed", {"www-authenticate": "Bearer"})
 
     def _admits(self, scope: Scope) -> bool:
-        if self._expected is None or scope["path"] in self._open_paths:
+        if self._expected is None:
+            return True
+        if scope["method"] in ("GET", "HEAD") and scope["path"] in self._open_paths:
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         return hmac.compare_digest(given, self._expected)
@@ -55,9 +58,11 @@ class BodyLimit:
             return
         taken, begun = 0, False
 
-        async def count(message: Message) -> None:
+        async def note(message: Message) -> None:
             nonlocal begun
-            begun = begun or message["type"] == "http.response.start"
+            if taken > self._limit and not begun:
+                return  # an application that caught the error below answers something else
+            begun = True
             await send(message)
 
         async def measured() -> Message:
@@ -68,21 +73,21 @@ class BodyLimit:
                 raise _BodyTooLarge
             return message
 
-        try:
-            await self._app(scope, measured, count)
-        except _BodyTooLarge:
-            if not begun:
-                await self._too_large(send)
+        with suppress(_BodyTooLarge):
+            await self._app(scope, measured, note)
+        if taken > self._limit and not begun:
+            await self._too_large(send)
 
     async def _too_large(self, send: Send) -> None:
-        await _refuse(send, 413, f"the body is larger than {self._limit} bytes", {})
+        await refuse(send, 413, f"the body is larger than {self._limit} bytes", {})
 
 
 class _BodyTooLarge(Exception):
     pass
 
 
-async def _refuse(send: Send, status: int, message: str, headers: dict[str, str]) -> None:
+async def refuse(send: Send, status: int, message: str, headers: dict[str, str]) -> None:
+    """A whole answer, for whoever stands before the application."""
     body = orjson.dumps({"error": message})
     sent = {"content-type": "application/json", "content-length": str(len(body)), **headers}
     await send(

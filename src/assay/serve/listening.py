@@ -3,7 +3,9 @@
 import asyncio
 import errno
 import socket
+import threading
 from ipaddress import ip_address
+from typing import BinaryIO
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,8 +18,26 @@ _BACKLOG = 2048
 
 def serve(app: ASGIApp, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM; calls in flight get a few seconds to end."""
-    with bind(host, port) as listener:
-        asyncio.run(uvicorn.Server(_config(app)).serve(sockets=[listener]))
+    serve_on(app, bind(host, port))
+
+
+def serve_on(app: ASGIApp, listener: socket.socket, *, stop_with: BinaryIO | None = None) -> None:
+    """As `serve`, and also until `stop_with` ends: a pipe that closes when its writer dies."""
+    server = uvicorn.Server(_config(app))
+    if stop_with is not None:
+        threading.Thread(target=_stop_at_end, args=(stop_with, server), daemon=True).start()
+    # uvicorn chooses its faster loop only where it makes the loop itself.
+    make_loop = server.config.get_loop_factory()
+    with listener, asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(server.serve(sockets=[listener]))
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where a client on this machine reaches it."""
+    host, port = listener.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "localhost"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -47,6 +67,12 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _stop_at_end(pipe: BinaryIO, server: uvicorn.Server) -> None:
+    while pipe.read(4096):
+        pass
+    server.should_exit = True
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:

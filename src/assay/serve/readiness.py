@@ -5,14 +5,17 @@ the card for seconds only, and an index can take minutes the first time.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError
+
+_logger = logging.getLogger(__name__)
 
 Loaded = TypeVar("Loaded")
 
@@ -23,6 +26,8 @@ class Loading(Generic[Loaded]):
     def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
         self._load = load
         self._task: asyncio.Task[Loaded] | None = None
+        self.stage: dict[str, str | int | None] | None = None
+        """What is being done, how much of it is done, and how much there is."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -42,13 +47,24 @@ class Loading(Generic[Loaded]):
             return "ready"
         return f"failed: {error}" if isinstance(error, AssayError) else "failed"
 
+    def note(self, what: str, done: int, total: int | None) -> None:
+        """A `Progress` for what is loaded here; may be called from a thread."""
+        self.stage = {"what": what, "done": done, "total": total}
+
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> Loaded:
-        return await self._load()
+        try:
+            return await self._load()
+        except AssayError as error:
+            _logger.error("loading failed: %s", error)
+            raise
+        except Exception as error:
+            _logger.error("loading failed: %s", type(error).__name__)
+            raise
 
 
 def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[BaseRoute]:
@@ -59,7 +75,9 @@ def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[
         status = "ready" if loading is None else loading.status
         if status == "ready":
             return JSONResponse({"status": "ready", "service": service})
-        body = {"status": "degraded", "service": service, "index": status}
+        body: dict[str, Any] = {"status": "degraded", "service": service, "index": status}
+        if loading is not None and loading.stage is not None and status == "loading":
+            body["stage"] = loading.stage
         return JSONResponse(body, status_code=503)
 
     return [Route("/health", health), Route("/health/ready", ready)]

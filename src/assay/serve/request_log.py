@@ -16,7 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _logger = logging.getLogger("assay.serve.requests")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_QUIET = ("a2a", "httpx", "httpcore", "mcp", "sse_starlette", "asyncio", "uvicorn.access")
+_QUIET = ("httpx", "httpcore", "mcp", "sse_starlette", "asyncio", "uvicorn.access")
+# The A2A SDK's warnings quote what did not parse. What of it matters, our own loggers say.
+_SILENT = ("a2a",)
 
 
 class RequestLog:
@@ -72,6 +74,8 @@ def set_up_logging(level: str = "info") -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _write(scope: Scope, request_id: str, status: int, bytes_out: int, seconds: float) -> None:

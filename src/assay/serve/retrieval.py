@@ -2,24 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from assay.data import Dataset, load_dataset
+from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search.lexical import LexicalIndex
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    doc_id: str
-    score: float
-    title: str
-    text: str
-    chunk_index: int = 0
-    total_chunks: int = 1
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    signals: Mapping[str, int] = field(default_factory=dict)
+from assay.search.reference import open_retriever
+from assay.search.retriever import Hit as Hit
+from assay.search.retriever import Mode, check_request
 
 
 class Searcher(Protocol):
@@ -30,7 +22,7 @@ class Searcher(Protocol):
         query: str,
         top_k: int = 10,
         *,
-        mode: Any = "hybrid",
+        mode: Mode = "hybrid",
         filters: Mapping[str, Any] | None = None,
     ) -> Sequence[Hit]: ...
 
@@ -39,7 +31,7 @@ class Searcher(Protocol):
 class Retrieval:
     dataset: Dataset
     searcher: Searcher
-    mode: str
+    mode: Mode
 
     async def search(
         self, query: str, top_k: int, *, filters: Mapping[str, Any] | None = None
@@ -52,15 +44,22 @@ class Retrieval:
 
 async def load_retrieval(dataset: str, mode: str, progress: Progress = silent) -> Retrieval:
     """Load, and the first time build, what a server searches."""
-    return await asyncio.to_thread(_load, dataset, mode, progress)
+    known = check_request("any", 1, mode)
+    return await asyncio.to_thread(_load, dataset, known, progress)
 
 
-def _load(dataset: str, mode: str, progress: Progress) -> Retrieval:
-    data = load_dataset(dataset, progress=progress)
-    return Retrieval(data, _LexicalSearcher(data), mode)
+def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
+    dataset = load_dataset(name, progress=progress)
+    if mode == "bm25":
+        return Retrieval(dataset, InMemorySearcher(dataset), mode)
+    return Retrieval(
+        dataset, open_retriever(dataset, tuned=mode == "tuned", progress=progress), mode
+    )
 
 
-class _LexicalSearcher:
+class InMemorySearcher:
+    """BM25 without an index: a server in this mode is ready in a second, and needs no model."""
+
     def __init__(self, dataset: Dataset) -> None:
         self._documents = dataset.documents
         self._index = LexicalIndex(dataset.documents.values())
@@ -70,13 +69,23 @@ class _LexicalSearcher:
         query: str,
         top_k: int = 10,
         *,
-        mode: Any = "bm25",
+        mode: Mode = "bm25",
         filters: Mapping[str, Any] | None = None,
     ) -> Sequence[Hit]:
-        found = self._index.search(query, top_k)
+        check_request(query, top_k, mode)
+        if mode != "bm25":
+            raise UsageError(f"this server searches with bm25 alone, not with {mode!r}")
+        wanted = filters or {}
+        depth = len(self._documents) if wanted else top_k
+        found = self._index.search(query, depth)
         best = max((score for _, score in found), default=1.0)
-        return [self._hit(doc_id, score / best) for doc_id, score in found]
+        hits = [self._hit(doc_id, score / best) for doc_id, score in found]
+        return [hit for hit in hits if _meets(hit, wanted)][:top_k]
 
     def _hit(self, doc_id: str, score: float) -> Hit:
         document = self._documents[doc_id]
         return Hit(doc_id, score, document.title, document.text, metadata=document.metadata)
+
+
+def _meets(hit: Hit, filters: Mapping[str, Any]) -> bool:
+    return all(hit.metadata.get(field) == value for field, value in filters.items())

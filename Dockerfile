@@ -1,0 +1,46 @@
+# One image for each server: docker build --target green|purple|mcp .
+#
+# Each takes --host, --port and --card-url behind its entry point, runs without root, and holds curl
+# for the health checks of launchers.
+
+FROM python:3.12-slim AS base
+
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends curl \
+    && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /app
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN python -m pip install --no-cache-dir ".[qdrant]"
+
+# What the servers keep: fetched data and built indexes in /cache, runs in /runs.
+RUN useradd --create-home --uid 10001 assay \
+    && mkdir /cache /runs \
+    && chown assay:assay /cache /runs
+ENV ASSAY_CACHE=/cache \
+    ASSAY_OUT=/runs \
+    PYTHONUNBUFFERED=1
+USER assay
+WORKDIR /home/assay
+
+FROM base AS mcp
+EXPOSE 8000
+HEALTHCHECK --interval=5s --timeout=3s --retries=10 --start-period=600s \
+    CMD curl --fail --silent http://localhost:8000/health/ready
+ENTRYPOINT ["assay", "serve", "mcp"]
+CMD ["--host", "0.0.0.0"]
+
+FROM base AS purple
+EXPOSE 9010
+HEALTHCHECK --interval=5s --timeout=3s --retries=10 --start-period=30s \
+    CMD curl --fail --silent http://localhost:9010/.well-known/agent-card.json
+ENTRYPOINT ["assay", "serve", "purple"]
+CMD ["--host", "0.0.0.0"]
+
+FROM base AS green
+EXPOSE 9009
+HEALTHCHECK --interval=5s --timeout=3s --retries=10 --start-period=30s \
+    CMD curl --fail --silent http://localhost:9009/.well-known/agent-card.json
+ENTRYPOINT ["assay", "serve", "green"]
+CMD ["--host", "0.0.0.0"]

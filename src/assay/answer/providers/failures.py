@@ -1,0 +1,100 @@
+"""How asking a language model can fail, told without the key and without the prompt.
+
+AssayError
+├── ProviderError       the model could not be asked, or gave no usable reply
+└── BudgetExceeded      the next call could cost more than is left
+"""
+
+import re
+from enum import StrEnum
+
+from assay.errors import AssayError
+
+_LONGEST = 200
+# What keys look like, whoever made them: services quote a wrong key back, in part or whole.
+_KEY = re.compile(r"\b(?:sk|pk|key|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
+
+
+class FailureKind(StrEnum):
+    SETTING = "setting"
+    REFUSED_KEY = "key refused"
+    BAD_REQUEST = "bad request"
+    RATE_LIMIT = "rate limit"
+    SERVER = "server error"
+    CONNECTION = "connection"
+    TIMEOUT = "timeout"
+    INVALID_REPLY = "invalid reply"
+    REFUSAL = "refusal"
+
+
+_WORTH_ASKING_AGAIN = {
+    FailureKind.RATE_LIMIT,
+    FailureKind.SERVER,
+    FailureKind.CONNECTION,
+    FailureKind.TIMEOUT,
+    FailureKind.INVALID_REPLY,
+}
+
+
+class ProviderError(AssayError):
+    """`retry_after` is in seconds, where the service said how long to wait."""
+
+    def __init__(
+        self, kind: FailureKind, message: str, *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retry_after = retry_after
+
+    @property
+    def retryable(self) -> bool:
+        return self.kind in _WORTH_ASKING_AGAIN
+
+
+class BudgetExceeded(AssayError):
+    """Nothing was lost: what was paid for is kept, and the same command goes on from there."""
+
+
+def from_status(
+    who: str,
+    status: int,
+    words: str,
+    *,
+    retry_after: str | None = None,
+    remedy: str = "",
+    unknown: str = "",
+) -> ProviderError:
+    """An HTTP error of a service, with its own words and what to do.
+
+    `remedy` is for a key that was refused, `unknown` for a model that the service does not have.
+    """
+    kind = _kind(status)
+    hint = remedy if kind is FailureKind.REFUSED_KEY else unknown if status == 404 else ""
+    parts = [f"{who} answered HTTP {status}", *filter(None, [quoted(words)])]
+    message = ": ".join(parts) + (f"; {hint}" if hint else "")
+    return ProviderError(kind, message, retry_after=_seconds(retry_after))
+
+
+def quoted(words: str, *secrets: str | None) -> str:
+    """A service's own words: short, on one line, and without anything that looks like a key."""
+    for secret in secrets:
+        if secret:
+            words = words.replace(secret, "***")
+    return _KEY.sub("***", " ".join(words.split()))[:_LONGEST]
+
+
+def _kind(status: int) -> FailureKind:
+    if status in (401, 403):
+        return FailureKind.REFUSED_KEY
+    if status == 429:
+        return FailureKind.RATE_LIMIT
+    # 408 and 409 are transient at the services that send them; 529 is Anthropic's "overloaded".
+    return FailureKind.SERVER if status >= 500 or status in (408, 409) else FailureKind.BAD_REQUEST
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """None for a date, which no model service sends."""
+    try:
+        return max(0.0, float(retry_after or ""))
+    except ValueError:
+        return None

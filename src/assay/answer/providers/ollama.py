@@ -1,0 +1,109 @@
+"""A model that Ollama serves, through its official client."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from assay.answer.providers.failures import (
+    FailureKind,
+    ProviderError,
+    from_status,
+)
+from assay.answer.providers.meter import tokens_at_most
+from assay.answer.providers.protocol import Completion, Usage
+
+if TYPE_CHECKING:
+    import httpx
+
+DEFAULT_URL = "http://localhost:11434"
+DEFAULT_MODEL = "llama3.1:8b"
+_PASSWORD = re.compile(r"(?<=//)[^/@]*@")
+_LEAST_CONTEXT = 4096
+_MOST_CONTEXT = 131_072
+
+
+class OllamaModel:
+    def __init__(self, url: str, model: str) -> None:
+        try:
+            from ollama import AsyncClient
+        except ImportError:
+            raise ProviderError(
+                FailureKind.SETTING,
+                "Ollama is asked through its own client, which is not installed: "
+                "pip install 'agent-assay[ollama]'",
+            ) from None
+        self._model = model
+        self._where = f"Ollama at {_PASSWORD.sub('', url)}"
+        # The client forgets the headers of an error, among them how long to wait. So the hook,
+        # which sees the reply first, raises in its place. No connection outlives its call, because
+        # the next call may come from another event loop.
+        self._client = AsyncClient(
+            host=url,
+            timeout=None,
+            headers={"Connection": "close"},
+            event_hooks={"response": [self._refuse_errors]},
+        )
+
+    @property
+    def name(self) -> str:
+        return f"ollama:{self._model}"
+
+    @property
+    def identity(self) -> str:
+        return self.name
+
+    async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        import httpx
+        from pydantic import ValidationError
+
+        try:
+            reply = await self._client.chat(
+                model=self._model,
+                messages=[{"role": "user", "content": prompt}],
+                options=_options(prompt, max_tokens),
+                stream=False,
+            )
+        except (ConnectionError, httpx.TransportError) as error:
+            raise ProviderError(
+                FailureKind.CONNECTION,
+                f"{self._where} cannot be reached ({type(error).__name__}); start it with "
+                "'ollama serve', or choose another with RAG_EVAL_PROVIDER",
+            ) from None
+        except (ValueError, TypeError, ValidationError):  # half a JSON, or another shape
+            raise self._unreadable("is not what Ollama's interface describes") from None
+        return self._read(reply)
+
+    def _read(self, reply: Any) -> Completion:
+        text = reply.message.content
+        if text is None or not reply.done:
+            raise self._unreadable("is not complete")
+        usage = Usage(reply.prompt_eval_count or 0, reply.eval_count or 0)
+        return Completion(text, usage, "length" if reply.done_reason == "length" else "end")
+
+    def _unreadable(self, what: str) -> ProviderError:
+        return ProviderError(FailureKind.INVALID_REPLY, f"the reply of {self._where} {what}")
+
+    async def _refuse_errors(self, response: "httpx.Response") -> None:
+        if response.is_success:
+            return
+        await response.aread()
+        raise from_status(
+            self._where,
+            response.status_code,
+            response.text,
+            retry_after=response.headers.get("Retry-After"),
+            unknown=f"run 'ollama pull {self._model}'",
+        )
+
+    async def close(self) -> None:
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+
+def _options(prompt: str, max_tokens: int) -> dict[str, int]:
+    """Ollama cuts a prompt that exceeds its context in silence, from the front. So the context is
+    asked for, in powers of two, because each new size makes Ollama load the model again.
+    """
+    wanted = tokens_at_most(prompt) + max_tokens
+    context = _LEAST_CONTEXT
+    while context < min(wanted, _MOST_CONTEXT):
+        context *= 2
+    return {"temperature": 0, "seed": 0, "num_predict": max_tokens, "num_ctx": context}

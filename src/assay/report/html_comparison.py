@@ -1,0 +1,166 @@
+"""Two or more runs on one page: who is better, by how much, how sure, and on which queries."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.data.dataset import Dataset
+from assay.measure.metrics import Metric, parse_metric
+from assay.report import plots
+from assay.report.html import render_page
+from assay.report.html_queries import QueryPainter, ShownQuery
+from assay.report.numbers import figure
+from assay.report.terminal import verdict
+
+SHOWN = 8
+DRAWN = 3000
+"""More dots than this hide each other, and make the file large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A run: its name and its whole report, rows included."""
+
+    name: str
+    report: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        return str(self.report["target"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One query in both runs; `difference` is that of the headline."""
+
+    query_id: str
+    text: str
+    a: ShownQuery
+    b: ShownQuery
+
+    @property
+    def difference(self) -> float:
+        return self.b.score - self.a.score
+
+
+def render_comparison_page(
+    sides: Sequence[Side],
+    comparisons: Sequence[Mapping[str, Any]],
+    dataset: Dataset | None = None,
+) -> str:
+    """The first side is what the others are compared with: one comparison for each of those."""
+    view = comparison_view(sides, comparisons, dataset)
+    return render_page("comparison_page.html", compared=view, title=view["title"])
+
+
+def comparison_view(
+    sides: Sequence[Side],
+    comparisons: Sequence[Mapping[str, Any]],
+    dataset: Dataset | None = None,
+) -> dict[str, Any]:
+    """What the template `comparison_body.html` shows."""
+    first, *others = sides
+    labels = _labels(sides)
+    pairs = [
+        _pair(first, other, comparison, dataset, (labels[0], label))
+        for other, comparison, label in zip(others, comparisons, labels[1:], strict=True)
+    ]
+    return {
+        "title": f"{' and '.join(labels[1:])} against {labels[0]}",
+        "sides": [
+            {"label": label, "name": side.name, "report": side.report}
+            for label, side in zip(labels, sides, strict=True)
+        ],
+        "metrics": _metrics(sides),
+        "pairs": pairs,
+        "graded": dataset is not None,
+        "dataset": first.report["dataset"],
+    }
+
+
+def _labels(sides: Sequence[Side]) -> list[str]:
+    """The targets' names; runs of one target are told apart by when they were made."""
+    names = [side.label for side in sides]
+    return [
+        f"{name} ({side.report['started'][:16].replace('T', ' ')})"
+        if names.count(name) > 1
+        else name
+        for name, side in zip(names, sides, strict=True)
+    ]
+
+
+def _pair(
+    first: Side,
+    other: Side,
+    comparison: Mapping[str, Any],
+    dataset: Dataset | None,
+    labels: tuple[str, str],
+) -> dict[str, Any]:
+    metric = parse_metric(next(iter(comparison["metrics"])))
+    scores = _paired(first, other, metric)
+    label_a, label_b = labels
+    named = {**comparison, "a": label_a, "b": label_b}
+    changes = _changes(first, other, metric, dataset)
+    return {
+        "a": label_a,
+        "b": label_b,
+        "name_b": other.name,
+        "metric": str(metric),
+        "comparison": named,
+        "verdict": verdict(named, a=label_a, b=label_b),
+        "scatter": plots.scatter(
+            [(a, b, f"{text}: {figure(a, 3)} and {figure(b, 3)}") for a, b, text in scores[:DRAWN]],
+            f"{metric} of {label_a}",
+            f"{metric} of {label_b}",
+        ),
+        "drawn": min(DRAWN, len(scores)),
+        "win_loss": plots.win_loss(
+            [b - a for a, b, _ in scores], f"queries, by difference in {metric}"
+        ),
+        "better": changes[0],
+        "worse": changes[1],
+    }
+
+
+def _paired(first: Side, other: Side, metric: Metric) -> list[tuple[float, float, str]]:
+    theirs = {row["query_id"]: row[metric.key] for row in other.report["per_query_results"]}
+    return [
+        (float(row[metric.key]), float(theirs[row["query_id"]]), str(row["query_text"]))
+        for row in first.report["per_query_results"]
+        if row["query_id"] in theirs
+    ]
+
+
+def _changes(
+    first: Side, other: Side, metric: Metric, dataset: Dataset | None
+) -> tuple[list[Change], list[Change]]:
+    """The queries with the largest gains, and those with the largest losses."""
+    theirs = {row["query_id"]: row for row in other.report["per_query_results"]}
+    both = [
+        (theirs[row["query_id"]][metric.key] - row[metric.key], row, theirs[row["query_id"]])
+        for row in first.report["per_query_results"]
+        if row["query_id"] in theirs
+    ]
+    ordered = sorted(both, key=lambda each: -each[0])
+    config = first.report["config"]
+    painter_a = QueryPainter(metric.key, config["top_k"], config["split"], dataset)
+    painter_b = QueryPainter(metric.key, other.report["config"]["top_k"], config["split"], dataset)
+
+    def paint(rows: Sequence[tuple[float, Any, Any]]) -> list[Change]:
+        return [
+            Change(a["query_id"], a["query_text"], painter_a.paint(a), painter_b.paint(b))
+            for _, a, b in rows
+        ]
+
+    gains = [each for each in ordered[:SHOWN] if each[0] > 1e-12]
+    losses = [each for each in reversed(ordered[-SHOWN:]) if each[0] < -1e-12]
+    return paint(gains), paint(losses)
+
+
+def _metrics(sides: Sequence[Side]) -> list[str]:
+    """Those that every run has, the first run's headline first."""
+    return [
+        name
+        for name in sides[0].report["statistics"]
+        if all(name in side.report["statistics"] for side in sides)
+    ]

@@ -1,0 +1,187 @@
+"""The plots of the report, the comparison and the web pages, drawn as plain SVG."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from markupsafe import Markup
+
+from assay.report.numbers import count, counted, difference, duration, figure, interval
+from assay.report.svg import Scale, axis_below, axis_beside, drawing, element, line, text, tip
+
+WIDTH, HEIGHT = 440, 220
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 14, 38
+
+
+def score_line(mean: float, low: float | None, high: float | None, ceiling: float) -> Markup:
+    """Where the headline stands between nothing and the best that can be had."""
+    across = Scale(0, 1, 2, 438)
+    parts = [element("rect", x=2, y=22, width=436, height=10, rx=5, class_="track")]
+    reach = across(mean) - across(0)
+    parts.append(element("rect", x=2, y=22, width=reach, height=10, rx=5, class_="reach"))
+    if low is not None and high is not None:
+        parts += _whisker(across(low), across(high), 27, 8)
+    parts.append(element("circle", cx=across(mean), cy=27, r=6.5, class_="dot"))
+    parts.append(line(across(ceiling), 14, across(ceiling), 40, "ceiling"))
+    end = ceiling > 0.8
+    where = across(ceiling) if end else across(ceiling) + 5
+    parts.append(text(f"ceiling {figure(ceiling)}", where, 10, "end" if end else "start", "tick"))
+    parts += [text("0", 2, 54, "start", "tick"), text("1", 438, 54, "end", "tick")]
+    says = f"{figure(mean)}, 95% interval {interval(low, high)}, ceiling {figure(ceiling)}"
+    return drawing(440, 60, parts, says, "score-line")
+
+
+def whisker(
+    mean: float, low: float | None, high: float | None, ends: tuple[float, float] = (0, 1)
+) -> Markup:
+    """A mean with its interval, for a cell of a table: all rows share `ends`."""
+    across = Scale(*ends, 6, 174)
+    parts = [line(6, 9, 174, 9, "grid")]
+    if ends[0] < 0 < ends[1]:
+        parts.append(line(across(0), 1, across(0), 17, "zero"))
+    if low is not None and high is not None:
+        parts += _whisker(across(low), across(high), 9, 5)
+    parts.append(element("circle", cx=across(mean), cy=9, r=4, class_="dot"))
+    says = f"{figure(mean)}, 95% interval {interval(low, high)}"
+    return drawing(180, 18, parts, says, "whisker")
+
+
+def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
+    """How many queries score how much. Scores of exactly 0 have a bar of their own."""
+    highest = max(*counts, zeros, 1)
+    up = Scale(0, highest * 1.08, HEIGHT - _BOTTOM, _TOP)
+    across = Scale(0, 1, _LEFT + 34, WIDTH - _RIGHT)
+    step = (across.end - across.start) / len(counts)
+    parts = axis_beside(up, _LEFT, WIDTH - _RIGHT, lambda value: count(round(value)))
+    parts += axis_below(across, up(0), lambda value: f"{value:.1f}" if value else "")
+    parts.append(line(_LEFT, up(0), _LEFT + 26, up(0), "axis"))
+    parts.append(text("0", _LEFT + 13, up(0) + 15, "middle", "tick"))
+    parts.append(_bar(_LEFT + 3, 20, up, zeros, f"{counted(zeros, 'query', 'queries')}: 0", "bad"))
+    for place, number in enumerate(counts):
+        low, high = place / len(counts), (place + 1) / len(counts)
+        words = f"{counted(number, 'query', 'queries')}: {low:.2f} to {high:.2f}"
+        parts.append(_bar(across.start + place * step + 1, step - 2, up, number, words, "bar"))
+    parts.append(text(label, (across.start + across.end) / 2, HEIGHT - 4, "middle", "label"))
+    says = f"Distribution of {label}: {counted(zeros, 'query', 'queries')} at exactly 0"
+    return drawing(WIDTH, HEIGHT, parts, says, "histogram")
+
+
+def latency_lines(
+    places: Sequence[float], series: Mapping[str, Sequence[float | None]], axis: str
+) -> Markup:
+    """Percentiles of the latency over the run; logarithmic where they span magnitudes."""
+    known = [v for values in series.values() for v in values if v is not None and v > 0]
+    low, high = min(known), max(known)
+    wide = high / low > 50
+    up = Scale(low / 1.3 if wide else 0, high * 1.15, HEIGHT - _BOTTOM, _TOP, logarithmic=wide)
+    across = Scale(0, max(places), _LEFT + 8, WIDTH - _RIGHT - 26)
+    parts = axis_beside(up, _LEFT + 8, across.end, lambda value: _seconds(value / 1000))
+    words: Callable[[float], str] = _seconds if axis == "seconds" else lambda v: count(round(v))
+    parts += axis_below(across, HEIGHT - _BOTTOM, words)
+    for name, values in series.items():
+        known_points = [(x, v) for x, v in zip(places, values, strict=True) if v is not None]
+        points = [f"{across(x):.1f},{up(v):.1f}" for x, v in known_points]
+        parts.append(element("polyline", points=" ".join(points), class_=f"line {name}"))
+        if known_points:
+            last = up(known_points[-1][1])
+            parts.append(text(name, across.end + 4, last + 4, "start", f"tick {name}"))
+    title = "time into the run" if axis == "seconds" else "queries asked"
+    parts.append(text(title, (across.start + across.end) / 2, HEIGHT - 4, "middle", "label"))
+    says = f"Latency over the run: {duration(low / 1000)} to {duration(high / 1000)}"
+    return drawing(WIDTH, HEIGHT, parts, says, "latency")
+
+
+def scatter(points: Sequence[tuple[float, float, str]], x_label: str, y_label: str) -> Markup:
+    """One dot a query, both scores from 0 to 1: above the diagonal, y is better."""
+    size = 380
+    across = Scale(0, 1, 44, size - 10)
+    up = Scale(0, 1, size - 40, 10)
+    parts = axis_beside(up, 44, size - 10, lambda value: f"{value:.1f}")
+    parts += axis_below(across, size - 40, lambda value: f"{value:.1f}")
+    parts.append(line(across(0), up(0), across(1), up(1), "diagonal"))
+    for x, y, words in points:
+        class_ = "better" if y > x else "worse" if y < x else "same"
+        mark = element("circle", tip(words), cx=across(x), cy=up(y), r=3, class_=f"query {class_}")
+        parts.append(mark)
+    parts.append(text(x_label, (across.start + across.end) / 2, size - 6, "middle"))
+    turned = element(
+        "text",
+        _escaped(y_label),
+        transform=f"translate(11 {(up.start + up.end) / 2:g}) rotate(-90)",
+        text_anchor="middle",
+        class_="label",
+    )
+    says = f"{counted(len(points), 'query', 'queries')}: {y_label} against {x_label}"
+    return drawing(size, size, [*parts, turned], says, "scatter")
+
+
+def win_loss(differences: Sequence[float], label: str) -> Markup:
+    """Every query's difference, largest win first: how broad a change is, and how deep."""
+    ordered = sorted(differences, reverse=True)
+    reach = max(0.1, *(abs(value) for value in ordered)) * 1.05
+    up = Scale(-reach, reach, HEIGHT - 26, 10)
+    across = Scale(0, len(ordered), _LEFT, WIDTH - _RIGHT)
+    parts = axis_beside(up, _LEFT, WIDTH - _RIGHT, lambda value: difference(value, 1))
+    zero = up(0)
+    for sign, class_ in ((1, "better"), (-1, "worse")):
+        places = [(i, value) for i, value in enumerate(ordered) if value * sign > 0]
+        if places:
+            steps = [f"{across(places[0][0]):.1f},{zero:.1f}"]
+            for place, value in places:
+                steps.append(f"{across(place):.1f},{up(value):.1f}")
+                steps.append(f"{across(place + 1):.1f},{up(value):.1f}")
+            steps.append(f"{across(places[-1][0] + 1):.1f},{zero:.1f}")
+            parts.append(element("polygon", points=" ".join(steps), class_=f"area {class_}"))
+    parts.append(line(_LEFT, zero, WIDTH - _RIGHT, zero, "axis"))
+    wins, losses = sum(v > 0 for v in ordered), sum(v < 0 for v in ordered)
+    if wins:
+        parts.append(text(f"{count(wins)} better", _LEFT + 6, zero + 16, "start", "tick better"))
+    if losses:
+        parts.append(
+            text(f"{count(losses)} worse", WIDTH - _RIGHT - 4, zero - 8, "end", "tick worse")
+        )
+    parts.append(text(label, (across.start + across.end) / 2, HEIGHT - 6, "middle"))
+    says = f"{count(wins)} queries better, {count(losses)} worse of {count(len(ordered))}"
+    return drawing(WIDTH, HEIGHT, parts, says, "win-loss")
+
+
+def sparkline(
+    values: Sequence[float], lows: Sequence[float | None], highs: Sequence[float | None]
+) -> Markup:
+    """How a target's score moved from run to run, with the intervals as a band."""
+    ends = [v for v in (*values, *lows, *highs) if v is not None]
+    low, high = min(ends), max(ends)
+    up = Scale(low, high, 34, 6)
+    across = Scale(0, max(1, len(values) - 1), 5, 155)
+    parts = []
+    if len(values) > 1:
+        band = [(x, v) for x, v in enumerate(highs) if v is not None]
+        band += [(x, v) for x, v in reversed(list(enumerate(lows))) if v is not None]
+        points = " ".join(f"{across(x):.1f},{up(v):.1f}" for x, v in band)
+        parts.append(element("polygon", points=points, class_="band"))
+        points = " ".join(f"{across(x):.1f},{up(v):.1f}" for x, v in enumerate(values))
+        parts.append(element("polyline", points=points, class_="line"))
+    last = len(values) - 1
+    parts.append(element("circle", cx=across(last), cy=up(values[-1]), r=3, class_="dot"))
+    says = f"{counted(len(values), 'run')}: from {figure(values[0])} to {figure(values[-1])}"
+    return drawing(160, 40, parts, says, "sparkline")
+
+
+def _whisker(low: float, high: float, y: float, half: float) -> list[str]:
+    ends = [line(x, y - half, x, y + half, "interval") for x in (low, high)]
+    return [line(low, y, high, y, "interval"), *ends]
+
+
+def _bar(x: float, width: float, up: Scale, number: int, words: str, class_: str) -> str:
+    top = up(number)
+    height = up(0) - top
+    return element("rect", tip(words), x=x, y=top, width=width, height=height, class_=class_)
+
+
+def _seconds(value: float) -> str:
+    """As short as an axis needs it: `2 ms`, `0.5 s`, `90 s`."""
+    if 0 < value < 1:
+        return f"{value * 1000:g} ms"
+    return f"{value:g} s"
+
+
+def _escaped(words: str) -> str:
+    return str(Markup.escape(words))

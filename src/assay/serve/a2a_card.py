@@ -1,0 +1,89 @@
+"""The agent card: one document that 0.3 and 1.0 clients both understand, at three addresses.
+
+Without a given address, the card names the one by which it was asked for: a wildcard or a
+container's own name would be of no use to the client that reads it.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any
+
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+from a2a.types import a2a_pb2 as pb
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+
+PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
+REST_PREFIX = "/a2a/rest"
+
+# Names and numbers of hosts alone: what a header says ends up in a document.
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What an agent says of itself."""
+
+    name: str
+    description: str
+    skill_id: str
+    skill_name: str
+    skill_description: str
+    tags: tuple[str, ...]
+    example: str
+
+
+def build_card(profile: Profile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
+    card = pb.AgentCard(
+        name=profile.name,
+        description=profile.description,
+        version=version("agent-assay"),
+        supported_interfaces=_interfaces(base_url.rstrip("/")),
+        capabilities=pb.AgentCapabilities(streaming=True, push_notifications=False),
+        default_input_modes=["text/plain", "application/json"],
+        default_output_modes=["text/plain", "application/json"],
+        skills=[
+            pb.AgentSkill(
+                id=profile.skill_id,
+                name=profile.skill_name,
+                description=profile.skill_description,
+                tags=list(profile.tags),
+                examples=[profile.example],
+            )
+        ],
+    )
+    if needs_token:
+        scheme = pb.HTTPAuthSecurityScheme(scheme="bearer")
+        card.security_schemes["bearer"].http_auth_security_scheme.CopyFrom(scheme)
+        card.security_requirements.append(
+            pb.SecurityRequirement(schemes={"bearer": pb.StringList()})
+        )
+    return card
+
+
+def card_routes(profile: Profile, card_url: str | None, *, needs_token: bool) -> list[BaseRoute]:
+    @lru_cache(maxsize=64)
+    def document(base_url: str) -> dict[str, Any]:
+        return agent_card_to_dict(build_card(profile, base_url, needs_token=needs_token))
+
+    async def show(request: Request) -> JSONResponse:
+        return JSONResponse(document(card_url or _asked_for(request)))
+
+    return [Route(path, show, methods=["GET"]) for path in PATHS]
+
+
+def _interfaces(base: str) -> list[pb.AgentInterface]:
+    """JSON-RPC first, which is what every client can speak. An unnamed version would read 0.3."""
+    return [
+        pb.AgentInterface(protocol_binding=binding, protocol_version=number, url=url)
+        for binding, url in (("JSONRPC", f"{base}/"), ("HTTP+JSON", base + REST_PREFIX))
+        for number in ("1.0", "0.3")
+    ]
+
+
+def _asked_for(request: Request) -> str:
+    host = request.headers.get("host", "")
+    return f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"

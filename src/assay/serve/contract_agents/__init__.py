@@ -1,0 +1,1 @@
+"""Agents that keep the contract of `assay.contract`: one module for each task."""

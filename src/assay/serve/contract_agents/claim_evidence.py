@@ -1,0 +1,165 @@
+"""Does a text say what a claim says? Without a model, and without giving it the benefit of doubt.
+
+A claim passes only where a sentence, or two that follow each other, holds nearly all of its words,
+in about their order, all of its numbers, the same denial and direction, and no hedge of its own.
+It fails where a sentence speaks of the same thing with another number, denial or direction.
+Everything else is unclear: a paraphrase in other words may be true, and cannot be told here.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from assay.serve.contract_agents.claim_words import WordReader, Words, clauses_of
+
+Verdict = Literal["pass", "fail", "unclear"]
+
+STRICTNESS = {"lenient": 0.7, "normal": 0.8, "strict": 1.0}
+"""The share of a claim's words that its evidence must hold."""
+
+_SAME_SUBJECT = 0.75
+_IN_ORDER = 0.6
+_QUOTES = 2
+_BOUNDARY = re.compile(r"(?<=[.!?])[\s]+|(?<=[。！？])|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`quote` stands in its chunk, letter by letter."""
+
+    chunk_id: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    verdict: Verdict
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """One sentence, or two that follow each other."""
+
+    evidence: Evidence
+    is_sentence: bool
+    words: Words
+    clauses: tuple[Words, ...]
+
+
+class EvidenceBase:
+    """The sentences of the grounding, read once for all claims."""
+
+    def __init__(self, chunks: Sequence[tuple[str, str]]) -> None:
+        self._reader = WordReader()
+        self._spans = [span for chunk_id, text in chunks for span in self._read(chunk_id, text)]
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def check(self, claim: str, needed: float) -> Finding:
+        words = self._reader.read(claim)
+        if not words.terms:
+            return Finding("unclear", "the claim holds no words that could be looked for")
+        supports = [span for span in self._spans if _supports(span, words, needed)]
+        contradicts = [
+            (span, why) for span in self._spans if (why := _contradiction(span, words)) is not None
+        ]
+        return _weighed(supports, contradicts)
+
+    def _read(self, chunk_id: str, text: str) -> Iterator[_Span]:
+        sentences = list(_sentence_spans(text))
+        for at, (start, end) in enumerate(sentences):
+            yield self._span(chunk_id, text[start:end], is_sentence=True)
+            if at + 1 < len(sentences):
+                yield self._span(chunk_id, text[start : sentences[at + 1][1]], is_sentence=False)
+
+    def _span(self, chunk_id: str, quote: str, *, is_sentence: bool) -> _Span:
+        clauses = tuple(self._reader.read(part) for part in clauses_of(quote))
+        return _Span(Evidence(chunk_id, quote), is_sentence, self._reader.read(quote), clauses)
+
+
+def _weighed(supports: Sequence[_Span], contradicts: Sequence[tuple[_Span, str]]) -> Finding:
+    against = [span.evidence for span, _ in contradicts[:_QUOTES]]
+    if supports and contradicts:
+        both = (_shortest(supports)[0], against[0])
+        return Finding("unclear", "the grounding says it and contradicts it", both)
+    if supports:
+        return Finding("pass", "the grounding says it", tuple(_shortest(supports)))
+    if contradicts:
+        return Finding("fail", contradicts[0][1], tuple(against))
+    return Finding("unclear", "nothing in the grounding says or contradicts it in these words")
+
+
+def _shortest(spans: Sequence[_Span]) -> list[Evidence]:
+    """One sentence says more clearly than two what bears a claim out."""
+    alone = [span for span in spans if span.is_sentence] or spans
+    return sorted((span.evidence for span in alone), key=lambda each: len(each.quote))[:_QUOTES]
+
+
+def _supports(span: _Span, claim: Words, needed: float) -> bool:
+    if _share(claim, span.words) < needed or not claim.numbers <= span.words.numbers:
+        return False
+    clause = _clause_about(span, claim)
+    return (
+        clause.negated == claim.negated
+        and not claim.opposes(clause)
+        and (claim.hedged or not clause.hedged)
+        and (clause.universal or not claim.universal)
+        and _in_order(claim.terms, span.words.terms) >= _IN_ORDER
+    )
+
+
+def _contradiction(span: _Span, claim: Words) -> str | None:
+    """Directions are left out of the comparison: they are what may differ."""
+    if not span.is_sentence or _subject_share(claim, span.words) < _SAME_SUBJECT:
+        return None
+    clause = _clause_about(span, claim)
+    if clause.hedged or len(_subject(claim)) < 2:
+        return None
+    if claim.opposes(clause) and claim.negated == clause.negated:
+        return "the grounding says the opposite direction"
+    if claim.negated != clause.negated and not claim.opposes(clause):
+        return "the grounding denies what is claimed, or the reverse"
+    if claim.numbers and span.words.numbers and not claim.numbers & span.words.numbers:
+        return "the grounding has other numbers"
+    return None
+
+
+def _clause_about(span: _Span, claim: Words) -> Words:
+    """The clause that holds most of the claim, where one holds the greater part of it."""
+    best = max(span.clauses, key=lambda clause: _share(claim, clause), default=span.words)
+    return best if _share(claim, best) > 0.5 else span.words
+
+
+def _share(claim: Words, text: Words) -> float:
+    return sum(term in text.terms for term in claim.terms) / len(claim.terms)
+
+
+def _subject(claim: Words) -> list[str]:
+    return [term for term in claim.terms if not term.endswith(("+", "-"))]
+
+
+def _subject_share(claim: Words, text: Words) -> float:
+    subject = _subject(claim)
+    return sum(term in text.terms for term in subject) / len(subject) if subject else 0.0
+
+
+def _in_order(wanted: Sequence[str], text: Sequence[str]) -> float:
+    """The longest run of shared terms that stand in the same order, as a share of the shared."""
+    places = {term: place for place, term in enumerate(text)}
+    shared = [places[term] for term in wanted if term in places]
+    longest: list[int] = []
+    for at, place in enumerate(shared):
+        longest.append(1 + max((longest[i] for i in range(at) if shared[i] < place), default=0))
+    return max(longest, default=0) / len(shared) if shared else 0.0
+
+
+def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for boundary in [*(match.span() for match in _BOUNDARY.finditer(text)), (len(text), len(text))]:
+        if text[start : boundary[0]].strip():
+            yield start, boundary[0]
+        start = boundary[1]

@@ -1,0 +1,130 @@
+"""CLAIM_VERIFY: is each claim borne out by the grounding it came with?"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BeforeValidator, Field, StringConstraints
+
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    ContractModel,
+    succeeded,
+)
+from assay.contract.execution import ReportProgress
+from assay.contract.refusals import read_inputs
+from assay.serve.contract_agents.claim_evidence import STRICTNESS, EvidenceBase, Finding
+from assay.serve.contract_agents.grounding import CHARACTERS_PER_TOKEN
+
+MAX_CLAIMS = 200
+
+
+def _claim_text(value: Any) -> Any:
+    """Callers send claims as texts, or as objects with the text inside."""
+    if isinstance(value, dict):
+        return value.get("claim", value.get("text"))
+    return value
+
+
+Claim = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=4000),
+    BeforeValidator(_claim_text),
+]
+
+
+class ChunkInput(ContractModel):
+    chunk_id: str = Field(validation_alias=AliasChoices("chunk_id", "chunkId", "id"))
+    text: str = Field(default="", validation_alias=AliasChoices("text", "content"))
+
+
+class GroundingInput(ContractModel):
+    chunks: list[ChunkInput] = Field(default_factory=list)
+    sources: list[ChunkInput] = Field(default_factory=list)
+
+    def passages(self) -> list[tuple[str, str]]:
+        """Sources are looked at where there are no chunks."""
+        return [(each.chunk_id, each.text) for each in self.chunks or self.sources]
+
+
+class ClaimInputs(ContractModel):
+    claims: list[Claim] = Field(min_length=1, max_length=MAX_CLAIMS)
+    grounding: GroundingInput = Field(
+        validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding")
+    )
+    governance_mode: str | None = Field(
+        default=None, validation_alias=AliasChoices("governanceMode", "governance_mode")
+    )
+    strictness: Literal["lenient", "normal", "strict"] = "normal"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimVerify:
+    async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        inputs = read_inputs(ClaimInputs, request)
+        passages, warning = _within(inputs.grounding.passages(), request.budgets.max_context_tokens)
+        evidence = await asyncio.to_thread(EvidenceBase, passages)
+        report("grounding read", percent=10, chunks=len(passages))
+        findings: list[Finding] = []
+        for claim in inputs.claims:
+            needed = STRICTNESS[inputs.strictness]
+            findings.append(await asyncio.to_thread(evidence.check, claim, needed))
+            percent = round(10 + 90 * len(findings) / len(inputs.claims))
+            report("checked", percent=percent, claims=len(findings))
+        closed = is_closed(request.mode, inputs.governance_mode)
+        return succeeded(
+            request,
+            {
+                "claim_verdicts": [
+                    _shown(claim, each) for claim, each in zip(inputs.claims, findings, strict=True)
+                ],
+                "overallPass": _overall(findings, closed=closed, unread=warning is not None),
+            },
+            status="degraded" if warning else "ok",
+            artifacts=_evidence_ids(findings),
+            provenance={"verifier": "words", "failsClosed": closed},
+            warnings=[warning] if warning else [],
+        )
+
+
+def is_closed(mode: str, governance_mode: str | None) -> bool:
+    """Whether doubt counts against a claim: everywhere but in a plain demonstration."""
+    return any(each.upper() != "DEMO" for each in (mode, governance_mode or "DEMO"))
+
+
+def _overall(findings: Sequence[Finding], *, closed: bool, unread: bool) -> bool:
+    verdicts = {finding.verdict for finding in findings}
+    if closed:
+        return verdicts == {"pass"} and not unread
+    return "fail" not in verdicts
+
+
+def _shown(claim: str, finding: Finding) -> dict[str, Any]:
+    return {
+        "claim": claim,
+        "verdict": finding.verdict,
+        "evidence": [{"chunkId": each.chunk_id, "quote": each.quote} for each in finding.evidence],
+        "reason": finding.reason,
+    }
+
+
+def _evidence_ids(findings: Sequence[Finding]) -> list[str]:
+    return list(dict.fromkeys(each.chunk_id for one in findings for each in one.evidence))
+
+
+def _within(
+    passages: list[tuple[str, str]], max_tokens: int | None
+) -> tuple[list[tuple[str, str]], str | None]:
+    if max_tokens is None:
+        return passages, None
+    left, read = max_tokens * CHARACTERS_PER_TOKEN, []
+    for chunk_id, text in passages:
+        if text and left <= 0:
+            break
+        read.append((chunk_id, text[:left]))
+        left -= len(text)
+    if left >= 0:
+        return read, None
+    return read, "budgets.max_context_tokens: not all of the grounding was read"

@@ -1,0 +1,220 @@
+"""The knowledge bases that agents search: the data set of the server, and what was ingested."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from assay.contract.chunk_ids import chunk_id, split_chunk_id
+from assay.contract.envelope import ErrorCode
+from assay.contract.refusals import TaskError
+from assay.data.dataset import Document
+from assay.data.load import KNOWN
+from assay.errors import UsageError
+from assay.progress import Progress
+from assay.search.embedding import Embedder
+from assay.search.filters import conditions
+from assay.search.retriever import Mode
+from assay.search.store import Store
+from assay.serve.contract_agents.open_indexes import OpenIndexes
+from assay.serve.readiness import Loading
+from assay.serve.retrieval import Retrieval
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Names of ingested knowledge bases: they become parts of file names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChunk:
+    chunk_id: str
+    doc_id: str
+    title: str
+    text: str
+    score: float
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    query: str
+    top_k: int
+    mode: Mode
+    filters: Mapping[str, Any] | None = None
+
+
+class KnowledgeBase(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def mode_for(self, asked: Mode | None) -> Mode:
+        """The one that was asked for, where it can be had, else the server's own."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many documents, or chunks of ingested documents, it holds."""
+        ...
+
+    async def search(self, wanted: Wanted) -> list[FoundChunk]:
+        """Best first."""
+        ...
+
+    def document(self, doc_id: str) -> Document | None:
+        """A whole document, where more than its chunks is known."""
+        ...
+
+
+class KnowledgeBases:
+    """`load` reads the data set and may take minutes; `store_of` says where an ingested knowledge
+    base is kept; `open_embedder` gives the model that those are made with."""
+
+    def __init__(
+        self,
+        load: Callable[[Progress], Awaitable[Retrieval]],
+        store_of: Callable[[str], Store],
+        open_embedder: Callable[[], Embedder],
+        mode: Mode = "hybrid",
+    ) -> None:
+        self.loading: Loading[Retrieval] = Loading(lambda: load(self.loading.note))
+        self.embedder = LazyEmbedder(open_embedder)
+        self.store_of = store_of
+        # A tuned ranking belongs to the data set that it was tuned on.
+        self._mode: Mode = "hybrid" if mode == "tuned" else mode
+        self._indexes = OpenIndexes()
+
+    async def find(self, name: str | None) -> KnowledgeBase:
+        """The data set where no name, or its own, is given. A run that names one that does not
+        exist has failed: an empty result would say that nothing was found in it."""
+        if name is not None and NAME.fullmatch(name) and not await self.is_data_set(name):
+            manifest = await asyncio.to_thread(self.store_of(name).manifest)
+            if manifest is not None:
+                return _Ingested(name, self._mode, manifest.documents, self)
+        retrieval = await self.loading.get()
+        if name is not None and name != retrieval.dataset.name:
+            raise TaskError(ErrorCode.TASK_FAILED, "there is no such knowledge base")
+        return _DataSet(retrieval)
+
+    async def is_data_set(self, name: str) -> bool:
+        """While it loads, its name is not known: then the names of all data sets are taken."""
+        if self.loading.status == "ready":
+            return name == (await self.loading.get()).dataset.name
+        return name in KNOWN
+
+    async def search_ingested(self, name: str, wanted: Wanted) -> list[FoundChunk]:
+        embedder = await self.embedder.get()
+        return await asyncio.to_thread(self._search, name, wanted, embedder)
+
+    async def close(self) -> None:
+        await self.loading.stop()
+        await asyncio.to_thread(self._indexes.close)
+
+    def _search(self, name: str, wanted: Wanted, embedder: Embedder) -> list[FoundChunk]:
+        with self._indexes.reading(name, self.store_of(name), embedder) as retriever:
+            hits = retriever.search(
+                wanted.query, wanted.top_k, mode=wanted.mode, filters=wanted.filters
+            )
+        return [
+            FoundChunk(
+                hit.doc_id,
+                split_chunk_id(hit.doc_id)[0],
+                hit.title,
+                hit.text,
+                hit.score,
+                hit.metadata,
+            )
+            for hit in hits
+        ]
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    retrieval: Retrieval
+
+    @property
+    def name(self) -> str:
+        return self.retrieval.dataset.name
+
+    def mode_for(self, asked: Mode | None) -> Mode:
+        """Without an index, as in this mode, there is nothing but BM25."""
+        return "bm25" if self.retrieval.mode == "bm25" else asked or self.retrieval.mode
+
+    @property
+    def size(self) -> int:
+        return len(self.retrieval.dataset.documents)
+
+    async def search(self, wanted: Wanted) -> list[FoundChunk]:
+        hits = await asyncio.to_thread(
+            self.retrieval.searcher.search,
+            wanted.query,
+            wanted.top_k,
+            mode=wanted.mode,
+            filters=wanted.filters,
+        )
+        return [
+            FoundChunk(
+                chunk_id(hit.doc_id, hit.chunk_index),
+                hit.doc_id,
+                hit.title,
+                hit.text,
+                hit.score,
+                hit.metadata,
+            )
+            for hit in hits
+        ]
+
+    def document(self, doc_id: str) -> Document | None:
+        return self.retrieval.dataset.documents.get(doc_id)
+
+
+@dataclass(frozen=True)
+class _Ingested:
+    """Its documents are chunks, under their own ids."""
+
+    name: str
+    default_mode: Mode
+    size: int
+    home: KnowledgeBases
+
+    def mode_for(self, asked: Mode | None) -> Mode:
+        return asked or self.default_mode
+
+    async def search(self, wanted: Wanted) -> list[FoundChunk]:
+        return await self.home.search_ingested(self.name, wanted)
+
+    def document(self, doc_id: str) -> Document | None:
+        return None
+
+
+class LazyEmbedder:
+    """Loaded when first needed: a server that searches its data set alone needs no second one."""
+
+    def __init__(self, open_embedder: Callable[[], Embedder]) -> None:
+        self._open = open_embedder
+        self._opening = asyncio.Lock()
+        self._embedder: Embedder | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._embedder is not None
+
+    async def get(self) -> Embedder:
+        async with self._opening:
+            if self._embedder is None:
+                self._embedder = await asyncio.to_thread(self._open)
+            return self._embedder
+
+
+def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:
+    """Before the search, whose own words about a wrong filter quote it."""
+    try:
+        conditions(filters)
+        return
+    except UsageError:
+        pass
+    raise TaskError(
+        ErrorCode.VALIDATION_ERROR,
+        f"{field_name}: each value should be a text, a number, true or false, a list of texts or "
+        "of whole numbers, or a range of gt, gte, lt, lte",
+        details={"fields": [{"field": field_name, "problem": "is not a filter"}]},
+    )

@@ -1,0 +1,148 @@
+"""LIT_RETRIEVAL: papers for a query, from the indexed literature and, if asked for, PubMed."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    ContractModel,
+    ErrorCode,
+    succeeded,
+)
+from assay.contract.execution import ReportProgress
+from assay.contract.refusals import TaskError, read_inputs
+from assay.search.retriever import MOST
+from assay.serve.contract_agents import pubmed
+from assay.serve.contract_agents.grounding import tokens_in
+from assay.serve.contract_agents.knowledge_bases import (
+    FoundChunk,
+    KnowledgeBase,
+    KnowledgeBases,
+    Wanted,
+)
+from assay.serve.contract_agents.papers import Paper, interleaved, paper
+from assay.serve.contract_agents.phi_patterns import PhiPatterns
+
+INDEX = "index"
+"""The name, in `databases`, of the literature that the server was started with."""
+
+
+class LiteratureInputs(ContractModel):
+    query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
+    max_results: int = Field(default=25, ge=1, le=200)
+    databases: list[Annotated[str, StringConstraints(min_length=1, max_length=64)]] = Field(
+        default_factory=lambda: [INDEX], min_length=1, max_length=10
+    )
+
+
+@dataclass
+class _Search:
+    """What one run has found so far, and what it has to say about it."""
+
+    inputs: LiteratureInputs
+    papers: list[list[Paper]] = field(default_factory=list)
+    searched: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LitRetrieval:
+    knowledge: KnowledgeBases
+    pubmed: pubmed.PubMed
+    phi: PhiPatterns
+
+    async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        started = time.perf_counter()
+        search = _Search(read_inputs(LiteratureInputs, request))
+        for name in dict.fromkeys(search.inputs.databases):
+            if name == pubmed.NAME:
+                await self._ask_pubmed(request, search, report)
+            else:
+                await self._ask_index(None if name == INDEX else name, search, report)
+        if not search.searched:
+            raise TaskError(ErrorCode.TASK_FAILED, "; ".join(search.warnings))
+        papers = interleaved(search.papers, search.inputs.max_results)
+        papers = _within(papers, request.budgets.max_context_tokens, search.warnings)
+        report("merged", percent=95, papers=len(papers))
+        outputs: dict[str, Any] = {
+            "papers": papers,
+            "count": len(papers),
+            "duration_ms": round((time.perf_counter() - started) * 1000),
+        }
+        return succeeded(
+            request,
+            outputs,
+            status="degraded" if search.warnings else "ok",
+            artifacts=[_id_of(each) for each in papers],
+            provenance={"databases": search.searched},
+            warnings=search.warnings,
+        )
+
+    async def _ask_index(self, name: str | None, search: _Search, report: ReportProgress) -> None:
+        base = await self.knowledge.find(name)
+        report("index ready", percent=10, documents=base.size)
+        found = await base.search(
+            Wanted(search.inputs.query, min(search.inputs.max_results, MOST), base.mode_for(None))
+        )
+        if len(found) == MOST < search.inputs.max_results:
+            search.warnings.append(f"an index gives at most {MOST} papers for a query")
+        search.searched.append(base.name)
+        search.papers.append(_papers(found, base))
+        report("ranked", percent=60, papers=len(found))
+
+    async def _ask_pubmed(
+        self, request: AgentRunRequest, search: _Search, report: ReportProgress
+    ) -> None:
+        """A query leaves the house only where it holds nothing that may not."""
+        if request.risk_tier != "NON_SENSITIVE" or self.phi.kinds_in(search.inputs.query):
+            search.warnings.append("PubMed was not asked: the query may hold protected information")
+            return
+        try:
+            found = await self.pubmed.search(search.inputs.query, search.inputs.max_results)
+        except pubmed.PubMedError as error:
+            search.warnings.append(str(error))
+            return
+        search.searched.append(pubmed.NAME)
+        search.papers.append(found)
+        report("PubMed answered", percent=80, papers=len(found))
+
+
+def _papers(found: list[FoundChunk], base: KnowledgeBase) -> list[Paper]:
+    best = {chunk.doc_id: chunk for chunk in reversed(found)}
+    ordered = dict.fromkeys(chunk.doc_id for chunk in found)
+    return [_paper(best[doc_id], base) for doc_id in ordered]
+
+
+def _paper(chunk: FoundChunk, base: KnowledgeBase) -> Paper:
+    """The whole abstract where it is known, else the part of it that was found."""
+    whole = base.document(chunk.doc_id)
+    return paper(
+        title=chunk.title,
+        abstract=chunk.text if whole is None else whole.text,
+        source=base.name,
+        doc_id=chunk.doc_id,
+        metadata=chunk.metadata,
+    )
+
+
+def _within(papers: list[Paper], max_tokens: int | None, warnings: list[str]) -> list[Paper]:
+    if max_tokens is None:
+        return papers
+    kept: list[Paper] = []
+    for each in papers:
+        max_tokens -= tokens_in(each.get("title", "")) + tokens_in(each.get("abstract", ""))
+        if max_tokens < 0:
+            break
+        kept.append(each)
+    if len(kept) < len(papers):
+        left = len(papers) - len(kept)
+        warnings.append(f"budgets.max_context_tokens: {left} papers were left out")
+    return kept
+
+
+def _id_of(one: Paper) -> str:
+    return str(one.get("doc_id") or one.get("pmid") or one.get("doi") or one["title"])

@@ -1,0 +1,186 @@
+"""RAG_INGEST: documents into a knowledge base, all of a request or nothing of it."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, Field, StringConstraints
+
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    ContractModel,
+    ErrorCode,
+    Identifier,
+    succeeded,
+    without_nulls,
+)
+from assay.contract.execution import ReportProgress
+from assay.contract.refusals import TaskError, read_inputs
+from assay.data.dataset import Document
+from assay.progress import Progress
+from assay.search.embedding import Embedder
+from assay.search.index import IndexReport
+from assay.serve.contract_agents.document_chunks import cut_document
+from assay.serve.contract_agents.knowledge_bases import NAME, KnowledgeBases
+from assay.serve.contract_agents.knowledge_store import replace_documents
+
+MAX_DOCUMENTS = 1000
+
+KnowledgeBaseName = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
+
+
+class DocumentInput(ContractModel):
+    doc_id: Identifier = Field(validation_alias=AliasChoices("docId", "doc_id", "id"))
+    title: str = ""
+    source: str | None = None
+    text: str = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class ChunkConfig(ContractModel):
+    """In characters. A chunk also never has more than the embedding model reads."""
+
+    size: int = Field(
+        default=1000, ge=50, le=20_000, validation_alias=AliasChoices("chunkSize", "chunk_size")
+    )
+    overlap: int = Field(
+        default=100, ge=0, validation_alias=AliasChoices("chunkOverlap", "chunk_overlap")
+    )
+
+
+class IngestInputs(ContractModel):
+    documents: list[DocumentInput] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+    knowledge_base: KnowledgeBaseName = Field(
+        validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base")
+    )
+    chunk_config: ChunkConfig = Field(
+        default_factory=lambda: ChunkConfig(),
+        validation_alias=AliasChoices("chunkConfig", "chunk_config"),
+    )
+
+
+@dataclass
+class _Cut:
+    """`chunks` of the documents `taken`; `errors` name the others by their place and id."""
+
+    taken: list[str] = field(default_factory=list)
+    chunks: list[Document] = field(default_factory=list)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RagIngest:
+    knowledge: KnowledgeBases
+
+    async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        inputs = read_inputs(IngestInputs, request)
+        _check_overlap(inputs.chunk_config)
+        await self._refuse_data_set(inputs.knowledge_base)
+        embedder = await self.knowledge.embedder.get()
+        report("model ready", percent=5)
+        cut = await asyncio.to_thread(_cut, inputs, embedder)
+        if not cut.taken:
+            raise TaskError(ErrorCode.VALIDATION_ERROR, "inputs.documents: none holds any text")
+        report("cut", percent=20, documents=len(cut.taken), chunks=len(cut.chunks))
+        written = await self._write(inputs.knowledge_base, cut, embedder, report)
+        report("written", percent=100, chunks=len(cut.chunks))
+        return _response(request, inputs.knowledge_base, cut, written)
+
+    async def _refuse_data_set(self, name: str) -> None:
+        """Its index is made from its files: what is added to it would be lost."""
+        if await self.knowledge.is_data_set(name):
+            message = "inputs.knowledgeBase names a data set, which is read only; choose another"
+            raise TaskError(ErrorCode.VALIDATION_ERROR, message)
+
+    async def _write(
+        self, name: str, cut: _Cut, embedder: Embedder, report: ReportProgress
+    ) -> IndexReport:
+        """In a thread, which is told when nobody waits any longer: then nothing is written."""
+        stop = threading.Event()
+
+        def progress(_what: str, done: int, total: int | None) -> None:
+            if stop.is_set():
+                raise _Abandoned
+            if total:
+                report("embedded", percent=round(20 + 75 * done / total), documents=done)
+
+        work = asyncio.to_thread(self._replace, name, cut, embedder, progress)
+        try:
+            return await work
+        finally:
+            stop.set()
+
+    def _replace(self, name: str, cut: _Cut, embedder: Embedder, progress: Progress) -> IndexReport:
+        store = self.knowledge.store_of(name)
+        return replace_documents(name, cut.taken, cut.chunks, embedder, store, progress)
+
+
+class _Abandoned(Exception):
+    pass
+
+
+def _cut(inputs: IngestInputs, embedder: Embedder) -> _Cut:
+    cut = _Cut()
+    for place, document in enumerate(inputs.documents):
+        if document.doc_id in cut.taken:
+            cut.errors.append(_error(place, document, "another document has the same docId"))
+            continue
+        chunks = cut_document(
+            document.doc_id,
+            document.title,
+            document.text,
+            _metadata(document),
+            embedder,
+            size=inputs.chunk_config.size,
+            overlap=inputs.chunk_config.overlap,
+        )
+        if not chunks:
+            cut.errors.append(_error(place, document, "the text is empty"))
+            continue
+        cut.taken.append(document.doc_id)
+        cut.chunks += chunks
+    return cut
+
+
+def _metadata(document: DocumentInput) -> dict[str, Any]:
+    metadata: dict[str, Any] = without_nulls(document.metadata)
+    return metadata if document.source is None else {"source": document.source, **metadata}
+
+
+def _error(place: int, document: DocumentInput, problem: str) -> dict[str, Any]:
+    return {"index": place, "docId": document.doc_id, "problem": problem}
+
+
+def _check_overlap(config: ChunkConfig) -> None:
+    if config.overlap > config.size // 2:
+        message = "inputs.chunkConfig.chunkOverlap should be at most half of chunkSize"
+        raise TaskError(ErrorCode.VALIDATION_ERROR, message)
+
+
+def _response(
+    request: AgentRunRequest, name: str, cut: _Cut, written: IndexReport
+) -> AgentRunResponse:
+    chunk_ids: Sequence[str] = [chunk.id for chunk in cut.chunks]
+    warnings = [f"{len(cut.errors)} documents were left out; outputs.errors says why"]
+    return succeeded(
+        request,
+        {
+            "ingestedCount": len(cut.taken),
+            "chunkCount": len(chunk_ids),
+            "collection": name,
+            "docIds": cut.taken,
+            "chunkIds": chunk_ids,
+            "errors": cut.errors,
+        },
+        status="degraded" if cut.errors else "ok",
+        artifacts=chunk_ids,
+        provenance={
+            "chunks_added": written.added,
+            "chunks_changed": written.changed,
+            "chunks_removed": written.removed,
+        },
+        warnings=warnings if cut.errors else [],
+    )

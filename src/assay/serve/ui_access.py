@@ -1,0 +1,123 @@
+"""Who may use the web pages, and what a page may do in a browser.
+
+On loopback there is no token, but a page of some other site could still reach us through the
+user's browser: so the Host must be a name of this machine (else a name that is re-pointed here
+would do), and whatever changes something must come from a page of ours (Origin). Beyond loopback
+there is a token, given once in a form and kept in a cookie that scripts cannot read.
+"""
+
+import hashlib
+import hmac
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote, urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from assay.serve.guards import OPEN_PATHS, refuse
+
+COOKIE = "assay_ui"
+LOGIN = "/login"
+STATIC = "/static/"
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_SAFE = ("GET", "HEAD")
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class UiAccess:
+    """`token` is None on loopback, where the Host is checked instead."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {
+            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+        }
+        answer = _with_headers(send)
+        if self._token is None and _host_name(headers) not in _LOOPBACK_NAMES:
+            await refuse(answer, 421, "open this page by localhost or 127.0.0.1", {})
+        elif scope["method"] not in _SAFE and not _from_our_page(headers):
+            await refuse(answer, 403, "this request does not come from a page of this server", {})
+        elif self._token is None or self._is_open(scope) or self._knows_token(headers):
+            await self._app(scope, receive, answer)
+        else:
+            await _send_to_login(scope, answer)
+
+    def _is_open(self, scope: Scope) -> bool:
+        path = scope["path"]
+        if path == LOGIN:
+            return True
+        return scope["method"] in _SAFE and (path in OPEN_PATHS or path.startswith(STATIC))
+
+    def _knows_token(self, headers: dict[str, str]) -> bool:
+        assert self._token is not None
+        bearer = headers.get("authorization", "").encode()
+        if hmac.compare_digest(bearer, f"Bearer {self._token}".encode()):
+            return True
+        cookie = _cookie(headers)
+        return cookie is not None and hmac.compare_digest(cookie, session_of(self._token))
+
+
+def session_of(token: str) -> str:
+    """What the cookie holds: it proves the token and does not tell it."""
+    return hmac.new(token.encode(), b"assay ui session", hashlib.sha256).hexdigest()
+
+
+def local_path(text: str) -> str:
+    """Where to go after the login; never to another site."""
+    return text if text.startswith("/") and not text.startswith(("//", "/\\")) else "/"
+
+
+def _host_name(headers: dict[str, str]) -> str:
+    try:
+        return (urlsplit(f"//{headers.get('host', '')}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _from_our_page(headers: dict[str, str]) -> bool:
+    """Browsers name the origin of every POST; what has none is not one of our forms."""
+    origin = headers.get("origin", "")
+    return origin != "" and urlsplit(origin).netloc == headers.get("host")
+
+
+def _cookie(headers: dict[str, str]) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found and found.value.isascii() else None
+
+
+def _with_headers(send: Send) -> Send:
+    added = [(key.encode(), value.encode()) for key, value in _HEADERS.items()]
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return answer
+
+
+async def _send_to_login(scope: Scope, send: Send) -> None:
+    if scope["method"] not in _SAFE:
+        await refuse(send, 401, "the token is needed", {"www-authenticate": "Bearer"})
+        return
+    wanted = scope["path"] + (f"?{scope['query_string'].decode()}" if scope["query_string"] else "")
+    await refuse(send, 303, "the token is needed", {"location": f"{LOGIN}?next={quote(wanted)}"})

@@ -1,0 +1,56 @@
+// What the pages can do without, and are nicer with: follow what goes on, and save clicks.
+"use strict";
+
+function follow(box) {
+  const source = new EventSource(box.dataset.live);
+  const fields = new Map([...box.querySelectorAll("[data-field]")].map((each) => [each.dataset.field, each]));
+
+  function show(view) {
+    for (const [name, field] of fields) {
+      if (!(name in view)) continue;
+      if (name !== "share") {
+        // Written only where it changed: a screen reader announces the message, not every tick.
+        const words = view[name] === null ? "" : String(view[name]);
+        if (field.textContent !== words) field.textContent = words;
+      } else if (view.share === null) field.removeAttribute("value");
+      else field.value = view.share;
+    }
+  }
+
+  source.addEventListener("progress", (event) => show(JSON.parse(event.data)));
+  source.addEventListener("final", (event) => {
+    source.close();
+    location.replace(JSON.parse(event.data).location);
+  });
+}
+
+function submitOnChange(form) {
+  form.addEventListener("change", (event) => {
+    if (event.target.matches("select")) form.requestSubmit();
+  });
+}
+
+function countChosen(form) {
+  const button = form.querySelector("button");
+  const update = () => {
+    const chosen = form.querySelectorAll("input[name=run]:checked").length;
+    button.disabled = chosen < 2;
+    button.textContent = chosen < 2 ? "Choose runs to compare" : `Compare ${chosen} runs`;
+  };
+  form.addEventListener("change", update);
+  window.addEventListener("pageshow", update);
+  update();
+}
+
+function showBusy(form) {
+  form.addEventListener("submit", () => {
+    const button = form.querySelector("button");
+    button.disabled = true;
+    button.textContent = "Checking…";
+  });
+}
+
+document.querySelectorAll("[data-live]").forEach(follow);
+document.querySelectorAll("form[data-auto]").forEach(submitOnChange);
+document.querySelectorAll("form[data-compare]").forEach(countChosen);
+document.querySelectorAll("form[data-busy]").forEach(showBusy);

@@ -1,0 +1,55 @@
+"""`assay merge`: shards by their names in, one run and its report out."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner
+
+from assay.agents import PythonAgent
+from assay.cli.merge import merge
+from assay.data import load_dataset
+from assay.evaluate.evaluation import Evaluation
+from assay.evaluate.plan import RunConfig
+from assay.evaluate.run_folder import list_runs
+
+app = typer.Typer()
+app.command()(merge)
+
+
+def right(query: str, top_k: int) -> list[str]:
+    return [f"d{query.split()[1]}"]
+
+
+def make_shards(folder: Path) -> list[str]:
+    """The names of the runs of two shards over the folder's data set."""
+    source = str(folder / "tiny")
+    dataset = load_dataset(source)
+    names = []
+    for index in (0, 1):
+        config = RunConfig(target="python:right", dataset=source, num_shards=2, shard_index=index)
+        agent = PythonAgent(right, name="python:right")
+        outcome = asyncio.run(Evaluation.plan(config, dataset).start(agent, folder / "runs"))
+        names.append(outcome.folder.name)
+    return names
+
+
+def test_shards_become_one_run_beside_them(folder: Path) -> None:
+    out = folder / "runs"
+    names = make_shards(folder)
+    done = CliRunner().invoke(app, [*names, "--out", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["summary"]["total_queries"] == 40
+    assert report["state"] == "complete"
+    merged = [run for run in list_runs(out) if run.name not in names]
+    assert [run.read_header()["merged_from"] for run in merged] == [names]
+    assert "40 of 40 answered" in merged[0].summary.read_text()
+
+
+def test_a_table_is_shown_to_people(folder: Path) -> None:
+    names = make_shards(folder)
+    done = CliRunner().invoke(app, [*names, "--out", str(folder / "runs")])
+    assert done.exit_code == 0
+    assert "nDCG@5" in done.stdout

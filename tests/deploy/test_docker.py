@@ -1,0 +1,143 @@
+"""The image and the composition, as far as they can be tried without a Docker daemon."""
+
+import fnmatch
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STEPS = "ASSAY_IMAGE_STEPS"
+
+yaml: Any = pytest.importorskip("yaml", reason="PyYAML is not installed")
+
+Step = tuple[str, str]
+
+
+def steps() -> list[Step]:
+    """The instructions of the Dockerfile, continued lines joined."""
+    text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text())
+    lines = [line.strip() for line in text.splitlines()]
+    found = [line.split(None, 1) for line in lines if line and not line.startswith("#")]
+    return [(word, " ".join(rest.split())) for word, rest in found]
+
+
+def stages() -> dict[str, list[Step]]:
+    """What is run for each target, the stages it is built upon included."""
+    found: dict[str, list[Step]] = {}
+    for word, rest in steps():
+        if word == "FROM":
+            image, _, name = rest.split()
+            current = found[name] = list(found.get(image, []))
+        else:
+            current.append((word, rest))
+    return found
+
+
+def copies() -> list[tuple[list[str], str]]:
+    return [(rest.split()[:-1], rest.split()[-1]) for word, rest in steps() if word == "COPY"]
+
+
+@pytest.mark.parametrize("name", ["green", "purple", "mcp"])
+def test_an_image_runs_our_server_without_root_and_can_be_health_checked(name: str) -> None:
+    done = stages()[name]
+    words = [word for word, _ in done]
+    assert dict(done)["USER"] == "assay"
+    assert words.index("USER") < words.index("ENTRYPOINT")
+    assert dict(done)["ENTRYPOINT"] == f'["assay", "serve", "{name}"]'
+    assert any("install" in rest and "curl" in rest for word, rest in done if word == "RUN")
+    port = dict(done)["EXPOSE"]
+    assert f"curl --fail --silent http://localhost:{port}/" in dict(done)["HEALTHCHECK"]
+
+
+def test_the_ignore_file_lets_in_what_is_copied_and_no_more() -> None:
+    rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line]
+    let_in = {rule[1:] for rule in rules if rule.startswith("!")}
+    copied = {source for sources, _ in copies() for source in sources}
+    assert "*" in rules
+    assert copied == let_in
+    for source in copied:
+        assert (ROOT / source).exists()
+        assert not any(fnmatch.fnmatch(source, secret) for secret in (".env*", ".git*", ".venv*"))
+
+
+def test_the_services_start_in_order_and_are_health_checked() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    assert list(services) == ["qdrant", "mcp-server", "purple-agent", "green-agent"]
+    names = list(services)
+    for before, after in pairwise(names):
+        assert services[after]["depends_on"] == {before: {"condition": "service_healthy"}}
+    for name, service in services.items():
+        assert set(service["healthcheck"]) >= {"test", "interval", "timeout", "retries"}, name
+    targets = [service.get("build", {}).get("target") for service in services.values()]
+    assert targets == [None, "mcp", "purple", "green"]
+
+
+@pytest.mark.parametrize("name", ["mcp-server", "purple-agent", "green-agent"])
+def test_the_flags_of_a_service_are_flags_of_its_server(name: str) -> None:
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][name]
+    server = service["build"]["target"]
+    command = [sys.executable, "-m", "assay.cli.serve", server, *service["command"], "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    unknown = [*command[:-1], "--no-such-flag"]
+    assert subprocess.run(unknown, capture_output=True, check=False).returncode == 2
+
+
+def test_docker_compose_finds_nothing_to_complain_about() -> None:
+    command = _compose()
+    if command is None:
+        pytest.skip("neither `docker compose` nor `docker-compose` is installed")
+    done = subprocess.run(
+        [*command, "-f", str(ROOT / "docker-compose.yml"), "config"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.timeout(900)
+def test_the_steps_of_the_image_make_a_server_that_starts(tmp_path: Path) -> None:
+    """COPY and pip as the Dockerfile says, into an empty folder and an empty environment."""
+    if not os.environ.get(STEPS):
+        pytest.skip(f"set {STEPS}=1: it installs every dependency anew, which takes a minute")
+    app = tmp_path / "app"
+    app.mkdir()
+    for sources, target in copies():
+        for source in sources:
+            _copy(ROOT / source, app / target if target != "./" else app / source)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    binaries = tmp_path / "venv" / "bin"
+    clean = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
+    (install,) = [rest for word, rest in steps() if word == "RUN" and "pip install" in rest]
+    subprocess.run(["sh", "-c", install], cwd=app, env=clean, check=True, capture_output=True)
+    shutil.rmtree(app)
+    for name in ("green", "purple", "mcp"):
+        command = shlex.join(["assay", "serve", name, "--help"])
+        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=clean, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    shutil.rmtree(tmp_path / "venv")
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, target)
+
+
+def _compose() -> list[str] | None:
+    if shutil.which("docker"):
+        plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+        if plugin.returncode == 0:
+            return ["docker", "compose"]
+    return ["docker-compose"] if shutil.which("docker-compose") else None

@@ -1,0 +1,76 @@
+"""Applications behind a real server on a port of their own, and raw A2A calls to them."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.types import ASGIApp
+
+NEW = {"A2A-Version": "1.0"}
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncIterator[str]:
+    """The address of `app`, served on the test's own event loop until the block is left."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(
+            uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=2)
+        )
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await task
+
+
+def request_1_0(
+    content: Any, method: str = "SendMessage", *, as_data: bool = False
+) -> dict[str, Any]:
+    part = {"data": content} if as_data else {"text": _text(content)}
+    message = {"messageId": "m1", "role": "ROLE_USER", "parts": [part]}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+
+
+def request_0_3(
+    content: Any, method: str = "message/send", *, as_data: bool = False
+) -> dict[str, Any]:
+    part = (
+        {"kind": "data", "data": content} if as_data else {"kind": "text", "text": _text(content)}
+    )
+    message = {"kind": "message", "messageId": "m1", "role": "user", "parts": [part]}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+
+
+async def send(http: httpx.AsyncClient, url: str, content: Any, *, as_data: bool = False) -> Any:
+    """The task that a blocking 1.0 call ends in."""
+    answer = await http.post(url, json=request_1_0(content, as_data=as_data), headers=NEW)
+    return answer.json()["result"]["task"]
+
+
+async def stream(http: httpx.AsyncClient, url: str, content: Any) -> AsyncIterator[Any]:
+    """The events of a streaming 1.0 call, each a task, a statusUpdate or an artifactUpdate."""
+    body = request_1_0(content, "SendStreamingMessage")
+    async with http.stream("POST", url, json=body, headers=NEW) as answer:
+        async for line in answer.aiter_lines():
+            if line.startswith("data: "):
+                yield json.loads(line.removeprefix("data: "))["result"]
+
+
+async def call(http: httpx.AsyncClient, url: str, method: str, **params: Any) -> Any:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return (await http.post(url, json=body, headers=NEW)).json()
+
+
+def words(task: Any) -> str:
+    """What the last status of a task says."""
+    return "".join(part["text"] for part in task["status"]["message"]["parts"])
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(content)

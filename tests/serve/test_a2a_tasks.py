@@ -1,0 +1,60 @@
+"""The task store forgets what is old or too much, and nothing that still runs."""
+
+import pytest
+from a2a.helpers import new_task
+from a2a.server.context import ServerCallContext
+from a2a.types.a2a_pb2 import ListTasksRequest, Task, TaskState
+from a2a.utils.errors import UnsupportedOperationError
+
+from assay.serve.a2a_tasks import BoundedTaskStore
+
+CONTEXT = ServerCallContext()
+DONE, WORKING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_WORKING
+
+
+def task(number: int, state: TaskState = DONE) -> Task:
+    return new_task(f"t{number}", "c", state)
+
+
+async def kept(store: BoundedTaskStore, count: int) -> list[int]:
+    return [n for n in range(count) if await store.get(f"t{n}", CONTEXT) is not None]
+
+
+async def test_the_oldest_finished_tasks_are_forgotten_first() -> None:
+    store = BoundedTaskStore(3, listable=False)
+    for number in range(5):
+        await store.save(task(number), CONTEXT)
+    assert await kept(store, 5) == [2, 3, 4]
+
+
+async def test_running_tasks_are_never_forgotten() -> None:
+    store = BoundedTaskStore(1, listable=False)
+    await store.save(task(0, WORKING), CONTEXT)
+    for number in range(1, 4):
+        await store.save(task(number), CONTEXT)
+    assert await kept(store, 4) == [0, 3]
+    await store.save(task(0), CONTEXT)
+    assert await kept(store, 4) == [0]
+
+
+async def test_finished_tasks_are_forgotten_after_a_while() -> None:
+    now = 0.0
+    store = BoundedTaskStore(10, listable=False, lifetime=60, clock=lambda: now)
+    await store.save(task(0), CONTEXT)
+    now = 50.0
+    await store.save(task(1), CONTEXT)
+    now = 61.0
+    assert await kept(store, 2) == [1]
+
+
+async def test_memory_does_not_grow_with_the_number_of_tasks() -> None:
+    store = BoundedTaskStore(10, listable=True)
+    for number in range(2_000):
+        await store.save(task(number, WORKING), CONTEXT)
+        await store.save(task(number), CONTEXT)
+    assert (await store.list(ListTasksRequest(page_size=100), CONTEXT)).total_size == 10
+
+
+async def test_tasks_are_not_listed_to_strangers() -> None:
+    with pytest.raises(UnsupportedOperationError):
+        await BoundedTaskStore(10, listable=False).list(ListTasksRequest(), CONTEXT)

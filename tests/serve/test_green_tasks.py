@@ -1,0 +1,210 @@
+"""Evaluations without A2A: POST /tasks and what follows it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.serve.serving import call, send, serving
+
+from assay.agents.a2a import A2AAgent
+from assay.agents.outbound import UNRESTRICTED
+from assay.data import Dataset
+from assay.evaluate.run_folder import list_runs
+from assay.progress import Progress
+from assay.serve import green_tasks
+from assay.serve.green import green_app
+from assay.serve.green_jobs import Jobs
+from assay.serve.purple import Find, purple_app
+
+
+@asynccontextmanager
+async def both(
+    tiny: Dataset, out: Path, find: Find | None = None, **limits: int
+) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """The address of a green agent, and a request to evaluate a purple one."""
+
+    async def right(query: str, top_k: int) -> list[str]:
+        return [f"d{query.removeprefix('word')}"]
+
+    async def load_find(_progress: Progress) -> Find:
+        return find or right
+
+    async def load(_progress: Progress) -> Dataset:
+        return tiny
+
+    jobs = Jobs(lambda url: A2AAgent(url), out, **limits)
+    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED, token=None, jobs=jobs)
+    async with serving(purple_app(load_find)) as agent, serving(app) as url:
+        config = {"num_queries": 10, "top_k": 5, "random_seed": 42}
+        yield url, {"participants": {"retrieval_agent": agent}, "config": config}
+
+
+async def final(http: httpx.AsyncClient, place: str) -> dict[str, Any]:
+    """Follow a task to its final event."""
+    names = []
+    async with http.stream("GET", f"{place}/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                names.append(line.removeprefix("event: "))
+            if line.startswith("data: "):
+                last: dict[str, Any] = json.loads(line.removeprefix("data: "))
+    assert names[-1] == "final"
+    assert set(names[:-1]) <= {"status"}
+    return last
+
+
+async def test_a_task_is_started_followed_and_shown(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    async with both(tiny, out) as (url, order):
+        started = await http.post(f"{url}/tasks", json=order)
+        assert started.status_code == 202
+        place = started.headers["location"]
+        assert place == f"/tasks/{started.json()['id']}"
+        last = await final(http, url + place)
+        shown = (await http.get(url + place)).json()
+    assert last == shown
+    assert shown["state"] == "completed"
+    assert (shown["done"], shown["total"], shown["failed"]) == (10, 10, 0)
+    (run,) = list_runs(out)
+    assert shown["run"] == run.name
+    assert shown["report"]["per_query_results"] == run.read_report()["per_query_results"]
+    assert isinstance(shown["report"]["summary"]["total_queries"], int)
+
+
+async def test_everyone_who_follows_a_task_sees_its_end_at_once(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(green_tasks, "EVENTS_S", 600.0)
+    go_on = asyncio.Event()
+
+    async def find(query: str, top_k: int) -> list[str]:
+        await go_on.wait()
+        return []
+
+    async with both(tiny, out, find) as (url, order):
+        place = (await http.post(f"{url}/tasks", json=order)).headers["location"]
+        followers = [asyncio.create_task(final(http, url + place)) for _ in range(5)]
+        await asyncio.sleep(0.2)
+        go_on.set()
+        async with asyncio.timeout(30):
+            ends = await asyncio.gather(*followers)
+    assert {end["state"] for end in ends} == {"completed"}
+
+
+async def test_a_bad_request_is_refused_with_the_field(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    async with both(tiny, out) as (url, order):
+        order["config"]["top_k"] = 0
+        refused = await http.post(f"{url}/tasks", json=order)
+        broken = await http.post(f"{url}/tasks", content="{secret")
+    assert refused.status_code == broken.status_code == 422
+    assert refused.json()["error"].startswith("config.top_k: ")
+    assert broken.json() == {"error": "body: not JSON"}
+
+
+async def test_delete_ends_it_and_keeps_what_was_done(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    enough, never = asyncio.Event(), asyncio.Event()
+
+    async def find(query: str, top_k: int) -> list[str]:
+        if query != "word3":
+            return ["d1"]
+        enough.set()
+        await never.wait()
+        return []
+
+    async with both(tiny, out, find) as (url, order):
+        order["config"]["num_queries"] = 40
+        place = (await http.post(f"{url}/tasks", json=order)).headers["location"]
+        await enough.wait()
+        ended = (await http.delete(url + place)).json()
+        again = await http.delete(url + place)
+        never.set()
+    assert ended["state"] == "canceled"
+    assert again.json()["state"] == "canceled"
+    (run,) = list_runs(out)
+    assert run.state() == "interrupted"
+
+
+async def test_an_evaluation_can_be_ended_while_its_agent_says_nothing(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    connected = asyncio.Event()
+
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        await reader.read()  # until the caller leaves
+        writer.close()
+
+    silent = await asyncio.start_server(mute, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    async with both(tiny, out) as (url, order):
+        order["participants"]["retrieval_agent"] = f"http://127.0.0.1:{port}"
+        place = (await http.post(f"{url}/tasks", json=order)).headers["location"]
+        await connected.wait()
+        ended = (await http.delete(url + place)).json()
+    silent.close()
+    await silent.wait_closed()
+    assert (ended["state"], ended["message"]) == ("canceled", "canceled before the first answer")
+    assert not out.exists()
+
+
+async def test_a_task_that_came_over_a2a_is_shown_too(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    async with both(tiny, out) as (url, order):
+        task = await send(http, url, order)
+        shown = await http.get(f"{url}/tasks/{task['id']}")
+    assert shown.json()["state"] == "completed"
+
+
+async def test_an_unknown_task_is_not_found_in_json(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    async with both(tiny, out) as (url, _):
+        for method, path in (
+            ("GET", "/tasks/x"),
+            ("GET", "/tasks/x/events"),
+            ("DELETE", "/tasks/x"),
+        ):
+            answer = await http.request(method, url + path)
+            assert answer.status_code == 404
+            assert "error" in answer.json()
+
+
+async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    go_on = asyncio.Event()
+
+    async def find(query: str, top_k: int) -> list[str]:
+        await go_on.wait()
+        return []
+
+    async with both(tiny, out, find, running=1, waiting=1) as (url, order):
+        places = [
+            (await http.post(f"{url}/tasks", json=order)).headers["location"] for _ in range(2)
+        ]
+        refused = await http.post(f"{url}/tasks", json=order)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) > 0
+        body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "{}"}]}}
+        over_a2a = await http.post(
+            url, json={"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": body}
+        )
+        assert over_a2a.status_code == 503
+        assert "error" in await call(http, url, "GetTask", id="x")
+        second = (await http.get(url + places[1])).json()
+        assert second["state"] == "submitted"
+        go_on.set()
+        for place in places:
+            assert (await final(http, url + place))["state"] == "completed"
