@@ -1,0 +1,20 @@
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from tests.serve_mcp.serving import load_tiny, served
+
+from assay.serve.mcp_app import mcp_app
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """The address of a server over the documents of `serving.TEXTS`."""
+    async with served(mcp_app(load_tiny)) as address:
+        yield address
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
+        yield client

@@ -1,0 +1,75 @@
+"""A real MCP server on a real port, over a handful of documents and real BM25."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from assay.data import Dataset, Document
+from assay.progress import Progress
+from assay.search.lexical import LexicalIndex
+from assay.serve.listening import bind, url_of
+from assay.serve.retrieval import Hit, Retrieval
+
+TEXTS = {
+    "MED-1": (
+        "Calcium and bone density",
+        "Calcium supplements slow the loss of bone in older women. Fractures were 12% rarer.",
+    ),
+    "MED-2": ("Vitamin D", "Vitamin D helps the gut to take up calcium. Sunlight makes it."),
+    "MED-3": ("Coffee", "Coffee widens the arteries for an hour. Decaf has no such effect."),
+    "MED-4": ("Turmeric", "Turmeric contains curcumin, which gives curry its colour."),
+    "../b ?": ("", "A document whose id needs quoting in an address."),
+}
+
+
+class Bm25:
+    def __init__(self, documents: Mapping[str, Document]) -> None:
+        self._documents = documents
+        self._index = LexicalIndex(documents.values())
+
+    def search(
+        self,
+        query: str,
+        top_k: int = 10,
+        *,
+        mode: Any = "bm25",
+        filters: Mapping[str, Any] | None = None,
+    ) -> Sequence[Hit]:
+        found = self._index.search(query, top_k)
+        return [self._hit(doc_id, score / (score + 1)) for doc_id, score in found]
+
+    def _hit(self, doc_id: str, score: float) -> Hit:
+        document = self._documents[doc_id]
+        metadata = document.metadata
+        return Hit(doc_id, score, document.title, document.text, 0, 1, metadata=metadata)
+
+
+def make_retrieval(more: Mapping[str, tuple[str, str]] | None = None) -> Retrieval:
+    texts = TEXTS | dict(more or {})
+    documents = {key: Document(key, *value) for key, value in texts.items()}
+    dataset = Dataset("tiny", documents, {}, {})
+    return Retrieval(dataset, Bm25(documents), "bm25")
+
+
+async def load_tiny(_progress: Progress) -> Retrieval:
+    return make_retrieval()
+
+
+@asynccontextmanager
+async def served(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
+    """On loopback, by a real HTTP server; gives its address."""
+    with bind("127.0.0.1", port) as listener:
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=1
+        )
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield url_of(listener)
+        finally:
+            server.should_exit = True
+            await running

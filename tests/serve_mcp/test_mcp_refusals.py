@@ -1,0 +1,154 @@
+"""Bad input is refused with a sentence that says what is wrong and repeats nothing of it."""
+
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client, MCPError
+from mcp_types import INVALID_PARAMS
+from tests.serve_mcp.serving import load_tiny, served
+
+from assay.errors import UsageError
+from assay.serve.mcp_app import mcp_app
+from assay.serve.mcp_hosts import AllowedHosts, allowed_hosts
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+
+BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({}, "query: field required"),
+    ({"query": 7}, "query: input should be a valid string"),
+    ({"query": None}, "query: input should be a valid string"),
+    ({"query": ["canary"]}, "query: input should be a valid string"),
+    ({"query": "   "}, "query: string should have at least 1 character"),
+    ({"query": "canary" * 170_000}, "query: string should have at most 10000 characters"),
+    ({"query": "x", "top_k": 0}, "top_k: input should be greater than or equal to 1"),
+    ({"query": "x", "top_k": 101}, "top_k: input should be less than or equal to 100"),
+    ({"query": "x", "top_k": "canary"}, "top_k: input should be a valid integer"),
+    ({"query": "x", "top_k": 2.5}, "top_k: input should be a valid integer"),
+]
+SHOWN = [str(arguments)[:30] for arguments, _ in BAD_ARGUMENTS]
+
+
+@ERAS
+@pytest.mark.parametrize(("arguments", "words"), BAD_ARGUMENTS, ids=SHOWN)
+async def test_wrong_arguments_are_named_and_not_repeated(
+    url: str, mode: str, arguments: dict[str, Any], words: str
+) -> None:
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        result = await client.call_tool("search_nfcorpus", arguments)
+        assert result.is_error
+        assert words in str(result.content)
+        assert "canary" not in str(result.content)
+        again = await client.call_tool("search_nfcorpus", {"query": "coffee"})
+        assert not again.is_error
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD_ARGUMENTS, ids=SHOWN)
+async def test_rest_refuses_the_same(
+    url: str, http: httpx.AsyncClient, arguments: dict[str, Any], words: str
+) -> None:
+    answer = await http.post(f"{url}/search_nfcorpus", json=arguments)
+    assert answer.status_code == 422
+    assert words in answer.json()["error"]
+    assert "canary" not in answer.text
+
+
+@ERAS
+async def test_an_unknown_tool_is_an_error_of_the_protocol(url: str, mode: str) -> None:
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        with pytest.raises(MCPError, match="there is no such tool") as caught:
+            await client.call_tool("canary", {})
+    assert caught.value.code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("body", ["", "{", "\xff", "nul", "[]", '"text"', "7"])
+async def test_rest_refuses_what_is_no_request(
+    url: str, http: httpx.AsyncClient, body: str
+) -> None:
+    answer = await http.post(f"{url}/search_nfcorpus", content=body.encode("latin-1"))
+    assert answer.status_code in (400, 422)
+    assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{",
+        "[]",
+        '"text"',
+        '{"jsonrpc": "1.0", "id": 1, "method": "tools/list"}',
+        '{"jsonrpc": "2.0", "id": 1}',
+        '{"jsonrpc": "2.0", "id": {"a": 1}, "method": "tools/list"}',
+        '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 7}',
+        '{"jsonrpc": "2.0", "id": 1, "method": "no/such"}',
+    ],
+)
+@pytest.mark.parametrize("version", [None, "2025-11-25", "2026-07-28", "1999-01-01"])
+async def test_broken_json_rpc_is_refused_with_a_client_error(
+    url: str, http: httpx.AsyncClient, body: str, version: str | None
+) -> None:
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    if version is not None:
+        headers["MCP-Protocol-Version"] = version
+    answer = await http.post(f"{url}/mcp", content=body, headers=headers)
+    assert 400 <= answer.status_code < 500
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/search_nfcorpus"])
+async def test_a_body_beyond_a_megabyte_is_refused(
+    url: str, http: httpx.AsyncClient, path: str
+) -> None:
+    async def endless() -> Any:
+        for _ in range(300):
+            yield b"x" * 10_000
+
+    declared = await http.post(f"{url}{path}", content=b"x" * 2_000_000)
+    streamed = await http.post(f"{url}{path}", content=endless())
+    assert (declared.status_code, streamed.status_code) == (413, 413)
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/search_nfcorpus", "/stats", "/health_check"])
+async def test_another_host_or_origin_is_refused(
+    url: str, http: httpx.AsyncClient, path: str
+) -> None:
+    method = "GET" if path in ("/stats", "/health_check") else "POST"
+    body = {"query": "coffee"}
+
+    async def status(**headers: str) -> int:
+        answer = await http.request(method, f"{url}{path}", json=body, headers=headers)
+        return answer.status_code
+
+    for host in ("evil.example", "localhost.evil.example:8000", "[bad", "a@localhost"):
+        assert await status(Host=host) == 421
+    for origin in ("http://evil.example", "null", "http://localhost.evil.example", "[bad"):
+        assert await status(Origin=origin) == 403
+    for host in ("localhost", "127.0.0.1:1", "[::1]:9", "MCP-Server:8000", "green-agent:8000"):
+        assert await status(Host=host) < 403 or path == "/mcp"
+    assert await status(Origin="http://localhost:5173") not in (403, 421)
+    assert await status(Host="host.docker.internal:8000") not in (403, 421)
+
+
+async def test_health_can_be_asked_by_any_name(url: str, http: httpx.AsyncClient) -> None:
+    answer = await http.get(f"{url}/health", headers={"Host": "10.1.2.3:8000"})
+    assert answer.status_code == 200
+
+
+async def test_the_operator_allows_more_names(http: httpx.AsyncClient) -> None:
+    hosts = allowed_hosts("0.0.0.0", "search.example.org, 10.0.0.7, fd00::1")
+    async with served(mcp_app(load_tiny, hosts=hosts)) as url:
+        for host in ("search.example.org:8000", "10.0.0.7", "[fd00::1]:8000"):
+            answer = await http.get(f"{url}/stats", headers={"Host": host})
+            assert answer.status_code == 200
+    async with served(mcp_app(load_tiny, hosts=["*"])) as url:
+        answer = await http.get(f"{url}/stats", headers={"Host": "anything.example"})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("entry", ["a:80", "http://a", "a/b", "u@a", "a b"])
+def test_a_name_that_is_none_is_refused_at_the_start(entry: str) -> None:
+    with pytest.raises(UsageError, match="is not a host name"):
+        AllowedHosts(mcp_app(load_tiny), [entry])

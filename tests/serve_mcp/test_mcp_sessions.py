@@ -1,0 +1,77 @@
+"""Sessions of the older era are bounded in number, and dropped when nothing happens in them."""
+
+import asyncio
+
+import httpx
+import pytest
+from mcp import Client
+from tests.serve_mcp.serving import load_tiny, served
+
+from assay.serve.mcp_app import mcp_app
+
+HEADERS = {"Accept": "application/json, text/event-stream"}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "0"},
+    },
+}
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+
+async def open_session(http: httpx.AsyncClient, url: str) -> httpx.Response:
+    return await http.post(f"{url}/mcp", json=HELLO, headers=HEADERS)
+
+
+@pytest.mark.slow
+async def test_two_hundred_sessions_are_served_at_once(url: str, http: httpx.AsyncClient) -> None:
+    opened = await asyncio.gather(*(open_session(http, url) for _ in range(200)))
+    ids = {answer.headers["mcp-session-id"] for answer in opened}
+    assert len(ids) == 200
+    pings = await asyncio.gather(
+        *(
+            http.post(f"{url}/mcp", json=PING, headers={**HEADERS, "Mcp-Session-Id": each})
+            for each in ids
+        )
+    )
+    assert {answer.status_code for answer in pings} == {200}
+
+
+async def test_beyond_the_limit_a_session_is_refused_and_the_others_go_on(
+    http: httpx.AsyncClient,
+) -> None:
+    async with served(mcp_app(load_tiny, max_sessions=2)) as url:
+        first = await open_session(http, url)
+        await open_session(http, url)
+        assert (await open_session(http, url)).status_code == 503
+        headers = {**HEADERS, "Mcp-Session-Id": first.headers["mcp-session-id"]}
+        assert (await http.post(f"{url}/mcp", json=PING, headers=headers)).status_code == 200
+        await http.delete(f"{url}/mcp", headers=headers)
+        assert (await open_session(http, url)).status_code == 200
+
+
+async def test_an_idle_session_is_dropped(http: httpx.AsyncClient) -> None:
+    async with served(mcp_app(load_tiny, session_idle_s=0.05, max_sessions=1)) as url:
+        first = await open_session(http, url)
+        assert first.status_code == 200
+        async with asyncio.timeout(10):
+            while (await open_session(http, url)).status_code == 503:
+                await asyncio.sleep(0.02)
+        headers = {**HEADERS, "Mcp-Session-Id": first.headers["mcp-session-id"]}
+        assert (await http.post(f"{url}/mcp", json=PING, headers=headers)).status_code == 404
+
+
+async def test_clients_of_the_newer_era_take_up_no_session() -> None:
+    async with (
+        served(mcp_app(load_tiny, max_sessions=1)) as url,
+        Client(f"{url}/mcp", mode="legacy") as old,
+        Client(f"{url}/mcp") as new,
+    ):
+        assert new.protocol_version == "2026-07-28"
+        for client in (old, new):
+            found = await client.call_tool("search_nfcorpus", {"query": "coffee"})
+            assert not found.is_error

@@ -1,0 +1,232 @@
+"""What a client of either era finds: tools, documents, a prompt, and answers while it loads."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from mcp_types import ResourceTemplateReference, TextContent, TextResourceContents
+from tests.serve_mcp.serving import load_tiny, served
+
+from assay.errors import DataError
+from assay.progress import Progress
+from assay.serve.mcp_app import mcp_app
+from assay.serve.retrieval import Retrieval
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+
+TOOLS = {
+    "search_nfcorpus": {"results"},
+    "health_check": {"status", "ready", "dataset", "documents", "mode", "version"},
+    "nc_semantic_search": {"success", "results", "query", "total_found", "search_method"},
+    "nc_semantic_search_answer": {
+        "success",
+        "query",
+        "generated_answer",
+        "sources",
+        "total_found",
+        "search_method",
+        "model_used",
+        "stop_reason",
+        "citations",
+        "warnings",
+    },
+    "nc_get_vector_sync_status": {
+        "indexed_documents",
+        "indexed_chunks",
+        "pending_count",
+        "status",
+        "enabled",
+    },
+}
+
+
+@ERAS
+async def test_every_tool_declares_what_it_takes_and_gives(url: str, mode: str) -> None:
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        tools = (await client.list_tools()).tools
+    assert {tool.name for tool in tools} == set(TOOLS)
+    for tool in tools:
+        assert tool.output_schema is not None
+        assert set(tool.output_schema["properties"]) == TOOLS[tool.name]
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint
+        assert tool.description
+        assert tool.title
+
+
+@ERAS
+async def test_a_search_gives_ranked_documents_and_its_progress(url: str, mode: str) -> None:
+    steps: list[tuple[float, float | None, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, total, message))
+
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        result = await client.call_tool(
+            "search_nfcorpus", {"query": "calcium and bone", "top_k": 2}, progress_callback=note
+        )
+    assert result.structured_content is not None
+    hits = result.structured_content["results"]
+    assert [hit["doc_id"] for hit in hits] == ["MED-1", "MED-2"]
+    assert set(hits[0]) == {"doc_id", "score", "title", "text"}
+    assert 1 >= hits[0]["score"] >= hits[1]["score"] >= 0
+    assert isinstance(result.content[0], TextContent)
+    assert '"MED-1"' in result.content[0].text
+    assert steps == [(0, 1, "searching"), (1, 1, "done")]
+
+
+async def test_a_client_of_the_first_revision_is_served(url: str, http: httpx.AsyncClient) -> None:
+    """2024-11-05 knows neither the version header nor structured content."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2024-11-05",
+            "capabilities": {},
+            "clientInfo": {"name": "old", "version": "0"},
+        },
+    }
+    opened = await http.post(f"{url}/mcp", json=hello, headers=headers)
+    assert '"protocolVersion":"2024-11-05"' in opened.text
+    headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+    done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await http.post(f"{url}/mcp", json=done, headers=headers)).status_code == 202
+    call = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "search_nfcorpus", "arguments": {"query": "coffee"}},
+    }
+    found = await http.post(f"{url}/mcp", json=call, headers=headers)
+    assert "MED-3" in found.text
+
+
+@ERAS
+async def test_documents_can_be_read_by_their_id(url: str, mode: str) -> None:
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [template.uri_template for template in templates] == ["doc://{id}"]
+        read = await client.read_resource("doc://MED-1")
+        odd = await client.read_resource("doc://..%2Fb%20%3F")
+        with pytest.raises(Exception, match="there is no document 'MED-99'"):
+            await client.read_resource("doc://MED-99")
+    assert isinstance(read.contents[0], TextResourceContents)
+    assert read.contents[0].text.startswith("Calcium and bone density\n\nCalcium supplements")
+    assert isinstance(odd.contents[0], TextResourceContents)
+    assert odd.contents[0].text.startswith("A document whose id")
+
+
+async def test_ids_are_completed(url: str) -> None:
+    async with Client(f"{url}/mcp") as client:
+        ref = ResourceTemplateReference(uri="doc://{id}")
+        found = await client.complete(ref, {"name": "id", "value": "MED-"})
+    assert found.completion.values == ["MED-1", "MED-2", "MED-3", "MED-4"]
+
+
+@ERAS
+async def test_the_prompt_asks_for_citations_of_delimited_documents(url: str, mode: str) -> None:
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        prompt = await client.get_prompt("cited_answer", {"question": "is coffee good"})
+        with pytest.raises(Exception, match="arguments that do not fit"):
+            await client.get_prompt("cited_answer", {})
+        with pytest.raises(Exception, match="no such prompt"):
+            await client.get_prompt("nothing", {"question": "x"})
+    content = prompt.messages[0].content
+    assert isinstance(content, TextContent)
+    assert '<document number="1">\n<title>Coffee</title>' in content.text
+    assert "[1]" in content.text
+
+
+async def test_semantic_search_speaks_the_words_of_nextcloud(url: str) -> None:
+    async with Client(f"{url}/mcp") as client:
+        every = await _structured(client, "nc_semantic_search", query="calcium bone")
+        good = await _structured(
+            client, "nc_semantic_search", query="calcium bone", score_threshold=0.5
+        )
+    assert [hit["id"] for hit in every["results"]] == ["MED-1", "MED-2"]
+    assert set(every["results"][0]) == {
+        "id",
+        "doc_type",
+        "title",
+        "category",
+        "excerpt",
+        "score",
+        "chunk_index",
+        "total_chunks",
+    }
+    assert (every["success"], every["total_found"]) == (True, 2)
+    assert (every["query"], every["search_method"]) == ("calcium bone", "bm25")
+    assert [hit["id"] for hit in good["results"]] == ["MED-1"]
+
+
+async def test_calls_wait_while_the_documents_load(http: httpx.AsyncClient) -> None:
+    may_load = asyncio.Event()
+
+    async def slow(progress: Progress) -> Retrieval:
+        progress("indexing", 3, 10)
+        await may_load.wait()
+        return await load_tiny(progress)
+
+    async with served(mcp_app(slow)) as url, Client(f"{url}/mcp") as client:
+        assert (await http.get(f"{url}/health")).status_code == 200
+        assert (await http.get(f"{url}/health/ready")).status_code == 503
+        health = await _structured(client, "health_check")
+        assert (health["status"], health["ready"]) == ("loading", False)
+        status = await _structured(client, "nc_get_vector_sync_status")
+        assert (status["status"], status["pending_count"]) == ("syncing", 7)
+        waiting = asyncio.create_task(_structured(client, "search_nfcorpus", query="coffee"))
+        may_load.set()
+        assert (await waiting)["results"][0]["doc_id"] == "MED-3"
+        status = await _structured(client, "nc_get_vector_sync_status")
+        assert status == {
+            "indexed_documents": 5,
+            "indexed_chunks": 5,
+            "pending_count": 0,
+            "status": "idle",
+            "enabled": True,
+        }
+        assert (await http.get(f"{url}/health/ready")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (DataError("corpus.jsonl is empty"), "could not be loaded: corpus.jsonl is empty"),
+        (ZeroDivisionError("a secret"), "the documents could not be loaded"),
+    ],
+)
+async def test_documents_that_do_not_load_are_reported_in_our_words(
+    http: httpx.AsyncClient, error: Exception, words: str
+) -> None:
+    async def broken(_progress: Progress) -> Retrieval:
+        raise error
+
+    async with served(mcp_app(broken)) as url, Client(f"{url}/mcp") as client:
+        result = await client.call_tool("search_nfcorpus", {"query": "coffee"})
+        assert result.is_error
+        assert words in str(result.content)
+        assert "secret" not in str(result.content)
+        rest = await http.post(f"{url}/search_nfcorpus", json={"query": "coffee"})
+        assert (rest.status_code, words in rest.text) == (503, True)
+        assert (await http.get(f"{url}/health_check")).json()["status"] == "unhealthy"
+        status = await _structured(client, "nc_get_vector_sync_status")
+        assert (status["status"], status["enabled"]) == ("disabled", False)
+
+
+async def test_metadata_becomes_category_and_kind() -> None:
+    from assay.serve.mcp_library import found_note
+    from assay.serve.retrieval import Hit
+
+    hit = Hit("n", 2.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})
+    note = found_note(hit)
+    assert (note.category, note.doc_type, note.score) == ("Recipes", "file", 1.0)
+
+
+async def _structured(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert isinstance(result.structured_content, dict), result.content
+    return result.structured_content
