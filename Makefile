@@ -21,8 +21,8 @@ $(READY): pyproject.toml
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh
 	@touch $(READY)
 
-eval: $(READY) ## evaluate the best built-in agent and print its scores (ARGS="..." adds options)
-	@$(BIN)/assay eval $(ARGS)
+eval: $(READY) ## evaluate the reference agent, compare it with BM25 (ARGS="..." adds options)
+	@$(BIN)/assay eval --baseline builtin:bm25 $(ARGS)
 
 test: $(READY) ## run all the tests (ARGS="-k name" selects)
 	@$(BIN)/python -m pytest $(ARGS)

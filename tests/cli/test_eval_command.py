@@ -106,6 +106,8 @@ def test_settings_come_from_flag_then_variable_then_file(run_assay: RunAssay, fo
         ("colour = 1", "'colour' is no option"),
         ("[evil]\ntop_k = 1", "there is no verb 'evil'"),
         ("[eval]\ncolour = 1", "[eval] 'colour' is no option"),
+        ("[serve.purple]\ntop_k = 1", "[serve.purple] 'top_k' is no option"),
+        ("[serve.pink]\nmode = 1", "there is no verb 'pink'"),
     ],
 )
 def test_a_wrong_settings_file_is_refused(

@@ -17,7 +17,7 @@ from assay.cli.run_agent import run_agent
 from assay.cli.score import score
 from assay.cli.search import search
 from assay.cli.serve import serve_app
-from assay.cli.settings import read_settings
+from assay.cli.settings import Options, read_settings
 from assay.cli.tune import tune
 from assay.errors import AssayError
 
@@ -62,9 +62,9 @@ def main() -> None:
         sys.exit(141)
 
 
-def _options() -> dict[str, set[str]]:
-    command: Any = typer.main.get_command(app)
+def _options(group: Any = None) -> dict[str, Options]:
+    group = group or typer.main.get_command(app)
     return {
-        verb: {parameter.name for parameter in each.params}
-        for verb, each in command.commands.items()
+        verb: _options(each) if hasattr(each, "commands") else {one.name for one in each.params}
+        for verb, each in group.commands.items()
     }

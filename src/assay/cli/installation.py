@@ -14,7 +14,7 @@ from assay.errors import DataError
 
 _PACKAGES = (
     *("agent-assay", "a2a-sdk", "mcp", "httpx", "starlette", "uvicorn"),
-    *("qdrant-edge-py", "pytrec-eval-terrier", "bm25s", "numpy"),
+    *("qdrant-edge-py", "onnxruntime", "lightgbm", "bm25s", "numpy"),
 )
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 # Read where they are needed and not by an option.
@@ -51,11 +51,18 @@ def examine_installation(root: Any, as_json: bool) -> int:
 
 
 def _settings(root: Any) -> Iterator[Setting]:
-    for verb, command in sorted(root.command.commands.items()):
-        from_file = (root.default_map or {}).get(verb, {})
+    yield from _settings_of(root.command, root.default_map or {}, "")
+
+
+def _settings_of(group: Any, from_file: dict[str, Any], path: str) -> Iterator[Setting]:
+    for name, command in sorted(group.commands.items()):
+        verb, own = f"{path} {name}".strip(), from_file.get(name, {})
+        if hasattr(command, "commands"):
+            yield from _settings_of(command, own, verb)
+            continue
         for parameter in command.params:
             if parameter.name not in ("help", "as_json", "json"):
-                yield _setting(verb, parameter, from_file)
+                yield _setting(verb, parameter, own)
 
 
 def _setting(verb: str, parameter: Any, from_file: dict[str, Any]) -> Setting:

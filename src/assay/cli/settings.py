@@ -5,10 +5,13 @@ dataset = "notes"        # for every verb that has such an option
 [eval]                   # for one verb
 top_k = 10
 gate = ["ndcg@10>=0.30"]
+
+[serve.purple]           # for a verb of a group
+mode = "bm25"
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,12 @@ from assay.errors import UsageError
 
 FILE = "assay.toml"
 
+Options = set[str] | Mapping[str, "Options"]
+"""The names of a verb's options; or, for a group, its verbs with theirs."""
 
-def read_settings(options: Mapping[str, set[str]], folder: Path | None = None) -> dict[str, Any]:
-    """Defaults for each verb. `options` are the verbs with the names of their options."""
+
+def read_settings(options: Mapping[str, Options], folder: Path | None = None) -> dict[str, Any]:
+    """Defaults for each verb, as the command line wants them."""
     path = (folder or Path()) / FILE
     if not path.is_file():
         return {}
@@ -26,32 +32,40 @@ def read_settings(options: Mapping[str, set[str]], folder: Path | None = None) -
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE} is not TOML: {error}") from None
-    verbs = {key: value for key, value in content.items() if isinstance(value, dict)}
-    shared = {_name(key): value for key, value in content.items() if key not in verbs}
-    _refuse_unknown(shared, set().union(*options.values()), "")
-    for verb, table in verbs.items():
-        if verb not in options:
+    return _defaults(options, {}, content, "")
+
+
+def _defaults(
+    options: Options, inherited: Mapping[str, Any], table: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """What stands above a verb holds for it too, where it has such an option."""
+    own = {_name(key): value for key, value in table.items() if not isinstance(value, dict)}
+    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
+    known = set(_names(options))
+    for name in own:
+        if name not in known:
+            place = f"[{where}] " if where else ""
+            raise UsageError(f"{FILE}: {place}{name!r} is no option; see: assay VERB --help")
+    values = {**inherited, **own}
+    verbs = {} if isinstance(options, set) else options
+    for verb in inner:
+        if verb not in verbs:
             raise UsageError(f"{FILE}: there is no verb {verb!r}; see: assay --help")
-        _refuse_unknown(table, options[verb], f"[{verb}] ")
+    if isinstance(options, set):
+        return {name: value for name, value in values.items() if name in options}
     return {
-        verb: {
-            name: value
-            for name, value in {**shared, **_named(verbs.get(verb, {}))}.items()
-            if name in names
-        }
-        for verb, names in options.items()
+        verb: _defaults(below, values, inner.get(verb, {}), f"{where}.{verb}".strip("."))
+        for verb, below in verbs.items()
     }
 
 
-def _named(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {_name(key): value for key, value in table.items()}
+def _names(options: Options) -> Iterator[str]:
+    if isinstance(options, set):
+        yield from options
+    else:
+        for below in options.values():
+            yield from _names(below)
 
 
 def _name(key: str) -> str:
     return key.replace("-", "_")
-
-
-def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
-    for key in table:
-        if _name(key) not in known:
-            raise UsageError(f"{FILE}: {where}{key!r} is no option; see: assay VERB --help")

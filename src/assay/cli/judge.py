@@ -1,0 +1,172 @@
+"""`assay judge`: how far the language model that judges answers can be believed."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli.console import print_json, say, show, warn
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from assay.measure.answers.calibration import Calibration
+    from assay.measure.answers.labels import LabelledAnswer
+    from assay.measure.answers.prediction_powered import Estimate
+    from assay.measure.answers.verdicts import Judgment
+    from assay.progress import Progress
+
+judge_app = typer.Typer(
+    name="judge",
+    help="Check the language model that judges answers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@judge_app.callback()
+def _judge() -> None:
+    """Keeps `calibrate` a verb of its own while it is the only one."""
+
+
+@judge_app.command("calibrate")
+def calibrate(
+    labels: Annotated[
+        Path,
+        typer.Argument(
+            help="JSON lines: question, answer, reference, label (true or false, by a person); "
+            "lines without a label are what the result is about; verdict or verdicts where a "
+            "judge has spoken already.",
+            metavar="LABELS.jsonl",
+        ),
+    ],
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            help="ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL] or gguf[:FILE]. "
+            "Left out: ollama.",
+            envvar="RAG_EVAL_PROVIDER",
+            metavar="SPEC",
+        ),
+    ] = None,
+    votes: Annotated[
+        int,
+        typer.Option(
+            help="How often each answer is judged; every second time with the two swapped.",
+            envvar="ASSAY_JUDGE_VOTES",
+            min=1,
+            metavar="N",
+        ),
+    ] = 3,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop before more than this many US dollars are spent.",
+            envvar="ASSAY_MAX_COST",
+            min=0.0,
+            metavar="USD",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")
+    ] = False,
+) -> None:
+    """Agreement of the judge with people: accuracy, kappa, confusion, flips, corrected mean."""
+    from assay.cli.live_progress import progress_bar
+    from assay.measure.answers.calibration import calibrate as measure_agreement
+    from assay.measure.answers.labels import read_labels
+
+    rows = read_labels(labels)
+    with progress_bar() as progress:
+        judgments, judge = asyncio.run(_judgments(rows, provider, votes, max_cost, progress))
+    pairs = list(zip(rows, judgments, strict=True))
+    result = measure_agreement(
+        [row.label for row in rows if row.label is not None],
+        [judgment for row, judgment in pairs if row.label is not None],
+        [judgment for row, judgment in pairs if row.label is None],
+    )
+    if json:
+        print_json({"judge": judge, **asdict(result)})
+        return
+    show(*_rendered(result))
+    _tell_doubts(result)
+
+
+async def _judgments(
+    rows: Sequence["LabelledAnswer"],
+    spec: str | None,
+    votes: int,
+    max_cost: float | None,
+    progress: "Progress",
+) -> tuple[list["Judgment"], dict[str, Any]]:
+    """What is recorded stays as it is; a model is opened only where something is left to judge."""
+    if all(row.recorded for row in rows):
+        return [row.recorded for row in rows if row.recorded], {"provider": "recorded"}
+    from assay.answer.providers import open_provider
+    from assay.measure.answers.judge import Judge
+    from assay.measure.answers.judging import judge_labelled
+
+    async with open_provider(spec, max_cost=max_cost) as provider:
+        judge = Judge(provider, votes)
+        judgments = await judge_labelled(judge, rows, progress)
+        facts = {"provider": provider.name, "votes": votes, "prompts": judge.prompts}
+        return judgments, {**facts, "spending": asdict(provider.spending)}
+
+
+def _rendered(result: "Calibration") -> Iterator["RenderableType"]:
+    from rich.table import Table
+
+    from assay.report.numbers import count, figure, percent
+
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_row("labelled answers", count(result.labelled))
+    facts.add_row("accuracy", _estimate(result.accuracy))
+    facts.add_row("Cohen's kappa", figure(result.kappa))
+    facts.add_row("flip rate", percent(result.flip_rate))
+    facts.add_row("undecided", count(result.undecided))
+    facts.add_row("votes that were no verdict", count(result.unparseable_votes))
+    yield facts
+    yield ""
+    yield _confusion(result)
+    yield ""
+    means = Table.grid(padding=(0, 2, 0, 0))
+    means.add_row("right, by the labels alone", _estimate(result.labels_mean))
+    if result.corrected is not None:
+        means.add_row("unlabelled answers", count(result.unlabelled))
+        means.add_row("right, by the judge alone", figure(result.uncorrected))
+        means.add_row("right, corrected by the labels", _estimate(result.corrected))
+    yield means
+
+
+def _confusion(result: "Calibration") -> "RenderableType":
+    from rich.table import Table
+
+    from assay.report.numbers import count
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("people say")
+    for verdict in result.confusion["true"]:
+        table.add_column(f"judge: {verdict}", justify="right")
+    for label, verdicts in result.confusion.items():
+        table.add_row(label, *map(count, verdicts.values()))
+    return table
+
+
+def _estimate(estimate: "Estimate") -> str:
+    from assay.report.numbers import with_interval
+
+    return with_interval(estimate.mean, estimate.low, estimate.high)
+
+
+def _tell_doubts(result: "Calibration") -> None:
+    from assay.measure.answers.prediction_powered import FEW
+
+    if result.labelled < FEW:
+        warn(f"{result.labelled} labels are few: with less than {FEW} an interval is only a hint")
+    if result.kappa is None:
+        say("Cohen's kappa does not exist here: judge and people say one and the same everywhere.")
+    if result.corrected is None:
+        say("Lines without a label would be estimated too: add the answers of a whole run.")
