@@ -27,6 +27,9 @@ eval: $(READY) ## evaluate the reference agent, compare it with BM25 (ARGS="..."
 test: $(READY) ## run all the tests (ARGS="-k name" selects)
 	@$(BIN)/python -m pytest $(ARGS)
 
+serve: $(READY) ## look at the runs in a browser, on http://127.0.0.1:9000
+	@$(BIN)/assay serve ui $(ARGS)
+
 lint: $(READY) ## ruff and mypy --strict
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .

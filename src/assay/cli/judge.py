@@ -103,16 +103,19 @@ async def _judgments(
     progress: "Progress",
 ) -> tuple[list["Judgment"], dict[str, Any]]:
     """What is recorded stays as it is; a model is opened only where something is left to judge."""
-    if all(row.recorded for row in rows):
+    left = [row for row in rows if row.recorded is None]
+    if not left:
         return [row.recorded for row in rows if row.recorded], {"provider": "recorded"}
     from assay.answer.providers import open_provider
     from assay.measure.answers.judge import Judge
-    from assay.measure.answers.judging import judge_labelled
+    from assay.measure.answers.judging import Pleading, judge_answers
 
+    heard = [Pleading(row.question, row.answer, row.reference) for row in left]
     async with open_provider(spec, max_cost=max_cost) as provider:
         judge = Judge(provider, votes)
-        judgments = await judge_labelled(judge, rows, progress)
+        fresh = iter(await judge_answers(judge, heard, progress))
         facts = {"provider": provider.name, "votes": votes, "prompts": judge.prompts}
+        judgments = [row.recorded or next(fresh) for row in rows]
         return judgments, {**facts, "spending": asdict(provider.spending)}
 
 
@@ -166,6 +169,11 @@ def _tell_doubts(result: "Calibration") -> None:
 
     if result.labelled < FEW:
         warn(f"{result.labelled} labels are few: with less than {FEW} an interval is only a hint")
+    if result.unparseable_votes:
+        warn(
+            f"{result.unparseable_votes} votes were neither TRUE nor FALSE: this model explains or "
+            "thinks instead of answering; another one judges better"
+        )
     if result.kappa is None:
         say("Cohen's kappa does not exist here: judge and people say one and the same everywhere.")
     if result.corrected is None:

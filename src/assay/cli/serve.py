@@ -8,6 +8,7 @@ import typer
 
 from assay.cli.console import say
 from assay.cli.serve_mcp import MODES, mcp
+from assay.cli.serve_ui import ui
 from assay.errors import AssayError, UsageError
 
 serve_app = typer.Typer(
@@ -149,6 +150,7 @@ def green(
 
 
 serve_app.command("mcp")(mcp)
+serve_app.command("ui")(ui)
 
 
 def _announce(what: str, url: str) -> None:

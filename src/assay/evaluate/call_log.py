@@ -6,6 +6,7 @@ resumed, and passed over when it is read.
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,9 @@ from assay.agents.protocol import FailureKind
 from assay.errors import RunError
 from assay.evaluate.asking import Call
 
+_LOCK_TRIES = 5
+_LOCK_PAUSE = 0.02
+
 
 class CallWriter:
     """The one process that may write; a second is refused."""
@@ -24,13 +28,9 @@ class CallWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(self._descriptor):
             os.close(self._descriptor)
-            raise RunError(
-                f"another process is writing {path.parent}; wait until it has ended"
-            ) from None
+            raise RunError(f"another process is writing {path.parent}; wait until it has ended")
         self._cut_torn_line()
 
     def append(self, call: Call) -> None:
@@ -93,6 +93,17 @@ class CallLog:
                     continue
                 lines.seek(offset)
                 yield from_json(orjson.loads(lines.readline()))
+
+
+def _locked(descriptor: int) -> bool:
+    """More than one try: whoever asks `is_being_written` holds the lock for an instant."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE)
+    return False
 
 
 def is_being_written(path: Path) -> bool:

@@ -59,7 +59,9 @@ class RunIndex:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._database = duckdb.connect(":memory:")
+        # A thousand lines want no second thread, and nothing may be fetched for them.
+        settings: dict[str, Any] = {"threads": 1, "autoinstall_known_extensions": False}
+        self._database = duckdb.connect(":memory:", config=settings)
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         self._database.execute(f"CREATE TABLE runs ({columns})")
         self._seen: dict[str, Signature] = {}

@@ -46,8 +46,12 @@ def run_view(
     *,
     name: str,
     dataset: Dataset | None = None,
+    query_links: str = "",
 ) -> dict[str, Any]:
-    """What the template `run_body.html` shows of a run."""
+    """What the template `run_body.html` shows of a run.
+
+    `query_links`, where queries have pages of their own, is the address before their ids.
+    """
     headline, score = next(iter(head["statistics"].items()))
     metric, config = parse_metric(headline), head["config"]
     figures = RowFigures(metric.key, dataset.queries if dataset else {}).read(rows)
@@ -71,6 +75,7 @@ def run_view(
         "worst": [painter.paint(row) for row in figures.worst],
         "best": [painter.paint(row) for row in figures.best],
         "graded": dataset is not None,
+        "query_links": query_links,
         "command": command_of(config),
         "config": {key: _hidden(value) for key, value in config.items()},
     }
@@ -84,6 +89,8 @@ def command_of(config: Mapping[str, Any]) -> str:
             words += [f"--{option.replace('_', '-')}", f"{config[option]}"]
     for gate in config.get("gates", ()):
         words += ["--gate", gate]
+    if config.get("mapping"):
+        words += ["--map", config["mapping"]]
     if config.get("track", "undeclared") != "undeclared":
         words += ["--track", config["track"]]
     return shlex.join(words)
@@ -164,4 +171,6 @@ def _latency(figures: RowFigures) -> Markup | None:
 
 def _hidden(value: Any) -> Any:
     """Reports are passed around: a password in an address stays at home."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
     return _PASSWORD.sub("…@", value) if isinstance(value, str) else value

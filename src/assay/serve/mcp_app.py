@@ -15,6 +15,7 @@ from assay.serve.mcp_library import Library, Load
 from assay.serve.mcp_rest import rest_routes
 from assay.serve.mcp_server import mcp_server
 from assay.serve.request_log import RequestLog
+from assay.serve.safe_errors import SafeErrors, safe_mcp_error
 
 SESSION_IDLE_S = 1800.0
 MAX_SESSIONS = 1000
@@ -44,7 +45,7 @@ def mcp_app(
     )
     routes = [*inner.routes, *rest_routes(library, may_reset=token is not None)]
     app: ASGIApp = Starlette(routes=routes, lifespan=lambda _app: _sessions(server))
-    app = BearerToken(app, token)
+    app = BearerToken(SafeErrors(app, safe_mcp_error), token)
     app = AllowedHosts(app, hosts)
     return RequestLog(BodyLimit(_TrimmedHeaders(app), _BODY_LIMIT))
 

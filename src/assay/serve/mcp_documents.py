@@ -36,7 +36,7 @@ def add_documents(server: MCPServer[Any], library: Library) -> None:
     async def document(id: str) -> str:
         found = (await library.retrieval()).dataset.documents.get(id)
         if found is None:
-            raise ResourceNotFoundError(f"there is no document {id[:100]!r}")
+            raise ResourceNotFoundError("there is no document of that id")
         return f"{found.title}\n\n{found.text}" if found.title else found.text
 
     @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]

@@ -16,9 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _logger = logging.getLogger("assay.serve.requests")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_QUIET = ("httpx", "httpcore", "mcp", "sse_starlette", "asyncio", "uvicorn.access")
-# The A2A SDK's warnings quote what did not parse. What of it matters, our own loggers say.
-_SILENT = ("a2a",)
+# Libraries that quote what passes through them, in messages or in the reprs of tasks.
+_LIBRARIES = ("a2a", "mcp", "httpx", "httpx2", "httpcore", "sse_starlette", "asyncio", "starlette")
+# Nothing of these: one quotes in each warning what did not parse, the other writes whole URLs.
+_SILENT = ("a2a", "uvicorn.access")
+# Its messages are fixed sentences; only the tracebacks quote.
+_FIXED = ("uvicorn.error",)
 
 
 class RequestLog:
@@ -26,8 +29,11 @@ class RequestLog:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        keep_payloads_out()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            keep_payloads_out()  # again: some libraries make loggers when they are first used
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -72,10 +78,39 @@ def set_up_logging(level: str = "info") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    for name in _SILENT:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    keep_payloads_out()
+
+
+def keep_payloads_out() -> None:
+    """On the loggers themselves: a filter there holds for every handler, whoever set it up, and
+    also when someone turns on debugging for everything."""
+    watched = (*_LIBRARIES, *_SILENT, *_FIXED)
+    for name in watched:
+        logging.getLogger(name)
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and _is_in(name, watched):
+            logger.addFilter(_scrubbed)  # a second time does nothing
+
+
+def _scrubbed(record: logging.LogRecord) -> bool:
+    """Of a library's warning, where it was given and the class of the exception are kept."""
+    if _is_in(record.name, _SILENT):
+        return False
+    if not _is_in(record.name, _FIXED):
+        if record.levelno < logging.WARNING:
+            return False
+        record.msg, record.args = f"at {record.module}:{record.lineno}", None
+    if record.exc_info and record.exc_info[0]:
+        record.msg, record.args = (
+            f"{record.getMessage().strip()} ({record.exc_info[0].__name__})",
+            None,
+        )
+    record.exc_info = record.exc_text = record.stack_info = None
+    return True
+
+
+def _is_in(name: str, libraries: tuple[str, ...]) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in libraries)
 
 
 def _write(scope: Scope, request_id: str, status: int, bytes_out: int, seconds: float) -> None:

@@ -1,9 +1,10 @@
-"""Takes out of A2A's error answers what the SDK quotes from the request.
+"""Takes out of error answers what the SDKs of A2A and MCP quote from the request.
 
-Its parse errors repeat the value that did not fit, and its internal errors the text of the
+Their parse errors repeat the value that did not fit, and A2A's internal errors the text of the
 exception: either may hold what nobody else may read. What is left is the code and a sentence.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -18,15 +19,20 @@ _SENTENCES = {
     400: "the request does not have the shape that A2A describes",
     500: "internal error",
 }
+_NOT_MCP = "the body is not a message that MCP describes"
 _DETAILS = ("data", "details")
 _MARK = b'"error"'
 
+Error = dict[str, Any]
+
 
 class SafeErrors:
-    """JSON answers and events of a stream pass through; the ones that hold an error are mended."""
+    """JSON answers and events of a stream pass through; the ones that hold an error are mended,
+    by `safe`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, safe: Callable[[Error], Error] | None = None) -> None:
         self._app = app
+        self._safe = safe or safe_a2a_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,18 +54,18 @@ class SafeErrors:
             if message["type"] == "http.response.body":
                 body = message.get("body", b"")
                 if start is not None:
-                    mended = _mended(body)
+                    mended = _mended(body, self._safe)
                     await send(start if mended is body else _with_length(start, mended))
                     start, body = None, mended
                 elif is_stream and _MARK in body:
-                    body = _mended_events(body)
+                    body = _mended_events(body, self._safe)
                 message = {**message, "body": body}
             await send(message)
 
         await self._app(scope, receive, mend)
 
 
-def _mended(body: bytes) -> bytes:
+def _mended(body: bytes, safe: Callable[[Error], Error]) -> bytes:
     if _MARK not in body:
         return body
     try:
@@ -68,15 +74,22 @@ def _mended(body: bytes) -> bytes:
         return body  # a part of a larger answer, which is no error of the SDK's
     if not isinstance(document, dict) or not isinstance(document.get("error"), dict):
         return body
-    return orjson.dumps({**document, "error": _safe(document["error"])})
+    return orjson.dumps({**document, "error": safe(document["error"])})
 
 
-def _safe(error: dict[str, Any]) -> dict[str, Any]:
+def safe_a2a_error(error: Error) -> Error:
     kept = {key: value for key, value in error.items() if key not in _DETAILS}
     sentence = _SENTENCES.get(error.get("code", 0))
     if sentence:
         kept["message"] = sentence
     return kept | {key: _fields(error[key]) for key in _DETAILS if _fields(error.get(key))}
+
+
+def safe_mcp_error(error: Error) -> Error:
+    """Messages of our own name fields alone; the SDK's begin with these words, then quote."""
+    if str(error.get("message", "")).startswith(("Validation error:", "Parse error:")):
+        return {"code": error.get("code", -32600), "message": _NOT_MCP}
+    return error
 
 
 def _fields(details: Any) -> list[Any]:
@@ -86,13 +99,13 @@ def _fields(details: Any) -> list[Any]:
     return [each for each in details if isinstance(each, dict) and "fieldViolations" in each]
 
 
-def _mended_events(chunk: bytes) -> bytes:
+def _mended_events(chunk: bytes, safe: Callable[[Error], Error]) -> bytes:
     prefix = b"data: "
     lines = chunk.splitlines(keepends=True)
     for place, line in enumerate(lines):
         if line.startswith(prefix):
             bare = line.rstrip(b"\r\n")
-            lines[place] = prefix + _mended(bare[len(prefix) :]) + line[len(bare) :]
+            lines[place] = prefix + _mended(bare[len(prefix) :], safe) + line[len(bare) :]
     return b"".join(lines)
 
 

@@ -28,21 +28,22 @@ def check_routes() -> list[BaseRoute]:
 
 
 async def form(request: Request) -> Response:
-    target = request.query_params.get("target", "")
+    given = {name: request.query_params.get(name, "") for name in ("target", "query")}
     return ui_of(request).page(
-        request, "check.html", target=target, contract=None, checkup=None, problem=""
+        request, "check.html", given=given, contract=None, checkup=None, problem=""
     )
 
 
 async def check(request: Request) -> Response:
     """A POST, because it sends requests to somebody."""
     ui = ui_of(request)
-    target = (await ui.form(request)).get("target", "").strip()
+    given = {"target": "", "query": "", **await ui.form(request)}
+    target, query = given["target"].strip(), given["query"].strip()
     contract, checkup, problem = None, None, ""
     try:
         ui.rules.check_target(target)
         async with asyncio.timeout(_LONGEST_S):
-            contract, checkup = await examine(target)
+            contract, checkup = await examine(target, query)
     except TimeoutError:
         problem = f"the agent took more than {_LONGEST_S:g} s, which is where a check gives up"
     except AssayError as error:
@@ -51,18 +52,19 @@ async def check(request: Request) -> Response:
         request,
         "check.html",
         status=422 if problem else 200,
-        target=target,
+        given=given,
         contract=contract,
         checkup=checkup,
         problem=problem,
     )
 
 
-async def examine(target: str) -> tuple[TargetReport | None, Checkup | None]:
+async def examine(target: str, query: str = "") -> tuple[TargetReport | None, Checkup | None]:
     """One of the two: which, depends on what was named and on what answers there."""
     found = _CONTRACT.fullmatch(target)
     if found is None:
-        checkup = await check_up(target, Sample(), lambda each: open_target(each, _NOTHING))
+        sample = Sample(query=query) if query else Sample()
+        checkup = await check_up(target, sample, lambda each: open_target(each, _NOTHING))
         found = _CONTRACT.fullmatch(checkup.target)
         if found is None:
             return None, checkup

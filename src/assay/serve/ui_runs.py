@@ -126,8 +126,13 @@ def _view(folder: RunFolder, dataset: Dataset | None) -> dict[str, Any]:
 def _kept_view(path: str, _stamp: int, data: "_Identity") -> dict[str, Any]:
     """A report of 100,000 queries takes seconds to read; the second look at it does not."""
     folder = RunFolder(Path(path))
-    rows = read_rows(folder.report)
-    return run_view(folder.read_head(), rows, name=folder.name, dataset=data.dataset)
+    return run_view(
+        folder.read_head(),
+        read_rows(folder.report),
+        name=folder.name,
+        dataset=data.dataset,
+        query_links=f"/runs/{folder.name}/queries/",
+    )
 
 
 class _Identity:

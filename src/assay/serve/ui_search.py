@@ -14,9 +14,8 @@ from assay.errors import AssayError
 from assay.search.retriever import Hit
 from assay.serve.ui_context import ui_of
 from assay.serve.ui_live import event_stream
-from assay.serve.ui_search_desk import SearchDesk
+from assay.serve.ui_search_desk import MODES, SearchDesk
 
-MODES = ("hybrid", "dense", "bm25")
 _PAUSE_S = 0.4
 
 
@@ -50,7 +49,7 @@ async def search(request: Request) -> Response:
         status=422 if problem else 200,
         query=query,
         mode=mode,
-        modes=MODES,
+        modes=await ui.search.modes(),
         desk=ui.search,
         found=found,
         problem=problem,

@@ -8,6 +8,7 @@ from assay.progress import Progress
 from assay.search.retriever import Hit, Retriever, check_request
 from assay.serve.readiness import Loading
 
+MODES: tuple[str, ...] = ("hybrid", "dense", "bm25")
 SHOWN = 10
 
 
@@ -16,7 +17,7 @@ class SearchDesk:
 
     def __init__(self, dataset: str) -> None:
         self.dataset = dataset
-        self._loading: Loading[Retriever] | None = None
+        self._loading: Loading[tuple[Retriever, tuple[str, ...]]] | None = None
 
     @property
     def status(self) -> str:
@@ -32,9 +33,15 @@ class SearchDesk:
             self._loading = loading = Loading(lambda: _open(self.dataset, loading.note))
             loading.start()
 
+    async def modes(self) -> tuple[str, ...]:
+        """The ways to search, as far as they are known."""
+        if self._loading is None or self.status != "ready":
+            return MODES
+        return (await self._loading.get())[1]
+
     async def search(self, query: str, mode: str) -> list[Hit]:
         assert self._loading is not None, "open() comes before search()"
-        retriever = await self._loading.get()
+        retriever, _ = await self._loading.get()
         wanted = check_request(query, SHOWN, mode)
         return await asyncio.to_thread(retriever.search, query, SHOWN, mode=wanted)
 
@@ -42,14 +49,21 @@ class SearchDesk:
         if self._loading is None:
             return
         if self._loading.status == "ready":
-            (await self._loading.get()).close()
+            (await self._loading.get())[0].close()
         await self._loading.stop()
 
 
-async def _open(dataset: str, progress: Progress) -> Retriever:
+async def _open(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
+    return await asyncio.to_thread(_load, name, progress)
+
+
+def _load(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
+    """The tuned ranking is offered where it has been learned: a search box starts no learning."""
+    from assay.search.embedding import open_embedder
     from assay.search.reference import open_retriever
+    from assay.search.tuned import model_path
 
-    def load() -> Retriever:
-        return open_retriever(load_dataset(dataset, progress=progress), progress=progress)
-
-    return await asyncio.to_thread(load)
+    dataset, embedder = load_dataset(name, progress=progress), open_embedder()
+    tuned = model_path(dataset, embedder, seed=0, remember_dev=False).exists()
+    retriever = open_retriever(dataset, embedder=embedder, tuned=tuned, progress=progress)
+    return retriever, (*MODES, "tuned") if tuned else MODES

@@ -135,15 +135,15 @@ def _started(request: Request) -> Started:
 
 
 def _form_page(request: Request, ui: Ui, given: Mapping[str, str], problem: str = "") -> Response:
-    choices = ui.index.choices()
+    known = ui.index.choices()["target"]
     return ui.page(
         request,
         "new.html",
         status=422 if problem else 200,
         given=given,
         problem=problem,
-        targets=list(dict.fromkeys(["builtin:hybrid", "builtin:bm25", *choices["target"]])),
-        datasets=list(dict.fromkeys([*KNOWN, *choices["dataset"]])),
+        targets=list(dict.fromkeys(["builtin:hybrid", "builtin:bm25", *known])),
+        datasets=list(KNOWN),
         tracks=TRACKS,
     )
 

@@ -7,11 +7,12 @@ Everything else is unclear: a paraphrase in other words may be true, and cannot 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.serve.contract_agents.claim_words import WordReader, Words, clauses_of
+from assay.serve.contract_agents.claim_words import WordReader, Words, clauses_of, is_direction
 
 Verdict = Literal["pass", "fail", "unclear"]
 
@@ -19,7 +20,8 @@ STRICTNESS = {"lenient": 0.7, "normal": 0.8, "strict": 1.0}
 """The share of a claim's words that its evidence must hold."""
 
 _SAME_SUBJECT = 0.75
-_IN_ORDER = 0.6
+_WORTH_A_LOOK = 0.3
+_IN_ORDER = 0.75
 _QUOTES = 2
 _BOUNDARY = re.compile(r"(?<=[.!?])[\s]+|(?<=[。！？])|\n+")
 
@@ -55,6 +57,10 @@ class EvidenceBase:
     def __init__(self, chunks: Sequence[tuple[str, str]]) -> None:
         self._reader = WordReader()
         self._spans = [span for chunk_id, text in chunks for span in self._read(chunk_id, text)]
+        self._places: dict[str, list[int]] = {}
+        for place, span in enumerate(self._spans):
+            for term in span.words.terms:
+                self._places.setdefault(term, []).append(place)
 
     def __len__(self) -> int:
         return len(self._spans)
@@ -63,11 +69,18 @@ class EvidenceBase:
         words = self._reader.read(claim)
         if not words.terms:
             return Finding("unclear", "the claim holds no words that could be looked for")
-        supports = [span for span in self._spans if _supports(span, words, needed)]
+        spans = self._about(words)
+        supports = [span for span in spans if _supports(span, words, needed)]
         contradicts = [
-            (span, why) for span in self._spans if (why := _contradiction(span, words)) is not None
+            (span, why) for span in spans if (why := _contradiction(span, words)) is not None
         ]
         return _weighed(supports, contradicts)
+
+    def _about(self, claim: Words) -> list[_Span]:
+        """Those that share enough words with the claim to be worth a closer look."""
+        shared = Counter(place for term in claim.terms for place in self._places.get(term, ()))
+        enough = _WORTH_A_LOOK * len(claim.terms)
+        return [self._spans[place] for place in sorted(shared) if shared[place] >= enough]
 
     def _read(self, chunk_id: str, text: str) -> Iterator[_Span]:
         sentences = list(_sentence_spans(text))
@@ -102,36 +115,49 @@ def _shortest(spans: Sequence[_Span]) -> list[Evidence]:
 def _supports(span: _Span, claim: Words, needed: float) -> bool:
     if _share(claim, span.words) < needed or not claim.numbers <= span.words.numbers:
         return False
-    clause = _clause_about(span, claim)
+    clauses = _clauses_about(span, claim, needed)
     return (
-        clause.negated == claim.negated
-        and not claim.opposes(clause)
-        and (claim.hedged or not clause.hedged)
-        and (clause.universal or not claim.universal)
+        all(_agrees(clause, claim) for clause in clauses)
+        and claim.follows(span.words)
+        and (not claim.universal or any(clause.universal for clause in clauses))
         and _in_order(claim.terms, span.words.terms) >= _IN_ORDER
     )
 
 
+def _agrees(clause: Words, claim: Words) -> bool:
+    return (
+        clause.denials == claim.denials
+        and not claim.opposes(clause)
+        and (claim.hedged or not clause.hedged)
+    )
+
+
+def _clauses_about(span: _Span, claim: Words, needed: float) -> list[Words]:
+    """The clause that says it all, else all those that have a part in it: where only some of them
+    deny, nobody knows without understanding what is denied."""
+    whole = [clause for clause in span.clauses if _share(claim, clause) >= needed]
+    return whole[:1] or [clause for clause in span.clauses if _share(claim, clause)]
+
+
 def _contradiction(span: _Span, claim: Words) -> str | None:
-    """Directions are left out of the comparison: they are what may differ."""
-    if not span.is_sentence or _subject_share(claim, span.words) < _SAME_SUBJECT:
+    """In one clause, so that what is denied, or points the other way, is what is claimed."""
+    if not span.is_sentence or len(_subject(claim)) < 2:
         return None
-    clause = _clause_about(span, claim)
-    if clause.hedged or len(_subject(claim)) < 2:
-        return None
-    if claim.opposes(clause) and claim.negated == clause.negated:
-        return "the grounding says the opposite direction"
-    if claim.negated != clause.negated and not claim.opposes(clause):
-        return "the grounding denies what is claimed, or the reverse"
-    if claim.numbers and span.words.numbers and not claim.numbers & span.words.numbers:
-        return "the grounding has other numbers"
+    for clause in span.clauses:
+        share = 0.0 if clause.hedged else _subject_share(claim, clause)
+        if share >= _SAME_SUBJECT and (why := _difference(clause, claim, share)):
+            return why
     return None
 
 
-def _clause_about(span: _Span, claim: Words) -> Words:
-    """The clause that holds most of the claim, where one holds the greater part of it."""
-    best = max(span.clauses, key=lambda clause: _share(claim, clause), default=span.words)
-    return best if _share(claim, best) > 0.5 else span.words
+def _difference(clause: Words, claim: Words, share: float) -> str | None:
+    if claim.opposes(clause) and not claim.denies(clause):
+        return "the grounding says the opposite direction"
+    if claim.denies(clause) and not claim.opposes(clause):
+        return "the grounding denies what is claimed, or the reverse"
+    if share == 1 and claim.numbers and clause.numbers and not claim.numbers & clause.numbers:
+        return "the grounding has other numbers"
+    return None
 
 
 def _share(claim: Words, text: Words) -> float:
@@ -139,7 +165,8 @@ def _share(claim: Words, text: Words) -> float:
 
 
 def _subject(claim: Words) -> list[str]:
-    return [term for term in claim.terms if not term.endswith(("+", "-"))]
+    """Without directions: they are what may differ."""
+    return [term for term in claim.terms if not is_direction(term)]
 
 
 def _subject_share(claim: Words, text: Words) -> float:

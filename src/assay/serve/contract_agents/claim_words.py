@@ -8,7 +8,8 @@ import Stemmer
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*")
 _CLAUSE = re.compile(
-    r"[;:,]\s|(?<=[.!?])\s|\b(?:but|although|though|whereas|while|however|except|unlike)\b",
+    r"[;:]\s|(?<=[.!?])\s|,\s+and\b"
+    r"|\b(?:but|although|though|whereas|while|however|except|unlike)\b",
     re.IGNORECASE,
 )
 
@@ -62,25 +63,28 @@ _DIRECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`terms` in order, each once: stems, with words of a direction under one name each."""
+    """`terms` in order, each once: stems, with the words of a direction under one name. `turns`
+    are the directions in order, each as often as it comes; `denials` is how often it denies."""
 
     terms: tuple[str, ...]
+    turns: tuple[str, ...]
     numbers: frozenset[str]
-    negated: bool
+    denials: int
     hedged: bool
     universal: bool
 
+    def denies(self, other: "Words") -> bool:
+        return (self.denials - other.denials) % 2 == 1
+
     def opposes(self, other: "Words") -> bool:
-        """Whether one points up where the other points down."""
-        ours, theirs = set(self.terms), set(other.terms)
-        return any(
-            (up in ours and down in theirs and not {up} & theirs and not {down} & ours)
-            or (down in ours and up in theirs and not {down} & theirs and not {up} & ours)
-            for up, down in _AXES
-        )
+        """Whether it speaks of the same directions, and at least one is turned round."""
+        axes = [turn[:-1] for turn in self.turns]
+        return axes == [turn[:-1] for turn in other.turns] and self.turns != other.turns
 
-
-_AXES = tuple((f"{place}+", f"{place}-") for place in range(len(_DIRECTIONS)))
+    def follows(self, other: "Words") -> bool:
+        """Whether its directions are found in the other, in their order."""
+        theirs = iter(other.turns)
+        return all(turn in theirs for turn in self.turns)
 
 
 class WordReader:
@@ -101,8 +105,9 @@ class WordReader:
         terms = [self._term(token) for token in tokens if self._carries_meaning(token)]
         return Words(
             terms=tuple(dict.fromkeys(terms)),
+            turns=tuple(term for term in terms if is_direction(term)),
             numbers=frozenset(_number(token) for token in plain if token[0].isdigit()),
-            negated=any(token in _NEGATIONS or token.endswith("n't") for token in tokens),
+            denials=sum(token in _NEGATIONS or token.endswith("n't") for token in tokens),
             hedged=any(token in _HEDGES for token in tokens),
             universal=any(token in _UNIVERSAL for token in tokens),
         )
@@ -115,6 +120,10 @@ class WordReader:
     def _term(self, token: str) -> str:
         stem = str(self._stem(token.removesuffix("'s")))
         return self._direction.get(stem, stem)
+
+
+def is_direction(term: str) -> bool:
+    return term.endswith(("+", "-"))
 
 
 def clauses_of(sentence: str) -> list[str]:

@@ -68,7 +68,8 @@ def _year(metadata: Mapping[str, Any]) -> int | None:
 
 def _names(value: Any) -> list[str]:
     if isinstance(value, str):
-        return [name.strip() for name in re.split(r";|,(?=\s)", value) if name.strip()]
+        mark = ";" if ";" in value else ","
+        return [name.strip() for name in value.split(mark) if name.strip()]
     if isinstance(value, Sequence):
         return [str(name) for name in value if isinstance(name, str | int)]
     return []

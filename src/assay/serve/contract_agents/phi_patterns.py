@@ -13,11 +13,7 @@ class PhiPatterns:
     patterns: Sequence[tuple[str, re.Pattern[str]]]
 
     def kinds_in(self, value: Any) -> tuple[str, ...]:
-        """The kinds found anywhere in a value of JSON, keys included, in the order of the rules.
-
-        Short texts of one object are also read together: a label and its number often stand in two
-        fields.
-        """
+        """The kinds found anywhere in a value of JSON, keys included, in the order of the rules."""
         texts = list(_texts(value))
         found = {
             kind for kind, pattern in self.patterns if any(pattern.search(text) for text in texts)
@@ -26,9 +22,10 @@ class PhiPatterns:
 
 
 def _texts(value: Any, label: str = "") -> Iterator[str]:
-    """Every text, as `key: value` where it stands under a key."""
+    """Every text, as `key: value` where it stands under a key: the label may be the key."""
     if isinstance(value, Mapping):
         for key, item in value.items():
+            yield str(key)
             yield from _texts(item, str(key).replace("_", " "))
     elif isinstance(value, list | tuple):
         for item in value:

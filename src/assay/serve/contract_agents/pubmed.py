@@ -122,7 +122,8 @@ def _paper(article: Element, pmid: str) -> Paper:
         "authors": [_author(each) for each in article.iterfind(".//AuthorList/Author")],
         "journal": _text(article.find(".//Journal/Title")),
         "doi": _doi(article),
-        "date": _text(article.find(".//JournalIssue/PubDate")),
+        "date": _text(article.find(".//PubDate/Year"))
+        or _text(article.find(".//PubDate/MedlineDate")),
     }
     title = "" if record is None else _text(record.find("ArticleTitle")) or ""
     parts = [] if record is None else record.iterfind("Abstract/AbstractText")

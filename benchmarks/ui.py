@@ -1,0 +1,124 @@
+"""How quick the web UI is with many runs on disk.
+
+    .venv/bin/python benchmarks/ui.py [--runs 1000]
+
+Makes the runs from copies of real ones, starts `assay serve ui` over them, and prints lines for
+benchmarks/README.md: the first answer of each page and the median of ten. Where Chromium and
+Playwright are installed, also when a browser first paints.
+"""
+
+import argparse
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+
+from assay import evaluate_agent
+
+START = "import typer; from assay.cli.serve_ui import ui; typer.run(ui)"
+PAINTED = """new Promise((told) => new PerformanceObserver((list) => {
+    const found = list.getEntriesByName("first-contentful-paint")[0];
+    if (found) told(found.startTime);
+}).observe({type: "paint", buffered: true}))"""
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+
+
+def shorter(query: str, top_k: int) -> list[str]:
+    return []
+
+
+def make_runs(folder: Path, number: int) -> list[str]:
+    with tempfile.TemporaryDirectory() as originals:
+        models = [
+            evaluate_agent(target, "notes", out=originals, top_k=10).folder.path
+            for target in ("builtin:bm25", shorter)
+        ]
+        moment = datetime(2026, 1, 1, tzinfo=UTC)
+        for place in range(number):
+            moment += timedelta(hours=1)
+            copy = folder / f"{moment:%Y%m%d-%H%M%S}-run-{place}"
+            shutil.copytree(models[place % len(models)], copy)
+            for name in ("run.json", "report.json"):
+                text = (copy / name).read_text()
+                started = f'"started": "{moment.isoformat()}"'
+                (copy / name).write_text(re.sub(r'"started": ?"[^"]+"', started, text, count=1))
+    return sorted(path.name for path in folder.iterdir())
+
+
+@contextmanager
+def serving(runs: Path) -> Iterator[str]:
+    command = [sys.executable, "-c", START, "--runs", str(runs), "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(client: httpx.Client, path: str) -> tuple[float, float]:
+    seconds = []
+    for _ in range(11):
+        started = time.perf_counter()
+        client.get(path).raise_for_status()
+        seconds.append(time.perf_counter() - started)
+    return seconds[0], statistics.median(seconds[1:])
+
+
+def first_paint(url: str) -> float | None:
+    """Milliseconds until a browser that was never here shows something."""
+    chromium = shutil.which("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    if chromium is None:
+        return None
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        page = browser.new_page()
+        page.goto(url)
+        painted = float(page.evaluate(PAINTED))
+        browser.close()
+    return painted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        names = make_runs(folder, arguments.runs)
+        pages = {
+            "list of runs": "/",
+            "list, filtered": "/?target=builtin:bm25&page=3",
+            "leaderboard": "/leaderboard",
+            "report": f"/runs/{names[0]}",
+            "comparison": f"/compare?run={names[0]}&run={names[1]}",
+        }
+        with serving(folder) as url, httpx.Client(base_url=url, timeout=60) as client:
+            client.get("/health").raise_for_status()  # it is up, and nobody has asked for a page
+            painted = first_paint(url)
+            for label, path in pages.items():
+                first, later = measure(client, path)
+                runs = f"{arguments.runs:,} runs"
+                print(f"| {label} | {runs} | {first * 1000:.0f} ms | {later * 1000:.0f} ms |")
+        words = "not measured" if painted is None else f"{painted:.0f} ms"
+        print(f"first paint of the list: {words}")
+
+
+if __name__ == "__main__":
+    main()

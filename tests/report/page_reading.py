@@ -1,0 +1,66 @@
+"""A page as a browser takes it in, for tests that do not start one."""
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+_VOID = {"meta", "link", "br", "input", "img", "hr"}
+
+
+@dataclass
+class Page(HTMLParser):
+    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    style: str = ""
+    _open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open, f"</{tag}> closes nothing"
+        assert self._open.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] == "style":
+            self.style += data
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def tags(self, name: str) -> list[dict[str, str]]:
+        return [attributes for tag, attributes in self.elements if tag == name]
+
+
+def read_page(html: str) -> Page:
+    page = Page()
+    page.feed(html)
+    page.close()
+    assert not page._open, f"never closed: {page._open}"
+    return page
+
+
+def assert_harmless(page: Page) -> None:
+    """No script, no handler, no style but the page's own, nothing from elsewhere."""
+    assert not {tag for tag, _ in page.elements} & {"script", "iframe", "object", "link", "base"}
+    for tag, attributes in page.elements:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            assert name != "style", tag
+            if name in ("src", "href", "action", "data", "poster", "srcset"):
+                assert value.startswith(("#", "/")), (tag, name, value)
+    assert "url(" not in page.style
+    assert "@import" not in page.style

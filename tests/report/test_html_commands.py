@@ -1,0 +1,88 @@
+"""`assay report --html`, `assay compare --html`, and the page that every `assay eval` leaves."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.report.page_reading import assert_harmless, read_page
+
+RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("commands")
+    (folder / "target.py").write_text("def nothing(query, top_k):\n    return []\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run_assay(folder: Path) -> RunAssay:
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [str(Path(sys.executable).with_name("assay")), *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def pair(folder: Path, run_assay: RunAssay) -> list[str]:
+    """A run of BM25, with its baseline."""
+    options = ("--dataset", "notes", "--num-queries", "20", "--retries", "0")
+    done = run_assay("eval", "builtin:bm25", "--baseline", "python:target:nothing", *options)
+    assert done.returncode == 0, done.stderr
+    return sorted(path.name for path in (folder / "runs").iterdir())
+
+
+def test_the_page_of_an_evaluation_holds_its_baseline(folder: Path, pair: list[str]) -> None:
+    page = read_page((folder / "runs" / pair[0] / "report.html").read_text())
+    assert "Against the baseline" in page.text
+    assert "builtin:bm25 is 0." in page.text
+
+
+def test_report_writes_the_page_where_it_is_told(
+    folder: Path, pair: list[str], run_assay: RunAssay
+) -> None:
+    done = run_assay("report", pair[0], "--html", "out.html")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "wrote out.html" in done.stderr
+    page = read_page((folder / "out.html").read_text())
+    assert_harmless(page)
+    assert "Ideal" in page.text  # the data set was found for it
+
+
+def test_compare_writes_a_page_of_two_runs_and_of_more(
+    folder: Path, pair: list[str], run_assay: RunAssay
+) -> None:
+    assert run_assay("compare", pair[1], pair[0], "--html", "two.html").returncode == 0
+    page = read_page((folder / "two.html").read_text())
+    assert_harmless(page)
+    assert page.text.count("What got better") == 1
+    assert run_assay("compare", pair[1], *pair, "--html", "three.html").returncode == 0
+    page = read_page((folder / "three.html").read_text())
+    assert page.text.count("What got better") == 2
+
+
+def test_a_page_that_cannot_be_written_is_said_in_words(
+    pair: list[str], run_assay: RunAssay
+) -> None:
+    done = run_assay("report", pair[0], "--html", "no/such/folder/x.html")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write 'no/such/folder/x.html'")
+
+
+def test_without_the_data_the_page_is_made_and_a_warning_says_what_is_missing(
+    folder: Path, pair: list[str], run_assay: RunAssay
+) -> None:
+    header = folder / "runs" / pair[1] / "run.json"
+    kept = header.read_text()
+    header.write_text(kept.replace('"dataset": "notes"', '"dataset": "gone"'))
+    try:
+        done = run_assay("report", pair[1], "--html", "ids.html")
+    finally:
+        header.write_text(kept)
+    assert done.returncode == 0
+    assert "without grades and texts" in done.stderr
+    assert "not at hand" in (folder / "ids.html").read_text()

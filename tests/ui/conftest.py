@@ -1,0 +1,181 @@
+"""The web UI as users meet it: the command in a process of its own, and a real browser."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from assay import evaluate_agent, load_dataset
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+_START = "import typer; from assay.cli.serve_ui import ui; typer.run(ui)"
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+TARGET = """
+import os, time
+
+def right(query, top_k):
+    return [f"d{query.split()[1]}"]
+
+def waits(query, top_k):
+    '''Answers as soon as the file `go` is there.'''
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    return right(query, top_k)
+
+def first_then_waits(query, top_k):
+    return right(query, top_k) if int(query.split()[1]) < 5 else waits(query, top_k)
+"""
+
+
+@pytest.fixture(scope="package")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds `target.py` and `tiny`, a BEIR folder of 30 queries whose texts mean harm."""
+    folder = tmp_path_factory.mktemp("ui")
+    (folder / "target.py").write_text(TARGET)
+    tiny = folder / "tiny"
+    (tiny / "qrels").mkdir(parents=True)
+    harm = SCRIPT.replace('"', '\\"')
+    corpus = [
+        f'{{"_id": "d{i}", "title": "Title {i} {harm}", "text": "text {i} {harm}"}}\n'
+        for i in range(31)
+    ]
+    (tiny / "corpus.jsonl").write_text("".join(corpus))
+    queries = [f'{{"_id": "q{i}", "text": "query {i} {harm}"}}\n' for i in range(30)]
+    (tiny / "queries.jsonl").write_text("".join(queries))
+    rows = [f"q{i}\td{i}\t2\nq{i}\td{i + 1}\t1\n" for i in range(30)]
+    (tiny / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    return folder
+
+
+@pytest.fixture(scope="package")
+def runs(folder: Path) -> Path:
+    """Runs of three targets; `first`, `second` and `third` are good, worse and worst."""
+    out = folder / "runs"
+    dataset = load_dataset(folder / "tiny")
+
+    def make(name: str, good: int) -> None:
+        def answer(query: str, top_k: int) -> list[str]:
+            number = int(query.split()[1])
+            if number == 29:
+                raise ValueError(f"refused {SCRIPT}")
+            ids = [f"d{number}", f"d{number + 1}"] if number < good else ["d0", "d0", "d3"]
+            return [*ids, f"no{SCRIPT}"]
+
+        answer.__qualname__ = name
+        evaluate_agent(answer, dataset, out=out, retries=0, gates=("ndcg@5>=0.5",))
+
+    for name, good in (("first", 28), ("second", 16), ("second", 18), ("third", 2)):
+        make(name, good)
+    for run in out.iterdir():  # the data set was given as an object: say where it is
+        header = run / "run.json"
+        header.write_text(header.read_text().replace('"dataset": "tiny"', _path_of(folder)))
+    return out
+
+
+def _path_of(folder: Path) -> str:
+    return f'"dataset": "{folder / "tiny"}"'
+
+
+@contextmanager
+def running(folder: Path, *arguments: str, **variables: str) -> Iterator[httpx.Client]:
+    """`assay serve ui` until the block ends; the client knows its address."""
+    server = serving(folder, "-c", _START, "--port", "0", *arguments, **variables)
+    with server as url, httpx.Client(base_url=url, headers={"origin": url}, timeout=60) as client:
+        yield client
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[str]:
+    """A Python process that says on stdout where it can be reached."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**kept, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        assert url, "the server did not say where it is"
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="package")
+def server(folder: Path, runs: Path) -> Iterator[httpx.Client]:
+    cache = str(folder / "cache")
+    options = ("--runs", str(runs), "--dataset", str(folder / "tiny"))
+    with running(folder, *options, ASSAY_CACHE=cache) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser(runs: Path) -> Iterator["Browser"]:
+    """While it is there, its event loop is in the way of others: the runs are made before."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = os.environ.get("ASSAY_CHROMIUM") or shutil.which("chromium")
+    if not chromium:
+        pytest.skip("there is no Chromium; name one with ASSAY_CHROMIUM")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=list(_FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: "Browser") -> Iterator["Page"]:
+    """Fails the test for whatever the page complained of: a blocked script, a missing file."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    yield page
+    context.close()
+    assert [each for each in problems if "422" not in each and "404" not in each] == []
+
+
+@pytest.fixture
+def keep() -> Callable[["Page", str], None]:
+    """Saves a screenshot under ASSAY_SCREENSHOTS, where that is set."""
+    where = os.environ.get("ASSAY_SCREENSHOTS")
+
+    def save(page: "Page", name: str) -> None:
+        if where:
+            page.screenshot(path=Path(where) / f"{name}.png", full_page=True)
+
+    return save
+
+
+@pytest.fixture(scope="package")
+def axe() -> str:
+    path = os.environ.get("ASSAY_AXE")
+    if not path or not Path(path).is_file():
+        pytest.skip("name axe.min.js of the npm package axe-core with ASSAY_AXE")
+    return Path(path).read_text(encoding="utf-8")

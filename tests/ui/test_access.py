@@ -1,0 +1,128 @@
+"""Who may use the pages, and what a page of another site can get done."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.ui.conftest import running
+
+from assay.serve.ui_access import local_path
+
+TOKEN = "a long secret"
+PAGES = ("/", "/leaderboard", "/compare", "/search", "/check", "/evaluations/new")
+POSTS = ("/evaluations", "/evaluations/x/cancel", "/search/open", "/check")
+
+
+@pytest.fixture(scope="module")
+def guarded(folder: Path, runs: Path) -> Iterator[httpx.Client]:
+    with running(folder, "--runs", str(runs), ASSAY_TOKEN=TOKEN) as client:
+        yield client
+
+
+def form_token(client: httpx.Client, path: str = "/evaluations/new") -> str:
+    found = re.search(r'name="form_token" value="([^"]+)"', client.get(path).text)
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_policy_of_every_page_forbids_inline_scripts_and_styles(
+    server: httpx.Client, path: str
+) -> None:
+    answer = server.get(path)
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "style-src 'self';" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"<script(?! src=)|<style| style=| on\w+=\"", answer.text)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:9000", "", "127.0.0.1.evil.example"]
+)
+def test_a_name_that_was_pointed_at_this_machine_gets_nothing(
+    server: httpx.Client, host: str
+) -> None:
+    answer = server.get("/", headers={"host": host})
+    assert answer.status_code == 421
+    assert "Runs" not in answer.text
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", ""])
+def test_no_other_site_can_change_anything(server: httpx.Client, path: str, origin: str) -> None:
+    token = form_token(server)
+    answer = server.post(path, data={"form_token": token}, headers={"origin": origin})
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/evaluations", "/search/open", "/check"])
+def test_a_form_without_our_token_is_refused(server: httpx.Client, path: str) -> None:
+    assert server.post(path, data={"target": "builtin:bm25"}).status_code == 403
+    assert server.post(path, data={"form_token": "guessed"}).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/evaluations", "/evaluations/x/cancel", "/search/open"])
+def test_what_changes_something_is_no_get(server: httpx.Client, path: str) -> None:
+    assert server.get(path).status_code in (404, 405)
+
+
+def test_a_huge_form_is_refused(server: httpx.Client) -> None:
+    assert server.post("/check", data={"target": "x" * 100_000}).status_code == 413
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/runs/x/report.json"])
+def test_without_the_token_a_page_leads_to_the_login(guarded: httpx.Client, path: str) -> None:
+    answer = guarded.get(path)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/login?next=")
+    assert "first" not in answer.text
+
+
+def test_without_the_token_nothing_can_be_posted(guarded: httpx.Client) -> None:
+    assert guarded.post("/evaluations", data={"target": "builtin:bm25"}).status_code == 401
+
+
+def test_health_needs_no_token(guarded: httpx.Client) -> None:
+    assert guarded.get("/health").json() == {"status": "ok", "service": "ui"}
+    assert guarded.get("/health/ready").status_code == 200
+
+
+def test_the_token_opens_the_pages_and_the_cookie_does_not_tell_it(guarded: httpx.Client) -> None:
+    login = {"form_token": form_token(guarded, "/login"), "next": "/leaderboard"}
+    wrong = guarded.post("/login", data={**login, "token": "wrong"})
+    assert wrong.status_code == 401
+    assert not wrong.cookies
+    right = guarded.post("/login", data={**login, "token": TOKEN})
+    assert right.status_code == 303
+    assert right.headers["location"] == "/leaderboard"
+    cookie = right.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert TOKEN not in cookie
+    assert guarded.get("/leaderboard").status_code == 200
+    guarded.cookies.clear()
+    assert guarded.get("/leaderboard", headers={"cookie": "assay_ui=wrong"}).status_code == 303
+
+
+def test_programs_give_the_token_as_a_header(guarded: httpx.Client) -> None:
+    assert guarded.get("/", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert guarded.get("/", headers={"authorization": "Bearer no"}).status_code == 303
+
+
+def test_the_login_leads_to_this_server_only() -> None:
+    assert local_path("/runs/x?page=2") == "/runs/x?page=2"
+    for elsewhere in ("https://evil.example", "//evil.example", "/\\evil.example", ""):
+        assert local_path(elsewhere) == "/"
+
+
+def test_beyond_loopback_a_token_must_be_set(folder: Path, runs: Path) -> None:
+    from assay.cli.serve_ui import ui
+    from assay.errors import UsageError
+
+    with pytest.raises(UsageError, match="ASSAY_TOKEN"):
+        ui(runs=runs, host="0.0.0.0", port=0)

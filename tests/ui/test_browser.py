@@ -1,0 +1,286 @@
+"""The pages in a real browser: seen, used with the keyboard, checked with axe-core."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from tests.ui.conftest import running, serving
+from tests.ui.test_pages import names
+
+from assay import compare_runs
+from assay.evaluate.run_folder import RunFolder
+from assay.report.html_comparison import Side, render_comparison_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import expect
+
+Keep = Callable[["Page", str], None]
+
+
+def addresses(runs: Path) -> dict[str, str]:
+    first, third = names(runs, "first")[0], names(runs, "third")[0]
+    return {
+        "runs": "/",
+        "run": f"/runs/{third}",
+        "queries": f"/runs/{third}/queries?order=worst",
+        "query": f"/runs/{third}/queries/q20",
+        "compare": f"/compare?run={first}&run={third}",
+        "compare-choice": "/compare",
+        "leaderboard": "/leaderboard",
+        "evaluate": "/evaluations/new",
+        "search-closed": "/search?q=text",
+        "check": "/check",
+        "not-found": "/runs/nope",
+    }
+
+
+PAGES = (
+    "runs",
+    "run",
+    "queries",
+    "query",
+    "compare",
+    "compare-choice",
+    "leaderboard",
+    "evaluate",
+    "search-closed",
+    "check",
+    "not-found",
+)
+
+
+def go(page: "Page", server: httpx.Client, path: str) -> None:
+    page.goto(f"{str(server.base_url).rstrip('/')}{path}")
+
+
+def serious(page: "Page", axe: str) -> list[str]:
+    """What axe-core calls serious or critical, with where it is."""
+    page.evaluate(axe)
+    found: dict[str, Any] = page.evaluate("axe.run()")
+    return [
+        f"{each['id']}: {node['target']} {node['failureSummary']}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_serious(
+    browser: "Browser",
+    server: httpx.Client,
+    runs: Path,
+    axe: str,
+    keep: Keep,
+    name: str,
+    scheme: Any,
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    try:
+        go(page, server, addresses(runs)[name])
+        for closed in page.locator("details:not([open]) > summary").all()[:3]:
+            closed.click()
+        keep(page, f"{name}-{scheme}")
+        assert serious(page, axe) == []
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_phone_shows_every_page_without_scrolling_sideways(
+    browser: "Browser", server: httpx.Client, runs: Path, keep: Keep, name: str
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    try:
+        go(page, server, addresses(runs)[name])
+        keep(page, f"{name}-phone")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("name", ["runs", "run", "queries", "query", "compare", "leaderboard"])
+def test_nothing_that_a_run_holds_is_obeyed(
+    page: "Page", server: httpx.Client, runs: Path, name: str
+) -> None:
+    go(page, server, addresses(runs)[name])
+    page.wait_for_load_state("networkidle")
+    assert page.title() != "owned"
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_the_first_tab_leads_past_the_navigation(page: "Page", server: httpx.Client) -> None:
+    go(page, server, "/")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_a_query_opens_with_the_keyboard(page: "Page", server: httpx.Client, runs: Path) -> None:
+    go(page, server, addresses(runs)["run"])
+    query = page.locator("details.query").first
+    query.locator("> summary").focus()
+    page.keyboard.press("Enter")
+    expect(query.get_by_text("Ideal")).to_be_visible()
+
+
+def test_a_filter_works_at_once_and_is_in_the_address(page: "Page", server: httpx.Client) -> None:
+    go(page, server, "/")
+    target = page.locator("select[name=target]")
+    value = next(v for v in target.locator("option").all_text_contents() if "second" in v)
+    target.select_option(value)
+    expect(page.get_by_text("1 to 2 of 2 runs")).to_be_visible()
+    assert "second" in page.url
+    page.reload()
+    expect(page.get_by_text("1 to 2 of 2 runs")).to_be_visible()
+
+
+def test_runs_are_chosen_and_compared(page: "Page", server: httpx.Client) -> None:
+    go(page, server, "/")
+    button = page.get_by_role("button", name=re.compile("compare", re.IGNORECASE))
+    expect(button).to_be_disabled()
+    boxes = page.get_by_role("checkbox")
+    boxes.nth(0).check()
+    boxes.nth(3).check()
+    expect(button).to_have_text("Compare 2 runs")
+    button.click()
+    expect(page.get_by_role("heading", name="What got worse")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_an_evaluation_is_started_watched_and_canceled(
+    page: "Page", folder: Path, tmp_path: Path, keep: Keep
+) -> None:
+    (folder / "go").unlink(missing_ok=True)
+    with running(folder, "--runs", str(tmp_path)) as server:
+        go(page, server, "/evaluations/new")
+        page.get_by_label("Target").fill("python:target:first_then_waits")
+        page.get_by_label("Data set").fill(str(folder / "tiny"))
+        page.get_by_role("button", name="Start").click()
+        expect(page.get_by_text("5 of 30")).to_be_visible(timeout=30_000)
+        keep(page, "evaluation-going-on")
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_text("interrupted")).to_be_visible(timeout=30_000)
+        assert re.search(r"/runs/\S+first-then-waits", page.url)
+
+
+@pytest.mark.slow
+def test_a_run_started_elsewhere_is_followed_to_its_report(
+    page: "Page", folder: Path, tmp_path: Path, keep: Keep
+) -> None:
+    (folder / "go").unlink(missing_ok=True)
+    with running(folder, "--runs", str(tmp_path)) as server, _terminal(folder, tmp_path):
+        go(page, server, "/")
+        for _ in range(200):  # until the run has its folder
+            if page.get_by_text("Going on now").count():
+                break
+            page.wait_for_timeout(100)
+            page.reload()
+        page.locator("section[aria-labelledby=now] a").click()
+        expect(page.get_by_text("5 of 30")).to_be_visible(timeout=30_000)
+        keep(page, "running")
+        (folder / "go").touch()
+        expect(page.get_by_role("heading", name="All metrics")).to_be_visible(timeout=30_000)
+
+
+def _terminal(folder: Path, out: Path) -> Any:
+    import subprocess
+    import sys
+
+    code = "from assay.cli.app import main; main()"
+    arguments = ["eval", "python:target:first_then_waits", "--dataset", "tiny", "--out", str(out)]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.slow
+def test_the_search_shows_which_signal_found_what(
+    page: "Page", server: httpx.Client, keep: Keep, axe: str
+) -> None:
+    pytest.importorskip("qdrant_edge")
+    go(page, server, "/search?q=text+7")
+    page.get_by_role("button", name="Open the index").click()
+    expect(page.get_by_role("heading", name="10 documents")).to_be_visible(timeout=60_000)
+    headings = page.locator("table.hits thead th").all_inner_texts()
+    assert {"bm25", "dense"} <= set(headings)
+    page.locator("table.hits summary").first.click()
+    keep(page, "search")
+    assert serious(page, axe) == []
+    assert page.title() != "owned"
+
+
+def test_an_a2a_agent_is_checked_and_offered_for_evaluation(
+    page: "Page", server: httpx.Client, folder: Path, keep: Keep, axe: str
+) -> None:
+    purple = ("-m", "assay.cli.serve", "purple", "--mode", "bm25", "--dataset", "tiny")
+    with serving(folder, *purple, "--port", "0") as url:
+        go(page, server, "/check")
+        page.get_by_label("Agent").fill(url)
+        page.get_by_label("Sample query").fill("text 7")
+        page.get_by_role("button", name="Check").click()
+        expect(page.get_by_text("fit to be evaluated")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text(re.compile(r"5 ids: d\d")).first).to_be_visible()
+        keep(page, "check-a2a")
+        assert serious(page, axe) == []
+        page.get_by_role("link", name="Evaluate it").click()
+        expect(page.get_by_label("Target")).to_have_value(f"a2a:{url}")
+
+
+def test_an_agent_that_breaks_the_contract_is_told_by_rule(
+    page: "Page", server: httpx.Client, folder: Path, keep: Keep, axe: str
+) -> None:
+    """Assay's own pages are no agent: most rules fail, and each says why."""
+    go(page, server, "/check")
+    page.get_by_label("Agent").fill(f"{str(server.base_url).rstrip('/')}=RAG_RETRIEVE")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_text("breaks the contract")).to_be_visible(timeout=60_000)
+    keep(page, "check-contract")
+    assert serious(page, axe) == []
+
+
+def test_the_static_report_needs_nothing_but_its_file(
+    page: "Page", runs: Path, keep: Keep, axe: str
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    file = (runs / names(runs, "third")[0] / "report.html").as_uri()
+    page.goto(file)
+    page.locator("details.query > summary").first.click()
+    keep(page, "static-report")
+    assert asked == [file]
+    assert serious(page, axe) == []
+    assert page.title() != "owned"
+
+
+def test_the_static_comparison_needs_nothing_but_its_file(
+    page: "Page", runs: Path, tmp_path: Path, keep: Keep, axe: str
+) -> None:
+    folders = [RunFolder(runs / names(runs, part)[0]) for part in ("first", "second", "third")]
+    comparisons = [compare_runs(folders[0].path, folder.path).to_json() for folder in folders[1:]]
+    sides = [Side(folder.name, folder.read_report()) for folder in folders]
+    file = tmp_path / "comparison.html"
+    file.write_text(render_comparison_page(sides, comparisons))
+    page.goto(file.as_uri())
+    keep(page, "static-comparison")
+    assert serious(page, axe) == []
+
+
+def test_on_paper_the_queries_are_open(page: "Page", runs: Path, keep: Keep) -> None:
+    page.goto((runs / names(runs, "third")[0] / "report.html").as_uri())
+    ideal = page.locator("details.query h4", has_text="Ideal").first
+    expect(ideal).to_be_hidden()
+    page.emulate_media(media="print")
+    keep(page, "static-report-print")
+    expect(ideal).to_be_visible()

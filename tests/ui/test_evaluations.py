@@ -1,0 +1,123 @@
+"""Evaluations from a form: started, followed, canceled, refused."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+from tests.ui.conftest import running
+from tests.ui.test_access import form_token
+
+from assay.contract.sse import EventReader
+from assay.evaluate.plan import RunConfig
+from assay.evaluate.run_folder import RunFolder
+from assay.serve.ui_evaluations import arguments
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def client(folder: Path, out: Path) -> Iterator[httpx.Client]:
+    (folder / "go").unlink(missing_ok=True)
+    with running(folder, "--runs", str(out)) as client:
+        yield client
+        (folder / "go").touch()
+
+
+def start(client: httpx.Client, folder: Path, **values: str) -> httpx.Response:
+    data = {"dataset": str(folder / "tiny"), "split": "test", "top_k": "5", **values}
+    return client.post("/evaluations", data={"form_token": form_token(client), **data})
+
+
+def events(client: httpx.Client, path: str) -> Iterator[tuple[str, dict[str, object]]]:
+    with client.stream("GET", path) as answer:
+        reader = EventReader()
+        for chunk in answer.iter_bytes():
+            for event in reader.feed(chunk):
+                yield event.name, orjson.loads(event.data)
+
+
+def test_an_evaluation_is_followed_to_its_report(
+    client: httpx.Client, folder: Path, out: Path
+) -> None:
+    answer = start(client, folder, target="python:target:first_then_waits", concurrency="8")
+    assert answer.status_code == 303
+    place = answer.headers["location"]
+    seen = []
+    for name, view in events(client, f"{place}/events"):
+        seen.append(name)
+        if view.get("done") == "5 of 30":
+            assert view["share"] == pytest.approx(5 / 30)
+            assert re.fullmatch(r"nDCG@5 0\.\d{4}", str(view["mean"]))
+            running_page = client.get(f"/runs/{RunFolder(next(out.iterdir())).name}")
+            assert "5 of 30" in running_page.text
+            (folder / "go").touch()
+    assert seen[-1] == "final"
+    assert seen.count("final") == 1
+    run = client.get(place)
+    assert run.status_code == 303
+    report = RunFolder(out / run.headers["location"].rpartition("/")[2]).read_report()
+    assert report["state"] == "complete"
+    assert report["config"]["top_k"] == 5
+
+
+def test_cancel_keeps_what_was_answered(client: httpx.Client, folder: Path, out: Path) -> None:
+    place = start(client, folder, target="python:target:first_then_waits").headers["location"]
+    for _, view in events(client, f"{place}/events"):
+        if view.get("done") == "5 of 30" and not view.get("canceled"):
+            client.post(f"{place}/cancel", data={"form_token": form_token(client)})
+    report = RunFolder(next(out.iterdir())).read_report()
+    assert report["state"] == "interrupted"
+    assert report["summary"]["total_queries"] == 5
+
+
+def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path) -> None:
+    place = start(client, folder, target="python:nowhere:f").headers["location"]
+    assert [name for name, _ in events(client, f"{place}/events")][-1] == "final"
+    assert "there is no module &#39;nowhere&#39;" in client.get(place).text
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"target": ""}, "name a target"),
+        ({"target": "builtin:bm25", "top_k": "0"}, "top_k must be between 1 and 1000"),
+        ({"target": "builtin:bm25", "top_k": "ten"}, "top_k must be a whole number"),
+        ({"target": "builtin:bm25", "timeout": "-1"}, "timeout must be a positive number"),
+        ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "looks at 99 documents"),
+        ({"target": "builtin:bm25", "track": "mine"}, "track must be one of"),
+    ],
+)
+def test_a_wrong_form_comes_back_with_what_is_wrong(
+    server: httpx.Client, folder: Path, runs: Path, values: dict[str, str], words: str
+) -> None:
+    before = len(list(runs.iterdir()))
+    answer = start(server, folder, **values)
+    assert answer.status_code == 422
+    assert words in answer.text.replace("&gt;", ">")
+    assert f'value="{folder / "tiny"}"' in answer.text  # what was typed is still there
+    assert len(list(runs.iterdir())) == before
+
+
+def test_no_value_of_the_form_can_pass_for_another_option() -> None:
+    words = arguments(
+        RunConfig(target="--resume=x", dataset="--json", gates=("--out=/etc",)), Path("runs")
+    )
+    assert words[-2:] == ["--", "--resume=x"]
+    assert all("=" in word for word in words[1:-2])
+
+
+def test_ending_the_server_ends_what_it_started(folder: Path, out: Path) -> None:
+    (folder / "go").unlink(missing_ok=True)
+    with running(folder, "--runs", str(out)) as client:
+        place = start(client, folder, target="python:target:first_then_waits").headers["location"]
+        for _, view in events(client, f"{place}/events"):
+            if view.get("done") == "5 of 30":
+                break
+    run = RunFolder(next(out.iterdir()))
+    assert run.state() == "interrupted"

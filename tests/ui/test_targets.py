@@ -1,0 +1,52 @@
+"""What strangers may have evaluated and checked, and what the user at the machine may."""
+
+import pytest
+
+from assay.agents.outbound import OutboundPolicy
+from assay.errors import UsageError
+from assay.serve.ui_targets import TargetRules
+
+AT_HOME = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
+OPEN = TargetRules(OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000"))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["builtin:bm25", "python:a:b", "mcp-stdio:server", "a2a:http://10.0.0.1", "http://localhost:1"],
+)
+def test_on_loopback_everything_may_be_evaluated(target: str) -> None:
+    AT_HOME.check_target(target)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["builtin:bm25", "a2a:http://purple-agent:9010", "http:http://tools:8000=RAG_RETRIEVE"],
+)
+def test_beyond_loopback_what_is_built_in_or_named_may(target: str) -> None:
+    OPEN.check_target(target)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "python:os:system",
+        "python:http://purple-agent:9010",
+        "mcp-stdio:rm -rf http://purple-agent",
+        "http://169.254.169.254/latest",
+        "a2a:http://localhost:9010",
+        "http:http://tools:9999=RAG_RETRIEVE",
+        "http://purple-agent@evil.example",
+        "nonsense",
+        "",
+    ],
+)
+def test_beyond_loopback_nothing_else_may(target: str) -> None:
+    with pytest.raises(UsageError):
+        OPEN.check_target(target)
+
+
+def test_beyond_loopback_only_known_data_sets_are_read() -> None:
+    AT_HOME.check_dataset("/etc")
+    OPEN.check_dataset("notes")
+    with pytest.raises(UsageError, match="/etc"):
+        OPEN.check_dataset("/etc")
