@@ -12,6 +12,7 @@ from assay.cli.check import check
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
 from assay.cli.index import index
+from assay.cli.judge import judge_app
 from assay.cli.merge import merge
 from assay.cli.run_agent import run_agent
 from assay.cli.score import score
@@ -44,6 +45,7 @@ app.command("check")(check)
 app.command("doctor")(doctor)
 app.command("run-agent")(run_agent)
 app.add_typer(serve_app, name="serve")
+app.add_typer(judge_app, name="judge")
 app.add_typer(data_app, name="data")
 
 

@@ -61,6 +61,7 @@ class OllamaModel:
                 messages=[{"role": "user", "content": prompt}],
                 options=_options(prompt, max_tokens),
                 stream=False,
+                think=False,
             )
         except (ConnectionError, httpx.TransportError) as error:
             raise ProviderError(

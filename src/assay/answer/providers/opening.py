@@ -25,6 +25,10 @@ EXTRACTIVE = "extractive"
 _FORMS = "ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]"
 
 
+# A model in this process is slow, not absent: asking again would only make it begin anew.
+_FOR_SLOW_COMPUTERS = Patience(attempts=1, timeout=1800.0)
+
+
 def open_provider(
     spec: str | None = None,
     *,
@@ -37,12 +41,14 @@ def open_provider(
 
     `max_cost` is in US dollars. Without `cache` every question is asked anew.
     """
+    model = open_model(spec or configured_spec() or "ollama")
+    in_process = isinstance(model, GgufModel)
     return CarefulProvider(
-        open_model(spec or configured_spec() or "ollama"),
+        model,
         cache=ReplyCache() if cache else None,
         max_cost=max_cost,
-        concurrency=concurrency,
-        patience=patience,
+        concurrency=1 if in_process else concurrency,
+        patience=patience or (_FOR_SLOW_COMPUTERS if in_process else None),
     )
 
 

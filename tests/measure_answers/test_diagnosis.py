@@ -1,0 +1,161 @@
+"""Every failure has one cause, and counterfactual runs settle which."""
+
+import pytest
+
+from assay.data import ReferenceAnswer
+from assay.measure.answers import (
+    AnswerCase,
+    Counterfactuals,
+    Failure,
+    Half,
+    Observation,
+    diagnose,
+    observe,
+    report_faults,
+)
+
+
+def wrong(**facts: bool) -> Observation:
+    return Observation("q", correct=False, **facts)
+
+
+@pytest.mark.parametrize(
+    ("seen", "failure", "half", "settled"),
+    [
+        (wrong(error=True), Failure.AGENT_ERROR, Half.AGENT, True),
+        (wrong(answerable=False), Failure.SHOULD_HAVE_ABSTAINED, Half.GENERATION, True),
+        (wrong(), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL, False),
+        (wrong(abstained=True), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL, False),
+        (wrong(contradicted=True), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL, False),
+        (wrong(evidence=True), Failure.UNUSED, Half.GENERATION, False),
+        (wrong(evidence=True, contradicted=True), Failure.CONTRADICTS, Half.GENERATION, False),
+        (wrong(evidence=True, abstained=True), Failure.ABSTAINED_WRONGLY, Half.GENERATION, False),
+    ],
+)
+def test_one_run_says_what_probably_failed(
+    seen: Observation, failure: Failure, half: Half, settled: bool
+) -> None:
+    found = diagnose(seen)
+    assert found is not None
+    assert (found.failure, found.half, found.settled) == (failure, half, settled)
+    assert found.why
+
+
+@pytest.mark.parametrize(
+    ("seen", "others", "failure", "half"),
+    [
+        (wrong(), Counterfactuals(gold=True), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL),
+        (wrong(), Counterfactuals(gold=False), Failure.RETRIEVAL_MISSED, Half.BOTH),
+        (
+            wrong(abstained=True),
+            Counterfactuals(gold=False),
+            Failure.RETRIEVAL_MISSED,
+            Half.BOTH,
+        ),
+        (wrong(evidence=True), Counterfactuals(gold=False), Failure.UNUSED, Half.GENERATION),
+        (
+            wrong(evidence=True),
+            Counterfactuals(gold=True, distractors=False),
+            Failure.UNUSED,
+            Half.GENERATION,
+        ),
+        (
+            wrong(evidence=True),
+            Counterfactuals(gold=True, distractors=True),
+            Failure.UNUSED,
+            Half.RETRIEVAL,
+        ),
+        (
+            wrong(evidence=True, contradicted=True),
+            Counterfactuals(no_context=True),
+            Failure.CONTRADICTS,
+            Half.GENERATION,
+        ),
+    ],
+)
+def test_counterfactual_runs_settle_it(
+    seen: Observation, others: Counterfactuals, failure: Failure, half: Half
+) -> None:
+    found = diagnose(seen, others)
+    assert found is not None
+    assert (found.failure, found.half, found.settled) == (failure, half, True)
+
+
+def test_a_right_answer_has_no_diagnosis() -> None:
+    assert diagnose(Observation("q", correct=True)) is None
+    assert diagnose(Observation("q", correct=True), Counterfactuals(gold=False)) is None
+
+
+def test_what_a_case_shows_is_read_from_it() -> None:
+    reference = ReferenceAnswer("q", "On 3 May", (), ("a", "b"))
+    case = AnswerCase("q", "When?", reference, {}, "I don't know.", ("a", "x", "b"))
+    assert observe(case, correct=False) == wrong(abstained=True, evidence=True)
+    failed = AnswerCase("q", "When?", reference, {}, None, ("a",))
+    assert observe(failed, correct=True) == wrong(error=True)
+
+
+def questions(*seen: Observation) -> list[Observation]:
+    return [
+        Observation(
+            f"q{place}", each.correct, each.answerable, each.error, each.abstained, each.evidence
+        )
+        for place, each in enumerate(seen)
+    ]
+
+
+def test_one_sentence_says_what_to_fix_and_what_it_is_worth() -> None:
+    seen = questions(
+        *[wrong()] * 3, wrong(evidence=True), wrong(error=True), *[Observation("", True)] * 5
+    )
+    others = {each.query_id: Counterfactuals(gold=each.query_id != "q3") for each in seen}
+    report = report_faults(seen, others)
+    assert report.sentence == (
+        "Fix retrieval first: it is worth 30.0 of the 50.0 points that are lost "
+        "(generation 10.0, agent 10.0)."
+    )
+    assert report.counts[Failure.RETRIEVAL_MISSED] == 3
+    assert report.counts[Failure.CONTRADICTS] == 0
+    assert report.settled == 5
+
+
+def test_what_takes_both_halves_is_no_reason_to_fix_one() -> None:
+    seen = questions(wrong(), wrong(), wrong(evidence=True), Observation("", True))
+    others = {each.query_id: Counterfactuals(gold=False) for each in seen}
+    assert report_faults(seen, others).sentence == (
+        "Fix generation first: it is worth 25.0 of the 75.0 points that are lost "
+        "(both together 50.0)."
+    )
+    assert report_faults(seen[:2], others).sentence == (
+        "Fix retrieval and generation, neither helps alone: it is worth 100.0 of the 100.0 points "
+        "that are lost."
+    )
+
+
+def test_a_guess_is_called_one() -> None:
+    assert report_faults(questions(wrong(), Observation("", True))).sentence == (
+        "Fix retrieval first: it is worth 50.0 of the 50.0 points that are lost; 1 of 1 failures "
+        "are guessed from one run, counterfactual runs would settle them."
+    )
+
+
+def test_a_tie_is_not_called_a_winner() -> None:
+    report = report_faults(questions(wrong(), wrong(evidence=True)))
+    assert report.sentence.startswith("No half stands out; begin with retrieval: it is worth 50.0")
+
+
+def test_errors_of_the_agent_are_a_half_of_their_own() -> None:
+    report = report_faults(questions(wrong(error=True), Observation("", True)))
+    assert report.sentence == (
+        "Fix the agent's errors first: it is worth 50.0 of the 50.0 points that are lost."
+    )
+
+
+def test_nothing_wrong_and_nothing_asked_are_said_so() -> None:
+    assert report_faults([]).sentence.startswith("No question was answered")
+    assert report_faults(questions(Observation("", True))).sentence.startswith("Nothing to fix")
+
+
+def test_right_answers_that_need_no_document_are_counted() -> None:
+    seen = questions(Observation("", True), Observation("", True), wrong())
+    others = {"q0": Counterfactuals(no_context=True), "q2": Counterfactuals(no_context=True)}
+    assert report_faults(seen, others).from_memory == 1

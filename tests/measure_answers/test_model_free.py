@@ -1,0 +1,238 @@
+"""The measures that need no model, on small cases where the right figure is plain."""
+
+import numpy as np
+import pytest
+
+from assay.data import Document, Fact, ReferenceAnswer
+from assay.errors import UsageError
+from assay.measure import compare_paired, summarize
+from assay.measure.answers import (
+    ANSWER_METRICS,
+    AnswerCase,
+    measure_answers,
+    parse_answer_metric,
+)
+from assay.measure.answers.abstention import abstained, abstention
+from assay.measure.answers.facts import contains_any, fact_recall
+from assay.measure.answers.faithfulness import faithfulness, unsupported
+from assay.measure.answers.relevance import answer_relevance
+from assay.measure.answers.sources import (
+    citation_precision,
+    citation_recall,
+    context_precision,
+    context_recall,
+    multi_hop_coverage,
+    unknown_citations,
+)
+from assay.measure.answers.words import sentences
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("1 September", "It opens on 1 September."),
+        ("1 september", "on  1\n SEPTEMBER 2025"),
+        ("7:00", "from 7:00."),
+        ("7:00", "(7:00-9:00)"),
+        ("1,200", "it costs 1200 euros"),
+        ("1200", "it costs 1,200 euros"),
+        ("1.75", "Right −1.75"),
+        ("40 min", "for 40 minutes"),
+        ("sync", "it syncs later"),
+        ("€ 5", "it is € 5 a day"),
+        ("5 %", "about 5 % of them"),
+        ("it's", "it’s here"),
+        ("10–12", "from 10-12"),
+        ("no", "No."),
+        ("Ⅳ", "part iv"),
+    ],
+)
+def test_a_wording_is_found_whatever_its_case_space_and_dashes(phrase: str, text: str) -> None:
+    assert contains_any(text, [phrase])
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("1 September", "It opens on 11 September."),
+        ("7:00", "from 17:00"),
+        ("7:00", "7:005"),
+        ("7:00", "7:00:30"),
+        ("7", "7.5 hours"),
+        ("5", "3.5 hours"),
+        ("12", "12,500 people"),
+        ("500", "12,500 people"),
+        ("2024", "20245"),
+        ("7", "at 7:30"),
+        ("no", "nothing"),
+        ("art", "a cart"),
+        ("art", "smart"),
+        ("200", "1,200"),
+        ("", "anything"),
+        (" ", "any thing"),
+    ],
+)
+def test_part_of_a_number_or_of_another_word_states_nothing(phrase: str, text: str) -> None:
+    assert not contains_any(text, [phrase])
+
+
+def test_fact_recall_counts_facts_and_not_wordings() -> None:
+    facts = [Fact("a", ("tea", "chai")), Fact("b", ("milk",)), Fact("c", ("sugar",))]
+    assert fact_recall("Tea (chai) with milk", facts) == pytest.approx(2 / 3)
+    assert fact_recall("Tea", []) == 0.0
+
+
+def test_faithfulness_is_the_share_of_sentences_that_the_sources_hold() -> None:
+    source = "The stove was repaired on 3 May. The invoice came to 140 euros."
+    assert faithfulness("The stove was repaired on 3 May. [1]", [source]) == 1.0
+    assert faithfulness("The invoice came to 150 euros.", [source]) == 0.0
+    answer = "The stove was repaired. Elephants live in Africa and sleep standing."
+    assert faithfulness(answer, [source]) == 0.5
+    assert unsupported(answer, [source]) == ["Elephants live in Africa and sleep standing."]
+
+
+def test_what_faithfulness_cannot_see_is_what_its_description_says() -> None:
+    assert faithfulness("Sales did not rise.", ["Sales did rise."]) == 1.0
+
+
+@pytest.mark.parametrize(("answer", "sources"), [("", ["x"]), ("[1]", ["x"]), ("Tea helps.", [])])
+def test_an_answer_without_words_or_without_sources_is_not_faithful(
+    answer: str, sources: list[str]
+) -> None:
+    assert faithfulness(answer, sources) == 0.0
+
+
+def test_sentences_do_not_end_at_every_full_stop() -> None:
+    text = "It costs 3.5 euros, e.g. for tea. Then:\n- one [1]\n* two [1, 2].\n\n"
+    assert sentences(text) == ["It costs 3.5 euros, e.g. for tea.", "Then:", "one", "two."]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "  ",
+        "NOT FOUND",
+        "Not found.",
+        "The documents do not answer this question.",
+        "I don't know.",
+        "I could not find the serial number in the notes.",
+        "The notes do not mention the serial number [1][2].",
+        "The provided context doesn't contain any details about this.",
+        "There is no information about the flight number.",
+        "The flight number is not stated in the notes.",
+        "This cannot be determined from the documents.",
+    ],
+)
+def test_a_refusal_is_known_by_the_usual_phrases(answer: str) -> None:
+    assert abstained(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The serial number is 4711.",
+        "The notes do not give the price, but the invoice says 40 euros.",
+        "I could not find the note. However, the calendar says 3 May.",
+        "Mercury was not found in the blood of vegetarians.",
+        "There is no evidence that coffee harms the arteries.",
+        "The sender is unknown to Ida, who wrote it off.",
+        "No documents are required for the trip.",
+        "He does not know yet.",
+    ],
+)
+def test_an_answer_with_a_no_in_it_is_still_an_answer(answer: str) -> None:
+    assert not abstained(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "answerable", "value"),
+    [("4711", True, 1), ("4711", False, 0), ("I don't know", True, 0), ("I don't know", False, 1)],
+)
+def test_declining_is_right_exactly_where_there_is_no_answer(
+    answer: str, answerable: bool, value: float
+) -> None:
+    assert abstention(answer, answerable=answerable) == value
+
+
+def test_relevance_is_what_the_answer_takes_up_of_the_question() -> None:
+    assert answer_relevance("When was the stove repaired?", "The stove repair was in May") == 1.0
+    assert answer_relevance("When was the stove repaired?", "The stove is new") == 0.5
+    assert answer_relevance("When was the stove repaired?", "I don't know about a stove") == 0.0
+    assert answer_relevance("of the?", "x") == 0.0
+
+
+def test_sources_are_counted_once_and_inventions_count_against() -> None:
+    assert context_recall(["a", "a", "x"], {"a", "b"}) == 0.5
+    assert context_precision(["a", "a", "x", "y"], {"a", "b"}) == pytest.approx(1 / 3)
+    assert citation_precision(["a", "invented"], {"a"}) == 0.5
+    assert citation_precision([], {"a"}) == 0.0
+    assert citation_recall(["a", "x"], {"a", "b", "c", "d"}) == 0.25
+    assert multi_hop_coverage(["a", "x"], ("a", "b")) == 0.5
+    assert unknown_citations(["z", "a", "z", "y"], {"a"}) == ["z", "y"]
+
+
+DOCUMENTS = {
+    "a": Document("a", "Stove", "The stove was repaired on 3 May."),
+    "b": Document("b", "Invoice", "The invoice came to 140 euros."),
+}
+REPAIR = ReferenceAnswer("q1", "On 3 May, for 140.", (Fact("d", ("3 May",)),), ("a", "b"))
+NO_ANSWER = ReferenceAnswer("q2", None)
+
+
+def cases(answer: str | None, *ids: str) -> list[AnswerCase]:
+    relevant = {"a": 2, "b": 2, "c": 0}
+    return [
+        AnswerCase("q1", "When was the stove repaired?", REPAIR, relevant, answer, ids, ids),
+        AnswerCase("q2", "Who made the stove?", NO_ANSWER, {}, answer, ids, ids),
+    ]
+
+
+def test_each_metric_has_one_figure_for_each_question_it_covers() -> None:
+    scores = measure_answers(cases("On 3 May.", "a", "c"), DOCUMENTS)
+    assert {name: scores.mean(name) for name in scores.values} == {
+        "fact_recall": 1.0,
+        "faithfulness": 1.0,
+        "answer_relevance": 0.0,
+        "abstention": 0.5,
+        "citation_precision": 0.5,
+        "citation_recall": 0.5,
+        "context_precision": 0.5,
+        "context_recall": 0.5,
+        "multi_hop_coverage": 0.5,
+    }
+    assert scores.query_ids["abstention"] == ["q1", "q2"]
+    assert scores.query_ids["fact_recall"] == ["q1"]
+
+
+@pytest.mark.parametrize("answer", [None, "", "I don't know.", "On 3 May."])
+def test_what_a_metric_covers_does_not_depend_on_the_agent(answer: str | None) -> None:
+    ours = measure_answers(cases(answer), DOCUMENTS)
+    theirs = measure_answers(cases("On 3 May.", "a", "b"), DOCUMENTS)
+    assert ours.query_ids == theirs.query_ids
+    for name in ANSWER_METRICS:
+        assert compare_paired(ours.values[name], theirs.values[name]).n == len(ours.values[name])
+        assert ours.values[name].dtype == np.float64
+        assert summarize(ours.values[name]).mean == ours.mean(name)
+
+
+def test_an_agent_that_failed_scores_0_everywhere() -> None:
+    scores = measure_answers(cases(None, "a", "b"), DOCUMENTS)
+    assert all(scores.mean(name) == 0.0 for name in ANSWER_METRICS)
+
+
+def test_an_agent_that_does_not_cite_is_held_to_what_it_retrieved() -> None:
+    case = AnswerCase("q1", "When?", REPAIR, {}, "Repaired on 3 May.", ("a",), ())
+    assert measure_answers([case], DOCUMENTS).mean("faithfulness") == 1.0
+
+
+def test_no_questions_give_zeros() -> None:
+    assert measure_answers([], DOCUMENTS).mean("fact_recall") == 0.0
+
+
+def test_metrics_have_names_and_say_what_stands_behind_them() -> None:
+    assert parse_answer_metric("Fact-Recall") is ANSWER_METRICS["fact_recall"]
+    assert repr(parse_answer_metric("context recall")) == "context_recall"
+    assert all(metric.how and metric.key == name for name, metric in ANSWER_METRICS.items())
+    with pytest.raises(UsageError, match="did you mean faithfulness"):
+        parse_answer_metric("faithfullness")

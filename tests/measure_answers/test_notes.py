@@ -1,0 +1,97 @@
+"""The bundled notes: what their own reference answers score, and what wrong answers do not."""
+
+import asyncio
+
+import pytest
+
+from assay.answer import NOT_FOUND, Passage
+from assay.answer.extractive import ExtractiveAnswerer
+from assay.data import Dataset, load_dataset
+from assay.measure.answers import (
+    AnswerCase,
+    Counterfactuals,
+    measure_answers,
+    observe,
+    report_faults,
+)
+from assay.measure.answers.abstention import abstained
+from assay.measure.answers.facts import fact_recall
+from assay.search.lexical import LexicalIndex
+
+
+@pytest.fixture(scope="module")
+def notes() -> Dataset:
+    return load_dataset("notes")
+
+
+def reference_cases(notes: Dataset, shift: int = 0) -> list[AnswerCase]:
+    """Each question with its reference answer, or with that of the question `shift` places on."""
+    references = list(notes.answers.values())
+    judged = notes.judgments_in("test")
+    return [
+        AnswerCase(
+            own.query_id,
+            notes.queries[own.query_id].text,
+            own,
+            judged.get(own.query_id, {}),
+            given.answer or NOT_FOUND,
+            given.documents,
+            given.documents,
+        )
+        for own, given in zip(references, references[shift:] + references[:shift], strict=True)
+    ]
+
+
+def test_reference_answers_state_all_their_facts_and_decline_where_they_must(
+    notes: Dataset,
+) -> None:
+    scores = measure_answers(reference_cases(notes), notes.documents)
+    for name in ("fact_recall", "abstention", "context_recall", "multi_hop_coverage"):
+        assert scores.mean(name) == 1.0, name
+    assert scores.mean("faithfulness") > 0.8
+    assert len(scores.query_ids["fact_recall"]) == 104
+
+
+def test_somebody_elses_answers_state_next_to_nothing(notes: Dataset) -> None:
+    scores = measure_answers(reference_cases(notes, shift=7), notes.documents)
+    assert scores.mean("fact_recall") < 0.02
+    assert scores.mean("context_recall") < 0.05
+
+
+async def _extractive(notes: Dataset, gold: bool) -> list[AnswerCase]:
+    index, answerer, cases = LexicalIndex(notes.documents.values()), ExtractiveAnswerer(), []
+    for query in notes.queries.values():
+        reference = notes.answers[query.id]
+        ids = reference.documents if gold else tuple(i for i, _ in index.search(query.text, 5))
+        documents = [notes.documents[doc_id] for doc_id in ids]
+        passages = [Passage(each.id, each.title, each.text) for each in documents]
+        answer = await answerer.answer(query.text, passages, 500)
+        cited = tuple(ids[place - 1] for place in answer.citations)
+        relevant = notes.judgments_in("test").get(query.id, {})
+        cases.append(
+            AnswerCase(query.id, query.text, reference, relevant, answer.text, tuple(ids), cited)
+        )
+    return cases
+
+
+def right(case: AnswerCase) -> bool:
+    assert case.answer is not None
+    if not case.answerable:
+        return abstained(case.answer)
+    return fact_recall(case.answer, case.reference.facts) == 1.0
+
+
+def test_a_whole_run_without_a_model_is_measured_and_diagnosed(notes: Dataset) -> None:
+    ours = asyncio.run(_extractive(notes, gold=False))
+    scores = measure_answers(ours, notes.documents)
+    assert 0.1 < scores.mean("fact_recall") < 0.9
+    quoted = [case for case in ours if case.citations]
+    assert measure_answers(quoted, notes.documents).mean("faithfulness") > 0.95
+    gold = {case.query_id: case for case in asyncio.run(_extractive(notes, gold=True))}
+    seen = [observe(case, correct=right(case)) for case in ours]
+    others = {query_id: Counterfactuals(gold=right(case)) for query_id, case in gold.items()}
+    report = report_faults(seen, others)
+    wrong = sum(not right(case) for case in ours)
+    assert len(report.diagnoses) == sum(report.counts.values()) == wrong
+    assert sum(report.points.values()) == pytest.approx(100 * wrong / len(ours))
+    assert report.sentence.startswith("Fix generation first: it is worth")
