@@ -10,7 +10,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 from assay.data import Document
 from assay.errors import SearchError, UsageError
 from assay.search.index import build_index, open_index
-from assay.search.retriever import Mode, Retriever
+from assay.search.retriever import QUERY_CHARACTERS, Mode, Retriever
 from assay.search.store import Store
 
 ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
@@ -144,6 +144,12 @@ def test_an_unknown_mode_is_refused(retriever: Retriever) -> None:
 )
 def test_strange_queries_are_answered(retriever: Retriever, mode: Mode, query: str) -> None:
     retriever.search(query, mode=mode)
+
+
+def test_a_query_is_read_up_to_a_bound(retriever: Retriever, embedder: WordEmbedder) -> None:
+    retriever.search("tea\x00" * 25_000, mode="dense")
+    assert len(embedder.seen[-1]) <= QUERY_CHARACTERS
+    assert "\x00" not in embedder.seen[-1]
 
 
 def test_words_that_no_document_has_find_nothing_by_words(retriever: Retriever) -> None:

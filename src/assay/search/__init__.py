@@ -1,0 +1,1 @@
+"""The reference retriever: embed, index in Qdrant, search by words and meaning, fuse, learn."""

@@ -80,11 +80,12 @@ class Candidates:
     def chunks_of(self, doc_id: str) -> int:
         return self._chunks[doc_id]
 
-    def vectors(self, doc_ids: Sequence[str]) -> list[Sequence[float]]:
-        """Of each document's best chunk, in this order."""
-        ids = [point_id(doc_id, self.best_chunk.get(doc_id, 0)) for doc_id in doc_ids]
-        stored = {one.id: one.dense for one in self._searcher.fetch(ids, vectors=True)}
-        return [stored[one] for one in ids]
+    def vectors(self, doc_ids: Sequence[str]) -> dict[str, Sequence[float]]:
+        """Of each document's best chunk; a server may have dropped it since it was found."""
+        ids = {one: point_id(one, self.best_chunk.get(one, 0)) for one in doc_ids}
+        fetched = self._searcher.fetch(list(ids.values()), vectors=True)
+        stored = {one.id: one.dense for one in fetched}
+        return {one: stored[key] for one, key in ids.items() if key in stored}
 
     def _by_document(
         self, found: Iterable[Found], best_chunk: dict[str, int] | None = None

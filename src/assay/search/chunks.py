@@ -4,7 +4,7 @@ The first chunk is what a model that truncates would have read, so that a docume
 as high as under the published recipe. The sentence that crosses the limit ends one chunk (the model
 reads what it can of it) and begins the next: that is the overlap. Every chunk is embedded under the
 document's title. Chosen on NFCorpus dev, where four documents of five are longer than 256 tokens:
-dense nDCG@10 0.311, against 0.304 for the first chunk alone.
+dense nDCG@10 0.309, against 0.304 for the first chunk alone; without the title, 0.276.
 """
 
 import re

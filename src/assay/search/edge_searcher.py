@@ -85,12 +85,13 @@ class EdgeSearcher:
         """
         scores = [(point.id, point.score) for point in points]
         kept = self._places  # never shrunk, only replaced: other threads may hold it too
-        fresh = self._read_places([one for one, _ in scores if one not in kept])
-        if len(kept) + len(fresh) > _PLACES_KEPT:
-            self._places = fresh
-        else:
-            kept.update(fresh)
-        return [Found(*(kept.get(one) or fresh[one]), score) for one, score in scores]
+        try:
+            return [Found(*kept[one], score) for one, score in scores]
+        except KeyError:
+            kept = kept if len(kept) < _PLACES_KEPT else {}
+            kept.update(self._read_places([one for one, _ in scores if one not in kept]))
+            self._places = kept
+            return [Found(*kept[one], score) for one, score in scores]
 
     def _read_places(self, ids: Sequence[Any]) -> dict[Any, tuple[str, int, int]]:
         if not ids:

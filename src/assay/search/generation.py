@@ -32,14 +32,19 @@ def read_manifest(generation: Path) -> Manifest:
 
 def check_sizes(generation: Path) -> None:
     """A file that was cut short would end the process when the engine maps it."""
-    if _content(generation).get("sizes") != _sizes(generation):
-        raise damaged(generation, "files are missing, or have not the size they were built with")
+    for path, size in _files(generation).items():
+        if not path.is_file() or path.stat().st_size != size:
+            raise damaged(generation, f"{path.name} is missing or has another size than it had")
 
 
 def copy_generation(source: Path, target: Path) -> None:
-    refuse_full_disk(target.parent, _used(source))
-    shutil.copytree(source, target, copy_function=_copy_sparse)
-    (target / _MANIFEST).unlink()
+    """Only the files that were sealed: a process that opens the source makes some for a moment."""
+    files = _files(source)
+    refuse_full_disk(target.parent, sum(_used(path) for path in files))
+    for path in files:
+        copied = target / path.relative_to(source)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        _copy_sparse(path, copied)
 
 
 def refuse_full_disk(home: Path, needed: int) -> None:
@@ -95,6 +100,13 @@ def _content(generation: Path) -> dict[str, Any]:
     return content
 
 
+def _files(generation: Path) -> dict[Path, int]:
+    sizes = _content(generation).get("sizes")
+    if not isinstance(sizes, dict):
+        raise damaged(generation, f"{_MANIFEST} names no files")
+    return {generation / name: size for name, size in sizes.items()}
+
+
 def _sizes(generation: Path) -> dict[str, int]:
     return {
         str(path.relative_to(generation)): path.stat().st_size
@@ -103,15 +115,15 @@ def _sizes(generation: Path) -> dict[str, int]:
     }
 
 
-def _used(generation: Path) -> int:
-    """On the disk, which is less than the sizes: the engine preallocates."""
-    files = (path.stat() for path in generation.rglob("*"))
-    return sum(getattr(one, "st_blocks", one.st_size // 512) * 512 for one in files)
+def _used(path: Path) -> int:
+    """On the disk, which is less than the size: the engine preallocates."""
+    status = path.stat()
+    return getattr(status, "st_blocks", status.st_size // 512) * 512
 
 
-def _copy_sparse(source: str, target: str) -> None:
+def _copy_sparse(source: Path, target: Path) -> None:
     """Most of a preallocated file is holes, which a plain copy would fill."""
-    with Path(source).open("rb") as reader, Path(target).open("wb") as writer:
+    with source.open("rb") as reader, target.open("wb") as writer:
         while block := reader.read(_BLOCK):
             if block.count(0) == len(block):
                 writer.seek(len(block), os.SEEK_CUR)

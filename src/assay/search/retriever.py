@@ -137,10 +137,10 @@ class Retriever:
         candidates = Candidates(self._searcher, where)
         lexical, dense = candidates.lexical(query), candidates.dense(vector)
         first = fuse(lexical, dense)
-        best = ranked(first)[:FEEDBACK_DOCUMENTS]
+        best = candidates.vectors(ranked(first)[:FEEDBACK_DOCUMENTS])
         if not best:
             return _Ranking((), {}, {}, {})
-        again = moved(vector, candidates.vectors(best), [first[doc_id] for doc_id in best])
+        again = moved(vector, list(best.values()), [first[doc_id] for doc_id in best])
         nearer = candidates.dense_of_all(again, candidates.dense(again, signal="feedback"))
         fused = fuse(candidates.lexical_of_all(query, lexical), nearer)
         # In proportion to the query's own best cosine: where nothing is near, scores are low.

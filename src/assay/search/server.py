@@ -16,7 +16,7 @@ from qdrant_client import QdrantClient, models
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress
 from assay.search.server_searcher import ServerSearcher, server_errors, sparse
-from assay.search.store import BM25, DENSE, DamagedIndexError, Draft, Manifest, Point
+from assay.search.store import BM25, DENSE, Draft, Manifest, Point
 
 _POINTS_IN_A_CALL = 256
 _TIMEOUT_S = 60
@@ -155,7 +155,7 @@ class ServerStore:
             aliases = self._client.get_aliases().aliases
             names = [one.collection_name for one in aliases if one.alias_name == self._alias]
             if not names and self._client.collection_exists(self._alias):
-                raise DamagedIndexError(
+                raise SearchError(
                     f"{self.where} is a collection that Assay did not make; set COLLECTION_NAME "
                     "to another name"
                 )

@@ -3,6 +3,8 @@
 import hashlib
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.errors import SearchError
@@ -10,7 +12,7 @@ from assay.progress import Progress, silent
 from assay.search.embedding import Embedder
 from assay.search.index import document_vectors
 from assay.search.tuning import TunedRanker, TuningData, fingerprint_of, fit, load, save
-from assay.search.tuning.heldout import HeldOut
+from assay.search.tuning.heldout import Gain, HeldOut
 from assay.search.vector_cache import VectorCache
 
 
@@ -23,6 +25,8 @@ def open_tuned(
     progress: Progress = silent,
 ) -> TunedRanker:
     """The model of this data set, these settings and this code; learned now if there is none."""
+    # A query needs many small products: for these, threads of BLAS cost far more than they give.
+    threadpool_limits(1, user_api="blas")
     path = model_path(dataset, embedder, seed=seed, remember_dev=remember_dev)
     if path.exists():
         documents = list(dataset.documents.values())
@@ -84,7 +88,15 @@ def verdict(held_out: HeldOut) -> str:
     where = f"{gain.queries} held-out queries of {held_out.split}"
     figures = f"nDCG@10 {gain.tuned.ndcg_10:.4f}, against {gain.hybrid.ndcg_10:.4f} for hybrid"
     word = "it is better" if held_out.better else "it is not surely better"
-    return f"on {where} it reaches {figures}: {word}"
+    cost = "" if held_out.harmless else _cost(held_out.unfamiliar)
+    return f"on {where} it reaches {figures}: {word}{cost}"
+
+
+def _cost(unfamiliar: Gain) -> str:
+    return (
+        f", although {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
+        "relevant documents no train query shares"
+    )
 
 
 def model_path(

@@ -12,8 +12,8 @@ import numpy as np
 
 from assay.search.tuning.arrays import Floats, Integers, Sparse, scaled_rows, sparse_matrix, sums
 
-# The Jaccard similarity of judged queries from which documents are bundled. 0.8 and 0.9 came out
-# best in cross-validation on NFCorpus train; 0.65 mixes documents that differ.
+# The Jaccard similarity of judged queries from which documents are bundled. On two folds of
+# NFCorpus train and on dev, 0.8, 0.9 and 1 are alike; 0.5 is worse on all three.
 SAME_QUERIES = 0.8
 
 

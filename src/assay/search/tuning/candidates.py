@@ -8,7 +8,7 @@ from assay.search.tuning.arrays import TINY, Floats, Integers, best_columns
 from assay.search.tuning.bundles import Bundles
 from assay.search.tuning.first_pass import FirstPass, Signals
 
-DEPTH = 40
+DEPTH = 50
 # How many documents a page of results has at most.
 PAGE = 100
 PROPOSING = (

@@ -22,11 +22,11 @@ class Content:
 
 
 def compare_content(corpus: Corpus, questions: Questions) -> Content:
-    body = dense(questions.stems @ corpus.body)
+    body, title = np.split(dense(questions.stems @ corpus.words), 2, axis=1)
     meaning = np.asarray(questions.vectors @ corpus.vectors.T, np.float32)
     return Content(
         body=body,
-        title=dense(questions.stems @ corpus.title),
+        title=title,
         meaning=meaning,
         hybrid=LEXICAL_SHARE * min_max(body) + (1 - LEXICAL_SHARE) * min_max(meaning),
     )

@@ -7,7 +7,7 @@ import numpy as np
 from assay.search.tuning.arrays import Floats, Sparse, dense, min_max
 from assay.search.tuning.content import compare_content
 from assay.search.tuning.kernel import likeness, profile
-from assay.search.tuning.memory import Memory
+from assay.search.tuning.memory import TEXTS, Memory
 from assay.search.tuning.reading import Corpus, Questions
 
 Signals = dict[str, Floats]
@@ -29,8 +29,8 @@ def first_pass(corpus: Corpus, memory: Memory, questions: Questions) -> FirstPas
     profiles = profile(memory.bundles, hybrid, signals["text"])
     likenesses = _likenesses(memory, questions, profiles)
     signals |= _judged_signals(memory, questions, likenesses)
-    # Three rankings that the later stages start from. The weights are round numbers that did well
-    # on dev; the trees correct them.
+    # Three rankings that the later stages start from. The weights are round numbers, hardly
+    # tuned; the trees correct them.
     signals["base"] = (
         min_max(signals["hybrid_mean"])
         + min_max(signals["hybrid_best"])
@@ -61,8 +61,8 @@ def _content_signals(
         scores = getattr(content, name)
         found[f"{name}_best"] = memory.bundles.best(scores)
         found[f"{name}_mean"] = memory.bundles.mean(scores)
-    for name in ("text", "headline", "expanded", "asked", "asked_evenly"):
-        found[name] = dense(questions.stems @ getattr(memory, name))
+    written = dense(questions.stems @ memory.texts)
+    found |= dict(zip(TEXTS, np.split(written, len(TEXTS), axis=1), strict=True))
     for name in ("centres", "asked_centres", "both_centres"):
         found[name] = np.asarray(questions.vectors @ getattr(memory, name).T, np.float32)
     return content.hybrid, found

@@ -11,6 +11,7 @@ from assay.search.tuning.arrays import (
     dense,
     one_below_the_other,
     scaled_rows,
+    side_by_side,
     sums,
     unit_rows,
 )
@@ -23,6 +24,9 @@ from assay.search.tuning.words import bm25_weights
 # The text of a query that fits everything ("cancer") says little about each of its documents.
 TELLING_SIZE = 200
 TYPICAL_SIZE = 30
+# The bundle's documents, their titles, the documents with the queries judged for them, those
+# queries alone, and the same with every query counting alike however much it is about.
+TEXTS = ("text", "headline", "expanded", "asked", "asked_evenly")
 # Numbers that a batch of queries may fill at once, for each signal.
 BATCH_NUMBERS = 1_000_000
 
@@ -46,12 +50,9 @@ class Memory:
     inverse: Floats
     set_vectors: Floats
     """The centre of each judged query's relevant documents."""
-    text: Sparse
-    """BM25 weights of the bundles' texts, and so on: stems by bundles."""
-    headline: Sparse
-    expanded: Sparse
-    asked: Sparse
-    asked_evenly: Sparse
+    texts: Sparse
+    """BM25 weights of what is written in and about the bundles, `TEXTS` side by side: stems by
+    five times the bundles."""
     centres: Floats
     asked_centres: Floats
     both_centres: Floats
@@ -111,11 +112,15 @@ def remember(
         ),
         inverse=inverse_of(alike),
         set_vectors=unit_rows((relevant_documents @ corpus.vectors) / counts[:, None]),
-        text=text,
-        headline=bm25_weights(title.tocsr(), 0.9, 0.4),
-        expanded=bm25_weights((body + telling).tocsr(), 1.2, 0.75),
-        asked=bm25_weights(telling.tocsr(), 1.2, 0.75),
-        asked_evenly=bm25_weights(evenly.tocsr(), 1.2, 0.75),
+        texts=side_by_side(
+            [
+                text,
+                bm25_weights(title.tocsr(), 0.9, 0.4),
+                bm25_weights((body + telling).tocsr(), 1.2, 0.75),
+                bm25_weights(telling.tocsr(), 1.2, 0.75),
+                bm25_weights(evenly.tocsr(), 1.2, 0.75),
+            ]
+        ),
         centres=centres,
         asked_centres=asked_centres,
         both_centres=unit_rows(centres + asked_centres),

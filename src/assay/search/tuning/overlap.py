@@ -17,6 +17,7 @@ from assay.search.tuning.arrays import (
     by_maximum,
     dense,
     min_max,
+    one_below_the_other,
     sparse_rows,
     sums,
     unit_rows,
@@ -43,7 +44,8 @@ class Pairs:
 def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
     found, promise = _fits(memory, first)
     neighbours = best_columns(promise, NEIGHBOURS)
-    near = np.stack([np.take_along_axis(scores, neighbours, 1) for scores in found.values()], -1)
+    rows = np.arange(len(neighbours))[:, None]
+    near = np.stack([scores[rows, neighbours] for scores in found.values()], -1)
     lengths = np.broadcast_to(first.questions.lengths[:, None], neighbours.shape)
     alone = np.stack([np.log1p(memory.counts)[neighbours], lengths, memory.lengths[neighbours]], -1)
     return Pairs(
@@ -73,15 +75,15 @@ def true_overlap(relevant: Sparse, remembered: Sparse, neighbours: Integers) -> 
 def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
     found = dict(first.likenesses)
     promise = 2 * found["meaning"] + 0.5 * found["grams"] + 0.5 * found["words"] + found["profiles"]
+    best = {name: best_columns(first.signals[name], max(DEPTHS)) for name in RANKINGS}
+    fits = _cosines_with_top(memory, best)
     for ranking in RANKINGS:
-        scores = first.signals[ranking]
-        best = best_columns(scores, max(DEPTHS))
         for depth in DEPTHS:
-            found[f"{ranking}_top_{depth}"] = _cosine_with_top(memory, best[:, :depth])
-        level = min_max(scores)
+            found[f"{ranking}_top_{depth}"] = fits[ranking, depth]
+        level = min_max(first.signals[ranking])
         found[f"{ranking}_mean"] = _mean_over_sets(memory, level)
         found[f"{ranking}_peak"] = _mean_over_sets(memory, level**4)
-        centre = _centre(memory, best[:, :CENTRE_DEPTH])
+        centre = _centre(memory, best[ranking][:, :CENTRE_DEPTH])
         found[f"{ranking}_centre"] = np.asarray(centre @ memory.set_vectors.T, np.float32)
         promise = (
             promise
@@ -94,10 +96,20 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
     return found, promise
 
 
-def _cosine_with_top(memory: Memory, best: Integers) -> Floats:
-    sizes = memory.bundles.sizes[best]
-    share = np.sqrt(sizes / sizes.sum(1, keepdims=True))
-    return dense(sparse_rows(best, share, len(memory.bundles)) @ memory.cosines)
+def _cosines_with_top(memory: Memory, best: dict[str, Integers]) -> dict[tuple[str, int], Floats]:
+    """Of the top of each ranking with each judged set. One product for all: many are slow."""
+    tops = {
+        (ranking, depth): columns[:, :depth]
+        for ranking, columns in best.items()
+        for depth in DEPTHS
+    }
+    parts = []
+    for columns in tops.values():
+        sizes = memory.bundles.sizes[columns]
+        share = np.sqrt(sizes / sizes.sum(1, keepdims=True))
+        parts.append(sparse_rows(columns, share, len(memory.bundles)))
+    products = dense(one_below_the_other(parts) @ memory.cosines)
+    return dict(zip(tops, np.split(products, len(tops)), strict=True))
 
 
 def _mean_over_sets(memory: Memory, level: Floats) -> Floats:

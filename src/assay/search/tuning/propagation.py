@@ -8,7 +8,7 @@ it looks for the relevance that explains all predicted overlaps together.
 
 import numpy as np
 
-from assay.search.tuning.arrays import Floats, Integers, sparse_rows
+from assay.search.tuning.arrays import Floats, Integers, dense, sparse_rows
 from assay.search.tuning.first_pass import Signals
 from assay.search.tuning.memory import Memory
 
@@ -20,20 +20,22 @@ ALMOST_CERTAIN = 0.98
 
 def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
     overlap = np.clip(overlap, 0, 1).astype(np.float32)
-    found: Signals = {}
-
-    def pass_on(name: str, weights: Floats) -> None:
-        spread = sparse_rows(neighbours, weights.astype(np.float32), len(memory.counts))
-        found[name] = np.asarray((spread @ memory.relevant).toarray(), np.float32)
-
     evenly = memory.evenly[neighbours]
+    weights: Signals = {}
     for power in POWERS:
-        pass_on(f"overlap_{power}", overlap**power)
-        pass_on(f"overlap_{power}_evenly", overlap**power * evenly)
-    pass_on("any_overlap", -np.log1p(-np.minimum(overlap, ALMOST_CERTAIN)))
+        weights[f"overlap_{power}"] = overlap**power
+        weights[f"overlap_{power}_evenly"] = overlap**power * evenly
+    weights["any_overlap"] = -np.log1p(-np.minimum(overlap, ALMOST_CERTAIN))
     among = memory.overlaps[neighbours[:, :, None], neighbours[:, None, :]]
     own = np.eye(neighbours.shape[1], dtype=np.float32)
     for noise in NOISES:
-        weights = np.linalg.solve(among + np.float32(noise) * own, overlap[:, :, None])[:, :, 0]
-        pass_on(f"kriging_{noise:g}", weights * evenly)
-    return found
+        explained = np.linalg.solve(among + np.float32(noise) * own, overlap[:, :, None])
+        weights[f"kriging_{noise:g}"] = explained[:, :, 0] * evenly
+    # One product for all: each sparse product has a price of its own.
+    spread = sparse_rows(
+        np.tile(neighbours, (len(weights), 1)),
+        np.concatenate(list(weights.values())).astype(np.float32),
+        len(memory.counts),
+    )
+    passed_on = np.split(dense(spread @ memory.relevant), len(weights))
+    return dict(zip(weights, passed_on, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from assay.search.tuning.arrays import Floats, Sparse, unit_rows
+from assay.search.tuning.arrays import Floats, Sparse, side_by_side, unit_rows
 from assay.search.tuning.collection import TuningData
 from assay.search.tuning.words import (
     Vocabulary,
@@ -69,9 +69,8 @@ class Corpus:
     """The documents as a query meets them."""
 
     vectors: Floats
-    body: Sparse
-    """BM25 weights over title and text together: words by documents."""
-    title: Sparse
+    words: Sparse
+    """BM25 weights, stems by twice the documents: title and text together, then titles."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,8 @@ def read_collection(data: TuningData) -> tuple[Reader, Corpus, DocumentCounts]:
     # k1 and b for whole documents as Anserini sets them for BEIR; titles are short and even.
     corpus = Corpus(
         vectors=unit_rows(data.doc_vectors),
-        body=bm25_weights(counts.body, 0.9, 0.4),
-        title=bm25_weights(counts.title, 1.2, 0.75),
+        words=side_by_side(
+            [bm25_weights(counts.body, 0.9, 0.4), bm25_weights(counts.title, 1.2, 0.75)]
+        ),
     )
     return reader, corpus, counts
