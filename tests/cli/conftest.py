@@ -67,7 +67,7 @@ def run_assay(folder: Path, environment: dict[str, str], command: list[str]) -> 
             env={**environment, **variables},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=110,
             check=False,
         )
 
