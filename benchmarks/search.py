@@ -82,13 +82,15 @@ def _opening(folder: Path) -> None:
 def _latency(retriever: Retriever, queries: Sequence[str], mode: Mode) -> None:
     for query in queries[:20]:
         retriever.search(query, 10, mode=mode)
+    before = time.process_time()
     times = [
         1000 * _seconds(lambda query=query: retriever.search(query, 10, mode=mode))  # type: ignore[misc]
         for query in queries
     ]
+    cpu = 1000 * (time.process_time() - before) / len(queries)
     cuts = statistics.quantiles(times, n=100)
-    goal = "8 ms, 40 ms" if mode == "hybrid" else ""
-    _row(f"{mode}, one caller: p50, p99", f"{cuts[49]:.1f} ms, {cuts[98]:.1f} ms", goal)
+    measured = f"{cuts[49]:.1f} ms, {cuts[98]:.1f} ms ({cpu:.1f} ms of CPU a query)"
+    _row(f"{mode}, one caller: p50, p99", measured, "8 ms, 40 ms" if mode == "hybrid" else "")
 
 
 def _throughput(retriever: Retriever, queries: Sequence[str]) -> None:

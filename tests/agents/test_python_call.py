@@ -9,7 +9,7 @@ import pytest
 from assay.agents import AgentFailure, FailureKind, PythonAgent
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.python_call import load_function, read_answer
-from assay.errors import TargetError
+from assay.errors import UsageError
 
 
 async def ask(function: Any) -> Any:
@@ -59,10 +59,11 @@ async def test_sync_functions_run_beside_the_loop_and_beside_each_other() -> Non
         (TimeoutError("slow"), FailureKind.TIMEOUT, False),
         (KeyError("x"), FailureKind.AGENT_ERROR, False),
         (StopIteration(), FailureKind.AGENT_ERROR, False),
+        (SystemExit(3), FailureKind.AGENT_ERROR, False),
     ],
 )
 async def test_what_a_function_raises_is_classified(
-    error: Exception, kind: FailureKind, retryable: bool
+    error: BaseException, kind: FailureKind, retryable: bool
 ) -> None:
     def raises(_query: str, _top_k: int) -> list[str]:
         raise error
@@ -106,6 +107,7 @@ def test_another_shape_is_named(value: object, message: str) -> None:
     [
         ("import nothing_like_this", "imports 'nothing_like_this', which is not installed"),
         ("1 / 0", "importing 'subject' failed: ZeroDivisionError"),
+        ("raise SystemExit(5)", "importing 'subject' failed: SystemExit"),
         ("def f(:", "importing 'subject' failed: SyntaxError"),
     ],
 )
@@ -115,7 +117,7 @@ def test_a_module_that_does_not_import_says_why(
     (tmp_path / "subject.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(TargetError, match=message):
+    with pytest.raises(UsageError, match=message):
         load_function("subject:f")
 
 

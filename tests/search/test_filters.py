@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from assay.errors import UsageError
-from assay.search.filters import Condition, conditions
+from assay.search.filters import Condition, conditions, holds
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,21 @@ def test_anything_else_is_refused_with_the_field_and_what_came(value: Any) -> No
 
 def test_no_filters_are_no_conditions() -> None:
     assert conditions(None) == conditions({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("filters", "met"),
+    [
+        ({"year": 2020}, True),
+        ({"year": 2021}, False),
+        ({"type": ["recipe", "travel"]}, True),
+        ({"year": {"gte": 2020, "lt": 2021}}, True),
+        ({"year": {"gt": 2020}}, False),
+        ({"tags": "red"}, True),
+        ({"absent": "x"}, False),
+        ({"type": {"gte": 1}}, False),
+    ],
+)
+def test_conditions_hold_without_an_engine_too(filters: dict[str, Any], met: bool) -> None:
+    metadata = {"year": 2020, "type": "recipe", "tags": ["red", "blue"]}
+    assert all(holds(condition, metadata) for condition in conditions(filters)) is met

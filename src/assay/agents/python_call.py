@@ -10,7 +10,7 @@ from typing import Any
 
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
-from assay.errors import TargetError
+from assay.errors import UsageError
 
 _MESSAGE_LIMIT = 200
 
@@ -40,7 +40,7 @@ class PythonAgent:
                     value = await value
         except AgentFailure:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a function that exits must not end Assay
             raise _failure_from(error) from error
         return read_answer(value)
 
@@ -49,7 +49,7 @@ def load_function(spec: str) -> Callable[..., Any]:
     """Import `module:function`; the working folder is searched first, as `python -m` does."""
     module_name, _, attribute = spec.partition(":")
     if not module_name or not attribute:
-        raise TargetError(
+        raise UsageError(
             f"target 'python:{spec}' does not name a function; write python:module:function"
         )
     folder = str(Path.cwd())
@@ -58,16 +58,16 @@ def load_function(spec: str) -> Callable[..., Any]:
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise TargetError(_not_found(module_name, error, folder)) from error
-    except Exception as error:
-        raise TargetError(f"importing {module_name!r} failed: {_describe(error)}") from error
+        raise UsageError(_not_found(module_name, error, folder)) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"importing {module_name!r} failed: {_describe(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise TargetError(f"module {module_name!r} has no {attribute!r}")
+            raise UsageError(f"module {module_name!r} has no {attribute!r}")
         found = getattr(found, part)
     if not callable(found):
         kind = type(found).__name__
-        raise TargetError(f"{module_name}:{attribute} is a {kind}, not a function f(query, top_k)")
+        raise UsageError(f"{module_name}:{attribute} is a {kind}, not a function f(query, top_k)")
     function: Callable[..., Any] = found
     return function
 
@@ -99,7 +99,7 @@ def _invalid(message: str) -> AgentFailure:
     return AgentFailure(FailureKind.INVALID_ANSWER, message)
 
 
-def _failure_from(error: Exception) -> AgentFailure:
+def _failure_from(error: BaseException) -> AgentFailure:
     if isinstance(error, TimeoutError):
         return AgentFailure(FailureKind.TIMEOUT, _describe(error))
     if isinstance(error, ConnectionError):
@@ -107,7 +107,7 @@ def _failure_from(error: Exception) -> AgentFailure:
     return AgentFailure(FailureKind.AGENT_ERROR, _describe(error))
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     text = f"{type(error).__name__}: {error}"[:_MESSAGE_LIMIT]
     if not frames:

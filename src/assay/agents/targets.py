@@ -17,6 +17,7 @@ KINDS = {
     "a2a": "a2a:URL",
     "mcp": "mcp:URL[#tool]",
     "mcp-stdio": "mcp-stdio:COMMAND[#tool]",
+    "http": "http:URL=TASK",
     "url": "http://... (probed)",
 }
 
@@ -45,6 +46,8 @@ def open_target(
         from assay.agents.mcp_target import McpAgent
 
         return McpAgent.at(target, mapping=mapping, known=dataset.documents, track=track)
+    if kind in ("http", "https") and (agent := _contract(target, dataset, track)):
+        return agent
     if kind in ("http", "https") and rest.startswith("//"):
         from assay.agents.probe import ProbedAgent
 
@@ -56,6 +59,16 @@ def open_target(
         )
     known = ", ".join(KINDS.values())
     raise UsageError(f"cannot tell what target {target!r} is; a target looks like: {known}")
+
+
+def _contract(target: str, dataset: Dataset, track: str) -> Agent | None:
+    """`http:URL=TASK`; None for a bare address, which has no task."""
+    from assay.agents.http_contract import ContractAgent, parse_contract_target
+
+    parsed = parse_contract_target(target)
+    if parsed is None:
+        return None
+    return ContractAgent(parsed, documents=dataset.documents.values(), track=track)
 
 
 def _a2a(rest: str, track: str) -> Agent:

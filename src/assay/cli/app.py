@@ -1,7 +1,8 @@
 """The command line: one module for each verb, put together here."""
 
+import errno
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +32,25 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(version("agent-assay"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Assay measures retrieval agents: how good, how sure, where they fail, what changed."""
+
+
 app.command("eval")(eval_verb.evaluate)
 app.command("runs")(runs_verbs.runs)
 app.command("report")(runs_verbs.report)
@@ -55,13 +75,19 @@ def main() -> None:
     except AssayError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interruption:
+        print(str(interruption) or "interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read our output has gone. Without this, Python complains again when it exits.
         sys.stdout = None
         sys.exit(141)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.stdout = None
+        print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _options(group: Any = None) -> dict[str, Options]:

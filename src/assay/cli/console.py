@@ -15,11 +15,15 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def show(*renderables: "RenderableType") -> None:
-    """A result for people: at most 80 columns where the output is not a terminal."""
+def show(*renderables: "RenderableType", wide: bool = False) -> None:
+    """A result for people: 80 columns where the output is not a terminal.
+
+    `wide` is for lists with names to copy, which a line break would spoil.
+    """
     from rich.console import Console
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    width = None if sys.stdout.isatty() else 200 if wide else 80
+    console = Console(highlight=False, width=width)
     for renderable in renderables:
         console.print(renderable)
 

@@ -7,6 +7,7 @@ import typer
 
 from assay.cli.console import say, show
 from assay.cli.evaluating import choose_dataset, run_evaluation
+from assay.cli.resuming import resumed_config
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -18,6 +19,7 @@ def _option(help: str, variable: str, metavar: str | None = None) -> Any:
 
 
 def evaluate(
+    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -104,7 +106,7 @@ def evaluate(
     """Evaluate an agent: ask it queries, score what it finds, say how sure the score is.
 
     Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target could not be
-    reached, 130 interrupted.
+    reached or answered nothing, 130 interrupted.
     """
     from assay.agents.targets import BEST
     from assay.evaluate.evaluation import Evaluation
@@ -113,7 +115,7 @@ def evaluate(
 
     folder = find_run(resume, out) if resume else None
     if folder is not None:
-        config = folder.read_config()
+        config = resumed_config(folder, context)
         data = choose_dataset(config.dataset, archive)
     else:
         data = choose_dataset(dataset, archive)
@@ -129,13 +131,15 @@ def evaluate(
             retries=retries,
             gates=tuple(gate or ()),
             track=track,
+            baseline=baseline or "",
             mapping=mapping,
         )
     outcome = run_evaluation(Evaluation.plan(config, data), out, folder)
-    if baseline and outcome.state == "complete":
-        _compare_with(baseline, outcome, data, out)
+    compared = True
+    if config.baseline and outcome.state == "complete":
+        compared = _compare_with(config.baseline, outcome, data, out)
     _print(outcome, as_json)
-    raise typer.Exit(exit_code(outcome))
+    raise typer.Exit(exit_code(outcome) if compared else 130)
 
 
 def exit_code(outcome: "Outcome") -> int:
@@ -143,23 +147,34 @@ def exit_code(outcome: "Outcome") -> int:
         return 130
     if outcome.state == "target lost":
         return 3
-    return 0 if outcome.gates_passed else 1
+    if not outcome.gates_passed:
+        return 1
+    return 0 if outcome.head["summary"]["successful_queries"] else 3
 
 
-def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path) -> None:
-    """Run the baseline on the same queries and keep the comparison in the report."""
+def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path) -> bool:
+    """Run the baseline on the same queries and keep the comparison in the report.
+
+    False where the baseline was interrupted: half a baseline is nothing to compare with.
+    """
     from dataclasses import replace
 
     from assay.evaluate.comparison import compare_reports
     from assay.evaluate.evaluation import Evaluation
     from assay.evaluate.report_page import write_report_page
 
-    config = replace(outcome.folder.read_config(), target=baseline, gates=())
+    config = replace(outcome.folder.read_config(), target=baseline, baseline="", gates=())
     other = run_evaluation(Evaluation.plan(config, data), out, None)
+    if other.state == "interrupted":
+        say(
+            f"the baseline was interrupted; compare with: assay eval --resume {outcome.folder.path}"
+        )
+        return False
     comparison = compare_reports(other.folder.read_report(), outcome.folder.read_report())
     outcome.head["comparison"] = {"run": other.folder.name, **comparison.to_json()}
     outcome.folder.write_comparison(outcome.head["comparison"])
     write_report_page(outcome.folder, data)
+    return True
 
 
 def _print(outcome: "Outcome", as_json: bool) -> None:
@@ -173,5 +188,7 @@ def _print(outcome: "Outcome", as_json: bool) -> None:
         outcome.folder.copy_report(sys.stdout.buffer)
     else:
         show(table)
+    if not outcome.head["summary"]["successful_queries"]:
+        say("no query was answered: see the failures above")
     if outcome.state != "complete":
         say(f"finish it with: assay eval --resume {outcome.folder.path}")

@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +42,9 @@ def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
 
 def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Outcome":
     """Start a run, or finish the one in `folder`."""
-    return asyncio.run(_run(evaluation, out, folder))
+    # What an agent prints is not our result: `--json` must stay JSON.
+    with redirect_stdout(sys.stderr):
+        return asyncio.run(_run(evaluation, out, folder))
 
 
 def _mapping(text: str) -> dict[str, str] | None:

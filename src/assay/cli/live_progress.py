@@ -83,12 +83,16 @@ def _stages(bars: "Bars") -> "Progress":
 
 
 def _stage_lines() -> "Progress":
-    announced: set[str] = set()
+    said: dict[str, float] = {}
 
-    def report(what: str, _done: int, _total: int | None) -> None:
-        if what not in announced:
-            announced.add(what)
+    def report(what: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if what not in said:
+            said[what] = now
             say(what)
+        elif total and done < total and now - said[what] >= _SECONDS_BETWEEN_LINES:
+            said[what] = now
+            say(f"{what}: {done:,} of {total:,}")
 
     return report
 

@@ -32,13 +32,16 @@ def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
         print_json(rows)
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("run", overflow="fold")
+    table.add_column("run", no_wrap=True)
     for heading in ("track", "metric", "mean and 95% interval", "state"):
         table.add_column(heading)
     for row in rows:
         score = with_interval(row["mean"], row["low"], row["high"]) if "mean" in row else ""
         table.add_row(row["run"], row["track"], row.get("metric", ""), score, row["state"])
-    show(table if rows else f"There is no run under {out} yet. Make one with: assay eval")
+    if not rows:
+        show(f"There is no run under {out} yet. Make one with: assay eval")
+    else:
+        show(table, wide=True)
 
 
 def report(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import say
+from assay.cli.serve_agent import agent
 from assay.cli.serve_mcp import MODES, mcp
 from assay.cli.serve_ui import ui
 from assay.errors import AssayError, UsageError
@@ -74,10 +75,12 @@ def purple(
     """
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
+    from assay.data.load import require_dataset
     from assay.serve.guards import token_from_environment
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging
 
+    require_dataset(dataset)
     with bind(host, port) as listener:
         # Announced before the slow imports: whoever started us can already connect and wait.
         _announce("purple agent", url_of(listener))
@@ -127,11 +130,13 @@ def green(
     With ASSAY_TOKEN set, callers need that bearer token.
     """
     from assay.agents.outbound import OutboundPolicy
+    from assay.data.load import require_dataset
     from assay.serve.guards import token_from_environment
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging
 
     policy = OutboundPolicy.for_server(host, allow_hosts)
+    require_dataset(dataset)
     with bind(host, port) as listener:
         _announce("green agent", url_of(listener))
         from assay.serve.green import green_app, reading
@@ -150,6 +155,7 @@ def green(
 
 
 serve_app.command("mcp")(mcp)
+serve_app.command("agent")(agent)
 serve_app.command("ui")(ui)
 
 

@@ -83,9 +83,11 @@ def mcp(
         set_up_logging()
         asyncio.run(serve_stdio(_loader(dataset, mode)))
         return
+    from assay.data.load import require_dataset
     from assay.serve.guards import token_from_environment
     from assay.serve.listening import bind, serve_on, url_of
 
+    require_dataset(dataset)
     with bind(host, port) as listener:
         # Announced before the slow imports: whoever started us can already connect and wait.
         url = url_of(listener)

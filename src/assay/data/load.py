@@ -31,10 +31,14 @@ def load_dataset(
         )
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes")
-    path = Path(name).expanduser()
-    if not path.exists():
+    require_dataset(name)
+    return read_beir(Path(name).expanduser())
+
+
+def require_dataset(name: str | Path) -> None:
+    """Refuse a name that stands for nothing, before anything slow begins."""
+    if name not in KNOWN and not Path(name).expanduser().exists():
         raise UsageError(
             f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}; or give the path "
             "of a folder or a zip in the form of BEIR"
         )
-    return read_beir(path)

@@ -67,12 +67,22 @@ class CallLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offsets: dict[str, int] = {}
+        self.never_arrived: set[str] = set()
+        """Queries whose last call found nobody: a resumed run asks these again."""
         self.elapsed = 0.0
         """Seconds into the run at which its last call came back."""
         if path.exists():
             for offset, record in _records(path):
                 self._offsets[record["query_id"]] = offset
+                self._note_reach(record)
                 self.elapsed = max(self.elapsed, record["at"])
+
+    def _note_reach(self, record: dict[str, Any]) -> None:
+        failure = record.get("failure") or {}
+        if failure.get("kind") == FailureKind.CONNECTION:
+            self.never_arrived.add(record["query_id"])
+        else:
+            self.never_arrived.discard(record["query_id"])
 
     def __contains__(self, query_id: str) -> bool:
         return query_id in self._offsets

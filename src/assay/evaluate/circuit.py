@@ -73,7 +73,7 @@ class Circuit:
         else:
             pause = self._pauses[self._probes]
             self._probes += 1
-            self._say(f"{self._failures} calls in a row found no target; waiting {pause:g} s")
+            self._say(f"{self._failures} calls in a row got no answer; waiting {pause:g} s")
         self._announce()
 
     def _announce(self) -> None:

@@ -100,7 +100,7 @@ class Evaluation:
         listener: Listener = SILENT,
         stop: asyncio.Event | None = None,
     ) -> Outcome:
-        """Ask what was not asked yet; calls that came back, good or bad, stand."""
+        """Ask what was not asked yet, or found nobody; calls that came back, good or bad, stand."""
         recorded = folder.read_header()["dataset"]["fingerprint"]
         if recorded != self.dataset.fingerprint:
             raise RunError(
@@ -117,9 +117,10 @@ class Evaluation:
     ) -> Outcome:
         with CallWriter(folder.calls) as writer:
             log = CallLog(folder.calls)
-            todo = [query for query in self.queries if query.id not in log]
+            todo = [q for q in self.queries if q.id not in log or q.id in log.never_arrived]
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
-            live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
+            asked_before = [q.id for q in self.queries if q.id not in log.never_arrived]
+            live.catch_up(call for call in log.read(asked_before) if call)
             circuit = Circuit(pauses=self.probe_pauses, say=listener.say)
             started = time.perf_counter() - log.elapsed
 
@@ -149,7 +150,7 @@ class Evaluation:
         if state == INTERRUPTED:  # a partial report speaks of what was asked
             queries = [query for query in queries if query.id in log]
             if not queries:
-                raise RunError(
+                raise KeyboardInterrupt(
                     f"interrupted before the first answer; go on with: "
                     f"assay eval --resume {folder.path}"
                 )

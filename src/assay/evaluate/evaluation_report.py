@@ -54,6 +54,7 @@ def build_head(
             for verdict in (judge(gate, metrics, summary) for gate in gates)
         ],
         "failures": dict(sorted(results.failures.items())),
+        "failure_examples": results.examples,
         "violations": _violations(scores.violations),
         "latency_ms": latency,
         "target": header["target"],

@@ -76,4 +76,6 @@ def refuse_impossible(gate: Gate, ceiling: float) -> None:
 
 def judge(gate: Gate, metrics: Mapping[str, float], summary: Mapping[str, Any]) -> Verdict:
     value = float(summary[gate.name] if gate.metric is None else metrics[gate.name.lower()])
-    return Verdict(gate.text, value, gate.passes(value))
+    # The latency of nothing is no good latency.
+    answered = gate.metric is not None or summary.get("successful_queries", 1) > 0
+    return Verdict(gate.text, value, answered and gate.passes(value))

@@ -1,12 +1,15 @@
 """Evaluation from Python: the same runs and folders as the command line's."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from assay.agents import Agent, PythonAgent, open_target
 from assay.data import Dataset, load_dataset
+from assay.errors import UsageError
 from assay.evaluate.comparison import Comparison, compare_reports
 from assay.evaluate.evaluation import Evaluation, Outcome
 from assay.evaluate.plan import RunConfig
@@ -23,18 +26,35 @@ def evaluate_agent(
     """Evaluate a target, or a function `f(query, top_k) -> ids`, and keep the run under `out`.
 
     `settings` are the fields of RunConfig: split, num_queries, seed, top_k, concurrency, timeout,
-    retries, gates, track. Inside a running event loop, await `Evaluation.start` instead.
+    retries, gates, track. It also works where an event loop is running, as in a notebook.
     """
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     where = data.name if isinstance(dataset, Dataset) else str(dataset)
-    config = RunConfig(target=_name(target), dataset=where, **settings)
+    config = _config(_name(target), where, settings)
     evaluation = Evaluation.plan(config, data)
     agent: Agent
     if callable(target):
         agent = PythonAgent(target, name=config.target, track=config.track)
     else:
         agent = open_target(target, data, track=config.track)
-    return asyncio.run(evaluation.start(agent, Path(out)))
+    return _run(evaluation.start(agent, Path(out)))
+
+
+def _config(target: str, dataset: str, settings: dict[str, Any]) -> RunConfig:
+    known = {field.name for field in fields(RunConfig)} - {"target", "dataset"}
+    for name in settings:
+        if name not in known:
+            raise UsageError(f"there is no setting {name!r}; there is: {', '.join(sorted(known))}")
+    return RunConfig(target=target, dataset=dataset, **settings)
+
+
+def _run(evaluation: Coroutine[Any, Any, Outcome]) -> Outcome:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(evaluation)
+    with ThreadPoolExecutor(1) as beside:  # a loop cannot be entered twice in one thread
+        return beside.submit(asyncio.run, evaluation).result()
 
 
 def compare_runs(run_a: str | Path | Outcome, run_b: str | Path | Outcome) -> Comparison:
@@ -46,8 +66,11 @@ def _folder(run: str | Path | Outcome) -> RunFolder:
     return run.folder if isinstance(run, Outcome) else RunFolder(Path(run))
 
 
-def _name(target: str | Callable[..., Any]) -> str:
+def _name(target: object) -> str:
     if isinstance(target, str):
         return target
+    if not callable(target):
+        kind = type(target).__name__
+        raise UsageError(f"a target is a text or a function f(query, top_k), not a {kind}")
     name = getattr(target, "__qualname__", type(target).__qualname__)
     return f"python:{getattr(target, '__module__', '?')}:{name}"

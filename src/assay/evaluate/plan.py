@@ -26,6 +26,7 @@ class RunConfig:
     retries: int = 3
     gates: tuple[str, ...] = ()
     track: str = "undeclared"
+    baseline: str = ""
     mapping: str = ""
     """What an MCP tool calls its fields: `query=q,top_k=limit,doc_id=id`."""
     shard_index: int = 0

@@ -52,6 +52,8 @@ class Results:
     latencies: NDArray[np.float64]
     failures: Counter[str]
     attempts: int
+    examples: dict[str, str]
+    """For each kind of failure the first one: its query and what was said."""
 
     @property
     def total(self) -> int:
@@ -99,6 +101,7 @@ def gather(
     parts: list[Scores] = []
     latencies = np.full(len(queries), np.nan)
     failures: Counter[str] = Counter()
+    examples: dict[str, str] = {}
     attempts = 0
     for start in range(0, len(queries), _BATCH):
         drawn = queries[start : start + _BATCH]
@@ -112,6 +115,9 @@ def gather(
             if call is not None and call.failure is None:
                 latencies[place] = call.latency_ms
             else:
-                failures[NOT_ASKED if call is None else str(call.failure)] += 1
+                kind = NOT_ASKED if call is None else str(call.failure)
+                failures[kind] += 1
+                if call is not None:
+                    examples.setdefault(kind, f"{call.query_id}: {call.message}")
         on_batch(Batch(drawn, calls, scores))
-    return Results(Scores.joined(parts), latencies, failures, attempts)
+    return Results(Scores.joined(parts), latencies, failures, attempts, examples)

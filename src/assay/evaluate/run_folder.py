@@ -76,6 +76,7 @@ class RunFolder:
 
     def _finished_report(self) -> Path:
         if not self.report.exists():
+            self.read_header()  # says so where this is no run at all
             raise RunError(
                 f"run {self.name!r} has no report yet; finish it with: "
                 f"assay eval --resume {self.path}"

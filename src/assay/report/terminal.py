@@ -117,6 +117,8 @@ def _facts(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if report["failures"]:
         kinds = sorted(report["failures"].items(), key=lambda item: -item[1])
         yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
+        for example in report.get("failure_examples", {}).values():
+            yield "", f"for example {example}"
     wrong = [
         f"{_WORDS[kind]} {count(found['ids'])} (in {counted(found['queries'], 'query', 'queries')})"
         for kind, found in report["violations"].items()
@@ -124,7 +126,11 @@ def _facts(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     ]
     if wrong:
         yield "violations", "; ".join(wrong)
-    percentiles = [f"{name} {duration(latency[name] / 1000)}" for name in ("p50", "p95", "p99")]
+    answered = summary["successful_queries"] > 0
+    percentiles = [
+        f"{name} {duration(latency[name] / 1000 if answered else None)}"
+        for name in ("p50", "p95", "p99")
+    ]
     speed = f"{rate(summary['queries_per_second'])} queries/s"
     yield "latency", ", ".join([*percentiles, speed])
     for gate in report["gates"]:

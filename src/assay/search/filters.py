@@ -6,13 +6,15 @@
 """
 
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import UsageError
 
-_BOUNDS = {"gt", "gte", "lt", "lte"}
+_WITHIN = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
+_BOUNDS = set(_WITHIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,14 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> dict[str, float]:
             f"filter {field!r}: a range has gt, gte, lt or lte with a number each; got {value!r}"
         )
     return {name: float(bound) for name, bound in value.items()}
+
+
+def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
+    """Whether metadata meets a condition, for a search without an engine that could tell."""
+    value = metadata.get(json.loads(condition.key.removeprefix("metadata.")))
+    if condition.bounds is None:
+        found = value if isinstance(value, list) else [value]
+        return any(one == wanted for one in found for wanted in condition.values)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return all(_WITHIN[name](value, bound) for name, bound in condition.bounds.items())

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
+from assay.search.filters import Condition, conditions, holds
 from assay.search.lexical import LexicalIndex
 from assay.search.reference import open_retriever
 from assay.search.retriever import Hit as Hit
@@ -75,7 +76,7 @@ class InMemorySearcher:
         check_request(query, top_k, mode)
         if mode != "bm25":
             raise UsageError(f"this server searches with bm25 alone, not with {mode!r}")
-        wanted = filters or {}
+        wanted = conditions(filters)
         depth = len(self._documents) if wanted else top_k
         found = self._index.search(query, depth)
         best = max((score for _, score in found), default=1.0)
@@ -87,5 +88,5 @@ class InMemorySearcher:
         return Hit(doc_id, score, document.title, document.text, metadata=document.metadata)
 
 
-def _meets(hit: Hit, filters: Mapping[str, Any]) -> bool:
-    return all(hit.metadata.get(field) == value for field, value in filters.items())
+def _meets(hit: Hit, wanted: Sequence[Condition]) -> bool:
+    return all(holds(condition, hit.metadata) for condition in wanted)

@@ -109,12 +109,13 @@ def path_of(task: str) -> str:
 def agents_app(tasks: Sequence[str], workshop: Workshop, *, token: str | None = None) -> ASGIApp:
     """With one task its endpoints stand at the root, with several each under `path_of` its own."""
     services = [_service(task, workshop) for task in tasks]
-    needs_index = not _SEARCHING.isdisjoint(tasks)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        if needs_index:
+        if not _SEARCHING.isdisjoint(tasks):
             workshop.knowledge.loading.start()
+        if "RAG_INGEST" in tasks:
+            workshop.knowledge.embedder.start()
         try:
             yield
         finally:
@@ -160,12 +161,16 @@ def _service(task: str, workshop: Workshop) -> AgentService:
 
 
 def _readiness(task: str, knowledge: KnowledgeBases) -> Callable[[], Awaitable[Readiness]]:
-    if task not in _SEARCHING:
-        return always_ready
+    """The state alone: why loading failed is in the log, and may name files of ours."""
 
-    async def ready() -> Readiness:
-        """The state alone: why loading failed is in the log, and may name files of ours."""
+    async def index_ready() -> Readiness:
         state = knowledge.loading.status.partition(":")[0]
         return Readiness(state == "ready", {"index": state})
 
-    return ready
+    async def model_ready() -> Readiness:
+        state = knowledge.embedder.loading.status.partition(":")[0]
+        return Readiness(state == "ready", {"model": state})
+
+    if task == "RAG_INGEST":
+        return model_ready
+    return index_ready if task in _SEARCHING else always_ready

@@ -9,7 +9,7 @@ Everything else is unclear: a paraphrase in other words may be true, and cannot 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay.serve.contract_agents.claim_words import WordReader, Words, clauses_of, is_direction
@@ -23,7 +23,7 @@ _SAME_SUBJECT = 0.75
 _WORTH_A_LOOK = 0.3
 _IN_ORDER = 0.75
 _QUOTES = 2
-_BOUNDARY = re.compile(r"(?<=[.!?])[\s]+|(?<=[。！？])|\n+")
+_BOUNDARY = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """One sentence, or two that follow each other."""
+    """One sentence, or two that follow each other: then `parts` are what each of them says."""
 
     evidence: Evidence
-    is_sentence: bool
     words: Words
     clauses: tuple[Words, ...]
+    parts: tuple[Words, ...] = ()
+
+    @property
+    def is_sentence(self) -> bool:
+        return not self.parts
 
 
 class EvidenceBase:
@@ -61,9 +65,6 @@ class EvidenceBase:
         for place, span in enumerate(self._spans):
             for term in span.words.terms:
                 self._places.setdefault(term, []).append(place)
-
-    def __len__(self) -> int:
-        return len(self._spans)
 
     def check(self, claim: str, needed: float) -> Finding:
         words = self._reader.read(claim)
@@ -83,15 +84,18 @@ class EvidenceBase:
         return [self._spans[place] for place in sorted(shared) if shared[place] >= enough]
 
     def _read(self, chunk_id: str, text: str) -> Iterator[_Span]:
-        sentences = list(_sentence_spans(text))
-        for at, (start, end) in enumerate(sentences):
-            yield self._span(chunk_id, text[start:end], is_sentence=True)
-            if at + 1 < len(sentences):
-                yield self._span(chunk_id, text[start : sentences[at + 1][1]], is_sentence=False)
+        before: tuple[int, _Span] | None = None
+        for start, end in _sentence_spans(text):
+            span = self._span(chunk_id, text[start:end])
+            yield span
+            if before is not None:
+                both = self._span(chunk_id, text[before[0] : end])
+                yield replace(both, parts=(before[1].words, span.words))
+            before = start, span
 
-    def _span(self, chunk_id: str, quote: str, *, is_sentence: bool) -> _Span:
+    def _span(self, chunk_id: str, quote: str) -> _Span:
         clauses = tuple(self._reader.read(part) for part in clauses_of(quote))
-        return _Span(Evidence(chunk_id, quote), is_sentence, self._reader.read(quote), clauses)
+        return _Span(Evidence(chunk_id, quote), self._reader.read(quote), clauses)
 
 
 def _weighed(supports: Sequence[_Span], contradicts: Sequence[tuple[_Span, str]]) -> Finding:
@@ -115,6 +119,8 @@ def _shortest(spans: Sequence[_Span]) -> list[Evidence]:
 def _supports(span: _Span, claim: Words, needed: float) -> bool:
     if _share(claim, span.words) < needed or not claim.numbers <= span.words.numbers:
         return False
+    if any(_share(claim, part) >= needed for part in span.parts):
+        return False  # one sentence speaks of it all, so its neighbour's numbers are about others
     clauses = _clauses_about(span, claim, needed)
     return (
         all(_agrees(clause, claim) for clause in clauses)

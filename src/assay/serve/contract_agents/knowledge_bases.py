@@ -96,10 +96,10 @@ class KnowledgeBases:
         return _DataSet(retrieval)
 
     async def is_data_set(self, name: str) -> bool:
-        """While it loads, its name is not known: then the names of all data sets are taken."""
-        if self.loading.status == "ready":
-            return name == (await self.loading.get()).dataset.name
-        return name in KNOWN
+        """Also a known one that another server may serve, beside the same knowledge bases."""
+        if name in KNOWN or self.loading.status != "ready":
+            return name in KNOWN
+        return name == (await self.loading.get()).dataset.name
 
     async def search_ingested(self, name: str, wanted: Wanted) -> list[FoundChunk]:
         embedder = await self.embedder.get()
@@ -107,6 +107,7 @@ class KnowledgeBases:
 
     async def close(self) -> None:
         await self.loading.stop()
+        await self.embedder.loading.stop()
         await asyncio.to_thread(self._indexes.close)
 
     def _search(self, name: str, wanted: Wanted, embedder: Embedder) -> list[FoundChunk]:
@@ -190,19 +191,17 @@ class LazyEmbedder:
     """Loaded when first needed: a server that searches its data set alone needs no second one."""
 
     def __init__(self, open_embedder: Callable[[], Embedder]) -> None:
-        self._open = open_embedder
-        self._opening = asyncio.Lock()
-        self._embedder: Embedder | None = None
+        self.loading: Loading[Embedder] = Loading(lambda: asyncio.to_thread(open_embedder))
+        self._started = False
 
-    @property
-    def is_loaded(self) -> bool:
-        return self._embedder is not None
+    def start(self) -> None:
+        if not self._started:
+            self._started = True
+            self.loading.start()
 
     async def get(self) -> Embedder:
-        async with self._opening:
-            if self._embedder is None:
-                self._embedder = await asyncio.to_thread(self._open)
-            return self._embedder
+        self.start()
+        return await self.loading.get()
 
 
 def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:

@@ -1,0 +1,75 @@
+"""Every agent keeps the contract: the checker finds nothing to say about any of them."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.contract_agents.workshop import Agents, make_workshop, running_agents
+from tests.serve.serving import serving
+
+from assay.contract.checks import CheckTarget, check_agent
+from assay.contract.verdicts import Verdict
+from assay.errors import UsageError
+from assay.serve.contract_agents.apps import TASKS, agents_app, known_tasks, path_of
+
+READY = "/health/ready"
+
+
+@pytest.mark.parametrize("task", TASKS)
+async def test_the_checker_reports_nothing(agents: Agents, task: str) -> None:
+    await agents.ready()
+    report = await check_agent(CheckTarget(agents.url + path_of(task), task))
+    assert report.unreachable is None
+    assert report.with_verdict(Verdict.FAIL, Verdict.WARN) == []
+    assert report.counts()["pass"] >= 42
+
+
+async def test_one_agent_alone_stands_at_the_root(tmp_path: Path) -> None:
+    async with running_agents(make_workshop(tmp_path), ["CLAIM_VERIFY"]) as alone:
+        report = await check_agent(CheckTarget(alone.url, "CLAIM_VERIFY"))
+        assert report.with_verdict(Verdict.FAIL, Verdict.WARN) == []
+        health = (await alone.http.get(f"{alone.url}/health")).json()
+    assert health == {"status": "ok", "service": "agent-claim-verify"}
+
+
+async def test_the_process_names_its_agents_and_says_when_all_are_ready(agents: Agents) -> None:
+    health = (await agents.http.get(f"{agents.url}/health")).json()
+    assert health["agents"]["RAG_INGEST"] == "/rag-ingest"
+    await agents.ready()
+    ready = await agents.http.get(agents.url + READY)
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+
+
+async def test_an_index_that_cannot_be_loaded_is_no_readiness(tmp_path: Path) -> None:
+    """And what went wrong, which names files of the server, is not told to callers."""
+    blocked = tmp_path / "secret-place"
+    blocked.write_text("a file where a folder should be")
+    async with running_agents(make_workshop(blocked)) as found:
+        failed = await found.run("RAG_RETRIEVE", {"query": "tea"})
+        ready = await found.http.get(f"{found.url}/rag-retrieve{READY}")
+        policy = await found.http.get(f"{found.url}/policy-review{READY}")
+    assert failed["error"]["code"] == "TASK_FAILED"
+    assert (ready.status_code, ready.json()["index"]) == (503, "failed")
+    assert policy.status_code == 200
+    assert "secret-place" not in ready.text + str(failed)
+
+
+async def test_with_a_token_only_health_is_open(tmp_path: Path) -> None:
+    app = agents_app(TASKS, make_workshop(tmp_path), token="t0ken")
+    async with serving(app) as url, httpx.AsyncClient(trust_env=False) as http:
+        path = f"{url}/policy-review"
+        known = {"Authorization": "Bearer t0ken"}
+        closed = await http.post(f"{path}/agents/run/sync", json={})
+        opened = await http.post(f"{path}/agents/run/sync", json={}, headers=known)
+        health = await http.get(f"{path}/health")
+    assert (closed.status_code, opened.status_code, health.status_code) == (401, 422, 200)
+
+
+def test_tasks_are_named_in_any_case_and_all_are_all() -> None:
+    assert known_tasks(["rag-retrieve", "RAG_RETRIEVE", "Claim_Verify"]) == [
+        "RAG_RETRIEVE",
+        "CLAIM_VERIFY",
+    ]
+    assert known_tasks(["all"]) == list(TASKS)
+    with pytest.raises(UsageError, match="no agent for 'SUMMARISE'; there are: RAG_RETRIEVE"):
+        known_tasks(["SUMMARISE"])

@@ -1,0 +1,57 @@
+"""docs/agent-contract.md has one example for each agent, and each answers as the page says."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from tests.contract_agents.workshop import running_agents
+
+from assay.serve.contract_agents.apps import TASKS, open_workshop
+from assay.serve.contract_agents.policy_rules import read_policy
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(
+    r"<!-- example -->\n```json\n(.*?)```\n\n```json\n(.*?)```", PAGE, flags=re.DOTALL
+)
+# The page shows what the agent adds to the outputs of RAG_RETRIEVE.
+IN_PART = {"RAG_ANSWER"}
+
+
+async def test_each_example_answers_as_the_page_says() -> None:
+    """By the agents as they are started from the command line, with the real embedding model."""
+    done = []
+    async with running_agents(open_workshop("notes", "bm25")) as agents:
+        for request, expected in EXAMPLES:
+            sent, shown = orjson.loads(request), orjson.loads(expected)
+            answer = await agents.run(**_parts(sent))
+            outputs = _comparable(answer["outputs"])
+            if sent["task_type"] in IN_PART:
+                outputs = {name: outputs[name] for name in shown}
+            assert outputs == _comparable(shown)
+            done.append(sent["task_type"])
+    assert sorted(done) == sorted(TASKS)
+
+
+def _parts(sent: dict[str, Any]) -> dict[str, Any]:
+    renamed = {"task_type": "task"}
+    return {renamed.get(name, name): value for name, value in sent.items()}
+
+
+def _comparable(outputs: dict[str, Any]) -> dict[str, Any]:
+    return outputs | ({"duration_ms": 0} if "duration_ms" in outputs else {})
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_agent_has_a_section(task: str) -> None:
+    assert f"### {task}\n" in PAGE
+
+
+def test_what_the_page_says_of_pubmed_and_policy_is_there() -> None:
+    from assay.serve.contract_agents.pubmed import KEY_VARIABLE, VARIABLE
+
+    assert f"`{VARIABLE}`" in PAGE
+    assert f"`{KEY_VARIABLE}`" in PAGE
+    assert (Path(__file__).parents[2] / "src/assay/serve/policy_rules.toml").is_file()
+    assert read_policy().rules

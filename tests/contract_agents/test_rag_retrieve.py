@@ -1,0 +1,129 @@
+"""RAG_RETRIEVE: both dialects, the union of outputs, and no pretending."""
+
+from typing import Any
+
+import pytest
+from tests.contract_agents.workshop import Agents
+
+QUERY = "blood pressure and green tea"
+
+
+async def test_both_dialects_get_the_same(agents: Agents) -> None:
+    one = await agents.outputs("RAG_RETRIEVE", {"query": QUERY, "knowledgeBase": "tiny", "topK": 2})
+    two = await agents.outputs(
+        "RAG_RETRIEVE", {"query_text": QUERY, "collection": "tiny", "top_k": 2}
+    )
+    assert one == two
+    assert [chunk["doc_id"] for chunk in one["chunks"]] == ["MED-2", "MED-1"]
+
+
+async def test_outputs_have_every_name_that_callers_look_for(agents: Agents) -> None:
+    answer = await agents.run("RAG_RETRIEVE", {"query": QUERY, "topK": 2})
+    outputs = answer["outputs"]
+    assert outputs["count"] == outputs["chunk_count"] == outputs["citation_count"] == 2
+    assert outputs["groundingPack"] == answer["grounding"]
+    assert outputs["chunks"] == answer["grounding"]["chunks"]
+    assert outputs["retrieval_trace"]["stages"] == ["bm25", "dense", "fusion", "feedback"]
+    assert answer["artifacts"] == ["MED-2__chunk_0", "MED-1__chunk_0"]
+    assert answer["grounding"]["citations"] == answer["artifacts"]
+    first = outputs["chunks"][0]
+    assert first["text"].startswith("Green tea lowered")
+    assert 0 <= first["score"] <= 1
+    assert first["metadata"]["title"] == "Green tea"
+
+
+async def test_a_knowledge_base_that_does_not_exist_is_a_failure(agents: Agents) -> None:
+    for name in ("nowhere", "../tiny", "a/b", "", "x" * 200):
+        answer = await agents.run("RAG_RETRIEVE", {"query": QUERY, "knowledgeBase": name})
+        assert answer["error"] == {
+            "code": "TASK_FAILED",
+            "message": "there is no such knowledge base",
+        }
+        assert answer["outputs"] == {}
+
+
+async def test_finding_nothing_is_no_failure(agents: Agents) -> None:
+    outputs = await agents.outputs(
+        "RAG_RETRIEVE", {"query": QUERY, "metadataFilters": {"year": 1999}}
+    )
+    assert (outputs["chunks"], outputs["count"]) == ([], 0)
+
+
+@pytest.mark.parametrize("name", ["metadataFilters", "where", "filter"])
+async def test_filters_narrow_the_search(agents: Agents, name: str) -> None:
+    inputs = {"query": QUERY, name: {"year": {"gte": 2020}}}
+    outputs = await agents.outputs("RAG_RETRIEVE", inputs)
+    assert {chunk["doc_id"] for chunk in outputs["chunks"]} == {"MED-2", "MED-3"}
+
+
+async def test_a_filter_that_is_none_is_named_and_not_quoted(agents: Agents) -> None:
+    inputs = {"query": QUERY, "where": {"Jane Roe": ["Jane Roe", 7]}}
+    answer = await agents.run("RAG_RETRIEVE", inputs)
+    assert answer["error"]["code"] == "VALIDATION_ERROR"
+    assert "inputs.metadataFilters" in answer["error"]["message"]
+    assert "Jane" not in str(answer)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "inputs.query is missing"),
+        ({"query": "  "}, "inputs.query is too short"),
+        ({"query": QUERY, "topK": 0}, "inputs.topK should be greater than or equal to 1"),
+        ({"query": QUERY, "top_k": 101}, "inputs.top_k should be less than or equal to 100"),
+        ({"query": QUERY, "where": "x"}, "inputs.where should be an object"),
+    ],
+)
+async def test_wrong_inputs_are_named(agents: Agents, inputs: dict[str, Any], message: str) -> None:
+    answer = await agents.run("RAG_RETRIEVE", inputs)
+    assert answer["error"]["code"] == "VALIDATION_ERROR"
+    assert answer["error"]["message"] == message
+
+
+async def test_a_null_input_is_an_absent_one(agents: Agents) -> None:
+    inputs = {"query": QUERY, "knowledgeBase": None, "metadataFilters": None, "topK": None}
+    assert (await agents.outputs("RAG_RETRIEVE", inputs))["count"] == 3
+
+
+async def test_the_ends_of_the_scale_are_kinds_of_search(agents: Agents) -> None:
+    """BM25 alone finds nothing for a word that no document has; meaning always finds something."""
+    inputs = {"query": "zebra", "semantic_weight": 0}
+    assert (await agents.outputs("RAG_RETRIEVE", inputs))["chunks"] == []
+    dense = await agents.outputs("RAG_RETRIEVE", {**inputs, "semantic_weight": 1})
+    assert dense["retrieval_trace"]["stages"] == ["dense"]
+    assert dense["count"] == 3
+
+
+async def test_what_is_not_heeded_is_said(agents: Agents) -> None:
+    inputs = {
+        "query": QUERY,
+        "semantic_weight": 0.3,
+        "semantic_k": 7,
+        "rerankMode": "cross-encoder",
+        "projectId": "p1",
+    }
+    answer = await agents.run("RAG_RETRIEVE", inputs)
+    assert answer["status"] == "ok"
+    named = [warning.split()[0].removeprefix("inputs.") for warning in answer["warnings"]]
+    assert named == ["semantic_weight", "semantic_k", "rerankMode", "projectId"]
+
+
+async def test_a_context_budget_leaves_out_what_does_not_fit(agents: Agents) -> None:
+    budgets = {"max_context_tokens": 20}
+    answer = await agents.run("RAG_RETRIEVE", {"query": QUERY}, budgets=budgets)
+    assert answer["status"] == "degraded"
+    assert answer["ok"] is True
+    assert answer["outputs"]["count"] == 1
+    assert answer["warnings"] == ["budgets.max_context_tokens: 2 chunks were left out"]
+    cut = await agents.run("RAG_RETRIEVE", {"query": QUERY}, budgets={"max_context_tokens": 2})
+    assert [len(chunk["text"]) for chunk in cut["outputs"]["chunks"]] == [8]
+    assert "the first chunk was cut" in cut["warnings"][0]
+
+
+async def test_the_stream_tells_what_was_done_and_ends_in_the_same_result(agents: Agents) -> None:
+    inputs = {"query": QUERY, "topK": 2}
+    told = await agents.stream("RAG_RETRIEVE", inputs)
+    assert [event["type"] for event in told] == ["started", "progress", "progress", "final"]
+    assert (told[1]["step"], told[1]["documents"]) == ("index ready", 3)
+    assert (told[2]["step"], told[2]["chunks"]) == ("ranked", 2)
+    assert told[-1]["outputs"] == await agents.outputs("RAG_RETRIEVE", inputs)

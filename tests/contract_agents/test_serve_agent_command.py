@@ -1,0 +1,90 @@
+"""`assay serve agent`, as a process: it says where it listens, keeps the contract, logs no text."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+COMMAND = (
+    "import sys, typer\n"
+    "from assay.cli.serve_agent import agent\n"
+    "from assay.errors import AssayError\n"
+    "try: typer.run(agent)\n"
+    "except AssayError as error: sys.exit(f'error: {error}')\n"
+)
+
+
+@contextmanager
+def started(*arguments: str, log: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    command = [sys.executable, "-c", COMMAND, *arguments, "--port", "0"]
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ}
+        )
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def test_one_agent_is_served_at_the_root_and_ends_when_told(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with started("claim-verify", log=log) as (url, process):
+        body = {
+            "request_id": "r1",
+            "task_type": "CLAIM_VERIFY",
+            "inputs": {
+                "claims": ["Jane slept well."],
+                "groundingPack": {"chunks": [{"chunk_id": "c", "text": "Jane slept well."}]},
+            },
+        }
+        answer = httpx.post(f"{url}/agents/run/sync", json=body, trust_env=False, timeout=60)
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    assert answer.json()["outputs"]["overallPass"] is True
+    written = log.read_text()
+    assert f"CLAIM_VERIFY on {url}\n" in written
+    assert '"request_id":"r1"' in written
+    assert "Jane" not in written
+
+
+def test_several_agents_are_served_on_paths(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    arguments = ("RAG_RETRIEVE", "POLICY_REVIEW", "--dataset", "notes", "--mode", "bm25")
+    with started(*arguments, log=log) as (url, _):
+        body = {
+            "request_id": "r1",
+            "task_type": "RAG_RETRIEVE",
+            "inputs": {"query": "allotment club annual meeting", "topK": 1},
+        }
+        path = f"{url}/rag-retrieve/agents/run/sync"
+        answer = httpx.post(path, json=body, trust_env=False, timeout=60)
+        health = httpx.get(f"{url}/policy-review/health", trust_env=False, timeout=60)
+    assert answer.json()["outputs"]["count"] == 1
+    assert health.json()["service"] == "agent-policy-review"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["SUMMARISE"], "error: there is no agent for 'SUMMARISE'; there are: RAG_RETRIEVE"),
+        (["all", "--mode", "psychic"], "error: --mode must be one of hybrid"),
+        (["POLICY_REVIEW", "--policy", "none.toml"], "error: the rules 'none.toml' cannot be read"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_served(arguments: list[str], message: str) -> None:
+    command = [sys.executable, "-c", COMMAND, *arguments, "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert message in done.stderr
