@@ -61,7 +61,7 @@ def test_answers_bring_their_text_and_citations() -> None:
         ([{"data": {"doc_ids": "d1"}}], "'doc_ids' is a str, not a list of document ids"),
         ([{"data": {"doc_ids": [1.0]}}], "'doc_ids' holds a float at position 0"),
         ([{"data": {"doc_ids": None}}], "'doc_ids' is a NoneType, not a list of document ids"),
-        (text('so: {"doc_ids": ["\\ud800"]}'), "characters that are not Unicode text"),
+        (text('so: {"doc_ids": ["\\ud800"]}'), "'doc_ids' is not valid Unicode at position 0"),
     ],
 )
 def test_another_shape_is_an_invalid_answer(parts: list[dict[str, Any]], message: str) -> None:

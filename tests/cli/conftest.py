@@ -28,6 +28,14 @@ def broken(query, top_k):
 def refuses(query, top_k):
     raise ConnectionRefusedError("nobody there")
 
+def exits(query, top_k):
+    raise SystemExit(0)
+
+def prints(query, top_k):
+    print("noise")
+    os.system("echo more noise")
+    return right(query, top_k)
+
 number = 7
 """
 

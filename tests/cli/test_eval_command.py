@@ -87,6 +87,48 @@ def test_a_failed_gate_exits_1_after_the_report(run_assay: RunAssay, folder: Pat
     assert report_of(only_run(folder))["failures"] == {"agent error": 40}
 
 
+def test_an_agent_that_exits_does_not_end_the_run(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "python:target:exits", *TINY)
+    assert done.returncode == 3
+    assert "for example q0: SystemExit: 0" in done.stdout
+    assert report_of(only_run(folder))["failures"] == {"agent error": 40}
+
+
+def test_what_an_agent_prints_never_gets_into_the_json(run_assay: RunAssay) -> None:
+    done = run_assay("eval", "python:target:prints", *TINY, "--json")
+    assert json.loads(done.stdout)["state"] == "complete"
+    assert "more noise" in done.stderr
+
+
+def test_a_resumed_run_takes_new_gates_and_refuses_other_questions(run_assay: RunAssay) -> None:
+    assert run_assay("eval", "python:target:right", *TINY).returncode == 0
+    gated = run_assay("eval", "--resume", "latest", "--gate", "ndcg@5>=0.99")
+    assert (gated.returncode, "FAILED" in gated.stdout) == (1, True)
+    other = run_assay("eval", "--resume", "latest", "--top-k", "7")
+    assert (other.returncode, "was started with top_k 5, not 7" in other.stderr) == (2, True)
+
+
+def test_a_wrong_baseline_is_told_before_the_run(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "python:target:right", *TINY, "--baseline", "builtin:nope")
+    assert (done.returncode, "there is no builtin:nope" in done.stderr) == (2, True)
+    assert not (folder / "runs").exists()
+
+
+def test_a_password_in_a_target_is_refused(run_assay: RunAssay, folder: Path) -> None:
+    done = run_assay("eval", "a2a:http://me:secret@127.0.0.1:9", *TINY)
+    assert done.returncode == 2
+    assert "secret" not in done.stderr
+    assert not (folder / "runs").exists()
+
+
+def test_one_damaged_folder_does_not_hide_the_others(run_assay: RunAssay, folder: Path) -> None:
+    run_assay("eval", "python:target:right", *TINY)
+    (folder / "runs" / "00-broken").mkdir()
+    (folder / "runs" / "00-broken" / "run.json").write_text("{}")
+    states = [row["state"] for row in json.loads(run_assay("runs", "--json").stdout)]
+    assert states == ["damaged", "complete"]
+
+
 def test_settings_come_from_flag_then_variable_then_file(run_assay: RunAssay, folder: Path) -> None:
     (folder / "assay.toml").write_text('dataset = "tiny"\n[eval]\ntop-k = 7\nnum_queries = 3\n')
 

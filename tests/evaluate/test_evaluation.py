@@ -190,7 +190,7 @@ def test_a_target_that_dies_is_given_up_said_and_resumable(
     assert outcome.state == "target lost"
     assert agent.refused < 30
     assert outcome.head["summary"]["successful_queries"] == 30
-    assert outcome.head["failures"]["not asked"] + outcome.head["failures"]["connection"] == 170
+    assert outcome.head["failures"] == {"not asked": 170}
     assert said[-1] == "the target stays out of reach; giving up"
 
     healed = Gone(answers=1000)
@@ -306,3 +306,62 @@ def test_queries_new_to_training_are_scored_apart(
     assert head["metrics"]["ndcg@5"] == 0.5
     assert head["unseen_queries"] == {"queries": 1, "mean": 0.0, "low": None, "high": None}
     assert run(half_right, base, tmp_path).head["unseen_queries"] is None
+
+
+def test_failures_of_an_outage_are_withdrawn_and_asked_again_but_those_of_a_finished_run_stand(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    config = RunConfig(target="gone", dataset="tiny", retries=0)
+    few = Evaluation.plan(config, make_dataset(5))
+    finished = asyncio.run(few.start(Gone(answers=2), tmp_path))
+    assert finished.state == "complete"
+    again = asyncio.run(few.resume(Gone(answers=100), finished.folder))
+    assert again.head["failures"] == {"connection": 3}
+
+
+def test_relevant_documents_beyond_top_k_are_not_counted_as_retrieved(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def late(query: str, _top_k: int) -> list[str]:
+        return ["d90", "d91", f"d{number(query)}"]
+
+    outcome = run(late, make_dataset(100), tmp_path, top_k=2, num_queries=5)
+    assert {
+        row["relevant_docs_retrieved"] for row in outcome.folder.read_report()["per_query_results"]
+    } == {0}
+
+
+def test_a_ceiling_leaves_out_what_the_corpus_lacks(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    whole = make_dataset(4)
+    kept = {doc_id: whole.documents[doc_id] for doc_id in list(whole.documents)[:2]}
+    lacking = Dataset("tiny", kept, whole.queries, whole.judgments)
+    head = run(lambda _query, _top_k: ["d0", "d1"], lacking, tmp_path).head
+    assert head["statistics"]["recall@5"]["ceiling"] < 0.7
+    assert head["statistics"]["recall@5"]["share_of_ceiling"] == pytest.approx(1.0)
+
+
+def test_a_coroutine_that_blocks_or_cancels_itself_is_a_failure_like_any_other(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    async def blocks(query: str, _top_k: int) -> list[str]:
+        if number(query) == 0:
+            time.sleep(1.5)
+        return [f"d{number(query)}"]
+
+    async def cancels(_query: str, _top_k: int) -> list[str]:
+        raise asyncio.CancelledError
+
+    blocked = run(blocks, make_dataset(2), tmp_path, timeout=0.5, concurrency=1).head
+    assert blocked["failures"]["timeout"] >= 1
+    assert run(cancels, make_dataset(2), tmp_path).head["failures"] == {"agent error": 2}
+
+
+@pytest.mark.parametrize("answer", [["\ud800"], {"doc_ids": [], "answer": "\udcff"}])
+def test_text_that_cannot_be_written_down_is_an_invalid_answer(
+    make_dataset: MakeDataset, tmp_path: Path, answer: object
+) -> None:
+    head = run(lambda _query, _top_k: answer, make_dataset(2), tmp_path).head
+    assert head["failures"] == {"invalid answer": 2}
+    assert head["failure_examples"]["invalid answer"].startswith("q0: ")

@@ -156,8 +156,8 @@ async def test_an_agent_that_dies_half_way_is_given_up_and_what_it_did_counts(
     assert outcome.state == "target lost"
     summary: dict[str, Any] = outcome.head["summary"]
     assert summary["successful_queries"] == DEATH
-    lost = outcome.head["failures"]["connection"] + outcome.head["failures"]["not asked"]
-    assert lost == 60 - DEATH
+    assert sum(outcome.head["failures"].values()) == 60 - DEATH
+    assert outcome.head["failures"]["not asked"] > 0
     assert outcome.metrics["ndcg@5"] == pytest.approx(DEATH / 60)
 
 

@@ -4,11 +4,12 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from assay.agents.daemon_threads import DaemonThreads
+from assay.agents.loop_thread import LoopThread
 from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
 from assay.errors import UsageError
 
@@ -23,26 +24,33 @@ class PythonAgent:
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
         )
         self._threads = DaemonThreads()
+        self._loop = LoopThread()
 
     async def open(self) -> None:
         pass
 
     async def close(self) -> None:
         self._threads.close()
+        self._loop.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         try:
             if self._is_async:
-                value = await self._function(query, top_k)
+                value = await self._loop.run(self._function, query, top_k)
             else:
                 value = await self._threads.run(self._function, query, top_k)
                 if inspect.isawaitable(value):
-                    value = await value
+                    value = await self._loop.run(_awaited, value)
         except AgentFailure:
             raise
-        except (Exception, SystemExit) as error:  # a function that exits must not end Assay
+        # A function that exits, or pretends that Ctrl-C was pressed, must not end Assay.
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise _failure_from(error) from error
         return read_answer(value)
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 def load_function(spec: str) -> Callable[..., Any]:
@@ -78,6 +86,8 @@ def read_answer(value: object) -> AgentAnswer:
         answer = value.get("answer")
         if answer is not None and not isinstance(answer, str):
             raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
+        if answer is not None and not _is_text(answer):
+            raise _invalid("'answer' is not valid Unicode")
         return AgentAnswer(
             doc_ids=_ids(value.get("doc_ids"), "'doc_ids'"),
             answer=answer,
@@ -92,7 +102,14 @@ def _ids(value: object, what: str) -> tuple[str, ...]:
     for position, item in enumerate(value):
         if not isinstance(item, str):
             raise _invalid(f"{what} holds a {type(item).__name__} at position {position}")
+        if not _is_text(item):
+            raise _invalid(f"{what} is not valid Unicode at position {position}")
     return tuple(value)
+
+
+def _is_text(text: str) -> bool:
+    """Lone surrogates, as broken file names give, cannot be written down anywhere."""
+    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _invalid(message: str) -> AgentFailure:
@@ -109,7 +126,7 @@ def _failure_from(error: BaseException) -> AgentFailure:
 
 def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    text = f"{type(error).__name__}: {error}"[:_MESSAGE_LIMIT]
+    text = f"{type(error).__name__}: {error}"[:_MESSAGE_LIMIT].encode("utf-8", "replace").decode()
     if not frames:
         return text
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"

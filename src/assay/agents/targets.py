@@ -1,5 +1,6 @@
 """From what the user wrote (`builtin:bm25`, `python:module:function`, ...) to an agent."""
 
+import re
 from collections.abc import Mapping
 
 from assay.agents.builtin import BuiltinAgent
@@ -31,6 +32,7 @@ def open_target(
     progress: Progress = silent,
 ) -> Agent:
     """`mapping` says what an MCP server's tool calls its fields (`--map`)."""
+    _refuse_password(target)
     kind, _, rest = target.partition(":")
     if kind == "builtin":
         return BuiltinAgent(rest, dataset, progress=progress)
@@ -69,6 +71,15 @@ def _contract(target: str, dataset: Dataset, track: str) -> Agent | None:
     if parsed is None:
         return None
     return ContractAgent(parsed, documents=dataset.documents.values(), track=track)
+
+
+def _refuse_password(target: str) -> None:
+    """A run is named after its target, and its files are shown around."""
+    if re.search(r"https?://[^/?#\s]*@", target):
+        raise UsageError(
+            "a target's address must not hold a user name or password: they would end up in the "
+            "run's name and report"
+        )
 
 
 def _a2a(rest: str, track: str) -> Agent:

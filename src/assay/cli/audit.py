@@ -73,21 +73,19 @@ def _judging(qrels: Path | None, dataset: str | None, split: str, archive: Path 
 
 
 def _lines(result: "AuditResult", judging: Judging) -> Iterator[str]:
-    from rich.markup import escape
-
     from assay.report.numbers import count, counted
 
     failed = f", of which {count(result.failed)} failed" if result.failed else ""
     queries = counted(result.queries, "query", "queries")
-    yield f"{queries}{failed}, judged by {escape(judging.source)}"
+    yield f"{queries}{failed}, judged by {judging.source}"
     if result.unjudged:
         without = counted(len(result.unjudged), "query", "queries")
-        first = escape(repr(result.unjudged[0]))
+        first = repr(result.unjudged[0])
         yield f"{without} without a relevant document there left out, {first} first"
     yield ""
     for claim in result.claims:
         yield sentence(claim)
-        yield from map(escape, _disagreements(claim))
+        yield from _disagreements(claim)
 
 
 def sentence(claim: "ClaimAudit") -> str:

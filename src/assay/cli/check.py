@@ -111,10 +111,10 @@ def parse_inputs(text: str | None) -> dict[str, Any] | None:
 
 
 def show_reports(reports: "list[TargetReport]", *, all_checks: bool = False) -> None:
-    from rich.markup import escape
+    from rich.text import Text
 
     for report in reports:
-        show(f"[bold]{escape(report.task_type)}[/bold] at {escape(report.url)}")
+        show(Text.assemble((report.task_type, "bold"), f" at {report.url}"))
         table = _table(report, all_checks)
         if table.row_count:
             show(table)

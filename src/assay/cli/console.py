@@ -25,7 +25,7 @@ def show(*renderables: "RenderableType", wide: bool = False) -> None:
     width = None if sys.stdout.isatty() else 200 if wide else 80
     console = Console(highlight=False, width=width)
     for renderable in renderables:
-        console.print(renderable)
+        console.print(renderable, markup=False)
 
 
 def say(message: str) -> None:

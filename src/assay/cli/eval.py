@@ -108,7 +108,7 @@ def evaluate(
     Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target could not be
     reached or answered nothing, 130 interrupted.
     """
-    from assay.agents.targets import BEST
+    from assay.agents.targets import BEST, open_target
     from assay.evaluate.evaluation import Evaluation
     from assay.evaluate.plan import RunConfig
     from assay.evaluate.run_folder import find_run
@@ -134,7 +134,10 @@ def evaluate(
             baseline=baseline or "",
             mapping=mapping,
         )
-    outcome = run_evaluation(Evaluation.plan(config, data), out, folder)
+    evaluation = Evaluation.plan(config, data)
+    if config.baseline:  # a wrong one is to be told before the run, not after it
+        open_target(config.baseline, data)
+    outcome = run_evaluation(evaluation, out, folder)
     compared = True
     if config.baseline and outcome.state == "complete":
         compared = _compare_with(config.baseline, outcome, data, out)

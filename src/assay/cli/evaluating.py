@@ -1,9 +1,11 @@
 """One evaluation with everything that a terminal adds: data, progress, Ctrl-C."""
 
 import asyncio
+import os
 import signal
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,9 +44,22 @@ def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
 
 def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Outcome":
     """Start a run, or finish the one in `folder`."""
-    # What an agent prints is not our result: `--json` must stay JSON.
-    with redirect_stdout(sys.stderr):
+    with _stdout_for_results_only():
         return asyncio.run(_run(evaluation, out, folder))
+
+
+@contextmanager
+def _stdout_for_results_only() -> Iterator[None]:
+    """What an agent, its libraries or its children print goes to stderr: `--json` stays JSON."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _mapping(text: str) -> dict[str, str] | None:
@@ -61,8 +76,14 @@ async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") 
     config = evaluation.config
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if stop.is_set():  # asked a second time: nothing is worth waiting for
+            os._exit(130)
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end)
     with evaluation_progress(config.target) as (listener, progress):
         agent = open_target(
             config.target,

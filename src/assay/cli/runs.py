@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, say, show, warn
+from assay.errors import AssayError
 
 Out = Annotated[Path, typer.Option(help="Where run folders are.", envvar="ASSAY_OUT")]
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
     from assay.evaluate.run_folder import list_runs
     from assay.report.numbers import with_interval
 
-    rows = [_line(run) for run in list_runs(out)]
+    rows = [_line_or_damage(run) for run in list_runs(out)]
     if as_json:
         print_json(rows)
         return
@@ -105,6 +106,14 @@ def compare(
             _open(page)
     else:
         show(*(part for each in comparisons for part in (render_comparison(each), "")))
+
+
+def _line_or_damage(run: "RunFolder") -> dict[str, Any]:
+    """One damaged folder must not hide the others."""
+    try:
+        return _line(run)
+    except (AssayError, KeyError, TypeError, StopIteration):
+        return {"run": run.name, "track": "", "state": "damaged"}
 
 
 def _line(run: Any) -> dict[str, Any]:

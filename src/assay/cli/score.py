@@ -122,13 +122,11 @@ def _refuse_strangers(run: Path, rankings: Mapping[str, object], judging: Judgin
 
 
 def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> Iterator[str]:
-    from rich.markup import escape
-
     from assay.measure.violations import KINDS
     from assay.report.numbers import count, counted
 
     queries = counted(len(scores.query_ids), "query", "queries")
-    yield f"\n{queries} with a relevant document in {escape(source)}"
+    yield f"\n{queries} with a relevant document in {source}"
     if facts.absent:
         yield f"{count(facts.absent)} of them without a ranking: they score 0"
     if facts.ignored:
@@ -138,7 +136,7 @@ def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> I
             where = counted(scores.violations.queries(kind), "query", "queries")
             words = _WRONG[kind].format(top_k=top_k)
             first = scores.violations.examples_of(kind)[0]
-            example = escape(f"{first.doc_id!r} for {first.query_id!r}")
+            example = f"{first.doc_id!r} for {first.query_id!r}"
             yield f"{counted(total, 'id')} in {where} {words}: {example}"
 
 

@@ -11,7 +11,7 @@ from assay.data.text_file import TextFile, plain_file
 from assay.errors import DataError
 
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
-_MAX_GRADE = 2**31 - 1  # trec_eval keeps a grade in a C int
+_MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _is_number(text: str) -> bool:
 
 
 def _wrong_grade(file: TextFile, line: int, text: str) -> DataError:
-    message = f"a grade must be a whole number, as 0, 1, 2, got {shown(text)}"
+    message = f"a grade must be a whole number up to {_MAX_GRADE}, as 0, 1, 2, got {shown(text)}"
     return DataError(message, file=file.label, line=line)
 
 

@@ -22,6 +22,9 @@ _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.02
 
 
+WITHDRAWN = "withdrawn"
+
+
 class CallWriter:
     """The one process that may write; a second is refused."""
 
@@ -39,6 +42,17 @@ class CallWriter:
         if written != len(line):  # a disk that fills up takes a part of the line
             os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
             raise OSError(f"{self._path} took {written} of {len(line)} bytes")
+
+    def withdraw(self, query_id: str) -> None:
+        """Take back a failure that was the outage's and not the agent's: it counts as not asked."""
+        record = {
+            "query_id": query_id,
+            "status": WITHDRAWN,
+            "at": 0,
+            "latency_ms": 0,
+            "attempts": 0,
+        }
+        os.write(self._descriptor, orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
 
     def close(self) -> None:
         os.fsync(self._descriptor)
@@ -67,22 +81,15 @@ class CallLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offsets: dict[str, int] = {}
-        self.never_arrived: set[str] = set()
-        """Queries whose last call found nobody: a resumed run asks these again."""
         self.elapsed = 0.0
         """Seconds into the run at which its last call came back."""
         if path.exists():
             for offset, record in _records(path):
-                self._offsets[record["query_id"]] = offset
-                self._note_reach(record)
+                if record["status"] == WITHDRAWN:
+                    self._offsets.pop(record["query_id"], None)
+                else:
+                    self._offsets[record["query_id"]] = offset
                 self.elapsed = max(self.elapsed, record["at"])
-
-    def _note_reach(self, record: dict[str, Any]) -> None:
-        failure = record.get("failure") or {}
-        if failure.get("kind") == FailureKind.CONNECTION:
-            self.never_arrived.add(record["query_id"])
-        else:
-            self.never_arrived.discard(record["query_id"])
 
     def __contains__(self, query_id: str) -> bool:
         return query_id in self._offsets
@@ -168,8 +175,11 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 return  # torn: the process died while it wrote this
             try:
                 record = orjson.loads(line)
-                record["query_id"], record["at"], record["latency_ms"], record["attempts"]
-            except (orjson.JSONDecodeError, KeyError, TypeError):
+                if record["status"] != WITHDRAWN:
+                    from_json(record)
+                if not isinstance(record["query_id"], str):
+                    raise TypeError
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
                 raise RunError(
                     f"{path}:{number}: not a call record; delete that line and resume the run "
                     "to ask its query again"

@@ -13,7 +13,7 @@ from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
 from assay.evaluate.asking import Call, Patience
 from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.circuit import PROBE_PAUSES, Circuit
+from assay.evaluate.circuit import OUTAGES, PROBE_PAUSES, Circuit
 from assay.evaluate.evaluation_report import RowWriter, build_head
 from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
 from assay.evaluate.live import LiveFigures, Tick
@@ -22,6 +22,7 @@ from assay.evaluate.report_page import write_report_page
 from assay.evaluate.results import gather, metrics_for, unseen_places
 from assay.evaluate.run_folder import RunFolder, create_run
 from assay.evaluate.runner import run_calls
+from assay.measure.scoring import score
 
 COMPLETE = "complete"
 INTERRUPTED = "interrupted"
@@ -72,11 +73,12 @@ class Evaluation:
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k) for text in config.gates]
         queries = draw_queries(dataset, config)
-        grades = list(judgments_of(dataset, config, queries).values())
+        judgments = judgments_of(dataset, config, queries)
         for gate in gates:
             if gate.metric is not None:
-                ceilings = [gate.metric.ceiling(each, depth=config.top_k) for each in grades]
-                refuse_impossible(gate, sum(ceilings) / len(ceilings))
+                known = dataset.documents.keys()
+                scores = score({}, judgments, [gate.metric], known=known, top_k=config.top_k)
+                refuse_impossible(gate, scores.mean_ceiling(gate.metric))
         return cls(config, dataset, queries, gates)
 
     async def start(
@@ -100,7 +102,7 @@ class Evaluation:
         listener: Listener = SILENT,
         stop: asyncio.Event | None = None,
     ) -> Outcome:
-        """Ask what was not asked yet, or found nobody; calls that came back, good or bad, stand."""
+        """Ask what was not asked yet; calls that came back, good or bad, stand."""
         recorded = folder.read_header()["dataset"]["fingerprint"]
         if recorded != self.dataset.fingerprint:
             raise RunError(
@@ -117,16 +119,21 @@ class Evaluation:
     ) -> Outcome:
         with CallWriter(folder.calls) as writer:
             log = CallLog(folder.calls)
-            todo = [q for q in self.queries if q.id not in log or q.id in log.never_arrived]
+            todo = [query for query in self.queries if query.id not in log]
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
-            asked_before = [q.id for q in self.queries if q.id not in log.never_arrived]
-            live.catch_up(call for call in log.read(asked_before) if call)
+            live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
             circuit = Circuit(pauses=self.probe_pauses, say=listener.say)
             started = time.perf_counter() - log.elapsed
+
+            outage: list[str] = []
 
             def on_call(call: Call) -> None:
                 call = replace(call, at=time.perf_counter() - started)
                 _append(writer, call, folder)
+                if call.failure in OUTAGES:
+                    outage.append(call.query_id)
+                else:
+                    outage.clear()
                 live.add(call)
 
             await run_calls(
@@ -140,9 +147,15 @@ class Evaluation:
                 stop=stop,
             )
             live.finish()
+            if circuit.lost:  # these say that the target was gone, nothing about its answers
+                for query_id in outage:
+                    writer.withdraw(query_id)
             seconds = time.perf_counter() - started if todo else log.elapsed
             state = TARGET_LOST if circuit.lost else INTERRUPTED if stop.is_set() else COMPLETE
-            return self._report(folder, state, seconds)
+            try:
+                return self._report(folder, state, seconds)
+            except OSError as error:
+                raise _cannot_write(folder, error) from error
 
     def _report(self, folder: RunFolder, state: str, seconds: float) -> Outcome:
         log = CallLog(folder.calls)
@@ -199,7 +212,11 @@ def _append(writer: CallWriter, call: Call, folder: RunFolder) -> None:
     try:
         writer.append(call)
     except OSError as error:
-        raise RunError(
-            f"cannot write {folder.calls}: {error.strerror or error}; everything before is kept: "
-            f"make room, then: assay eval --resume {folder.path}"
-        ) from error
+        raise _cannot_write(folder, error) from error
+
+
+def _cannot_write(folder: RunFolder, error: OSError) -> RunError:
+    return RunError(
+        f"cannot write in {folder.path}: {error.strerror or error}; every call before is kept: "
+        f"make room, then: assay eval --resume {folder.path}"
+    )

@@ -79,6 +79,7 @@ class RowWriter:
         self._report = report
         self._dataset = dataset
         self._judgments = dataset.judgments_in(config.split)
+        self._top_k = config.top_k
         self._rows_path = report.with_name(".rows.part")
         self._rows: BinaryIO = self._rows_path.open("w+b")
         self._separator = b"\n"
@@ -110,7 +111,7 @@ class RowWriter:
     def _relevant(self, query_id: str, call: Call | None) -> dict[str, int]:
         grades = self._judgments[query_id]
         relevant = {doc_id for doc_id, grade in grades.items() if grade > 0}
-        found = relevant.intersection(call.doc_ids) if call is not None else ()
+        found = relevant.intersection(call.doc_ids[: self._top_k]) if call is not None else ()
         return {"relevant_docs_retrieved": len(found), "total_relevant_docs": len(relevant)}
 
 

@@ -33,6 +33,7 @@ class RunConfig:
     num_shards: int = 1
 
     def __post_init__(self) -> None:
+        _between("seed", self.seed, 0, 2**63 - 1)
         _at_least("num_queries", self.num_queries, 1)
         _between("top_k", self.top_k, 1, 1000)
         _between("concurrency", self.concurrency, 1, 1000)
@@ -54,7 +55,10 @@ class RunConfig:
         if unknown or "target" not in values:
             what = f"unknown settings {unknown}" if unknown else "no target"
             raise RunError(f"run.json was not written by this version of Assay: {what}")
-        return cls(**{**values, "gates": tuple(values.get("gates", ()))})
+        try:
+            return cls(**{**values, "gates": tuple(values.get("gates", ()))})
+        except TypeError:
+            raise RunError("run.json is damaged: a setting has the wrong type") from None
 
 
 def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
@@ -78,7 +82,13 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
         )
     else:
         drawn = random.Random(config.seed).sample(valid, config.num_queries)
-    return list(drawn[config.shard_index :: config.num_shards])
+    shard = list(drawn[config.shard_index :: config.num_shards])
+    if not shard:
+        raise UsageError(
+            f"shard {config.shard_index} of {config.num_shards} is empty, since only {len(drawn)} "
+            "queries are drawn; take fewer shards"
+        )
+    return shard
 
 
 def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:

@@ -72,12 +72,23 @@ def score(
     places = (inspector.clean(each, rankings.get(each) or ())[:depth] for each in query_ids)
     ranked = GradedLists.ranked(places, grades)
     ideal = GradedLists.ideal(grades)
-    reachable = ideal.top(top_k)
+    reachable = _existing(grades, known, ideal).top(top_k)
     return Scores(
         query_ids,
         {metric: metric.measure(ranked, ideal) for metric in metrics},
         {metric: metric.measure(reachable, ideal) for metric in metrics},
         inspector.violations(),
+    )
+
+
+def _existing(
+    grades: Sequence[Mapping[str, int]], known: Container[str] | None, ideal: GradedLists
+) -> GradedLists:
+    """What a system could find: judged documents that are missing from the corpus it cannot."""
+    if known is None or all(doc_id in known for each in grades for doc_id in each):
+        return ideal
+    return GradedLists.ideal(
+        {doc_id: grade for doc_id, grade in each.items() if doc_id in known} for each in grades
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp
 from assay.serve.a2a_card import PATHS, REST_PREFIX, Profile, build_card, card_routes
 from assay.serve.a2a_tasks import BoundedTaskStore
 from assay.serve.admission import Admission
-from assay.serve.guards import OPEN_PATHS, BearerToken, BodyLimit
+from assay.serve.guards import OPEN_PATHS, BearerToken, BodyLimit, KnownOrigins
 from assay.serve.readiness import Loading, health_routes
 from assay.serve.request_log import RequestLog
 from assay.serve.safe_errors import SafeErrors
@@ -68,7 +69,8 @@ def a2a_app(
     )
     app = Admission(SafeErrors(app), is_full, retry_after)
     app = BearerToken(BodyLimit(app, BODY_LIMIT), token, OPEN_PATHS | set(PATHS))
-    return RequestLog(app)
+    own = urlsplit(card_url or "").hostname
+    return RequestLog(KnownOrigins(app, {own} if own else ()))
 
 
 async def _error(_request: Request, error: Exception) -> JSONResponse:

@@ -14,6 +14,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, TaskState
+from a2a.utils.errors import UnsupportedOperationError
 from pydantic import ValidationError
 
 from assay.errors import AssayError
@@ -44,13 +45,12 @@ class TaskExecutor(AgentExecutor):
         assert context.message is not None
         assert context.task_id is not None
         assert context.context_id is not None
+        if context.current_task is not None:
+            raise UnsupportedOperationError(message="a task takes one message; send a new one")
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
-        if context.current_task is None:
-            # Without the message as its history: nothing that was sent is kept or sent back.
-            submitted = TaskState.TASK_STATE_SUBMITTED
-            await event_queue.enqueue_event(
-                new_task(context.task_id, context.context_id, submitted)
-            )
+        # Without the message as its history: nothing that was sent is kept or sent back.
+        submitted = TaskState.TASK_STATE_SUBMITTED
+        await event_queue.enqueue_event(new_task(context.task_id, context.context_id, submitted))
         try:
             await self.work(read_object(context.message), updater)
         except Unavailable as refusal:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from a2a.types.a2a_pb2 import TaskState
 from starlette.types import ASGIApp
 
 from assay.agents.a2a import A2AAgent
+from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.outbound import OutboundPolicy
 from assay.data import Dataset, load_dataset
 from assay.progress import Progress
@@ -82,7 +84,7 @@ def green_app(
 
 def reading(dataset: str) -> Callable[[Progress], Awaitable[Dataset]]:
     async def load(progress: Progress) -> Dataset:
-        return await asyncio.to_thread(load_dataset, dataset, progress=progress)
+        return await DaemonThreads().run(partial(load_dataset, dataset, progress=progress))
 
     return load
 

@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -60,11 +60,13 @@ class Job:
         self._lock = Lock()
         self._stop: Callable[[], None] | None = None
         self._canceled = False
+        self.place_in_line: Future[None] | None = None
         self._agent: Agent | None = None
 
     def warnings(self) -> tuple[str, ...]:
         """What was odd about the request, then about the agent."""
-        return (*self.order.warnings, *getattr(self._agent, "warnings", ()))
+        findings = getattr(self._agent, "findings", ())
+        return (*self.order.warnings, *(finding.what for finding in findings))
 
     def describe(self) -> str:
         """Where it stands, in a sentence for people."""
@@ -98,6 +100,8 @@ class Job:
             stop = self._stop
         if stop is not None:
             stop()
+        elif self.place_in_line is not None and self.place_in_line.cancel():
+            self._end(State.CANCELED, "canceled before it began")
 
     def run(self, dataset: Dataset, open_agent: OpenAgent, out: Path) -> None:
         """In a thread of its own. Never raises: how it ended is in `state` and `note`."""
@@ -177,10 +181,12 @@ class Jobs:
         return sum(not job.state.is_final for job in self._jobs.values()) >= self._limit
 
     def submit(self, order: Order, dataset: Dataset, job_id: str | None = None) -> Job:
+        if job_id in self._jobs:
+            raise ValueError("a task is evaluated once")
         job = Job(job_id or str(uuid.uuid4()), order)
         self._jobs[job.id] = job
         self._forget()
-        self._threads.submit(job.run, dataset, self._open_agent, self._out)
+        job.place_in_line = self._threads.submit(job.run, dataset, self._open_agent, self._out)
         return job
 
     def get(self, job_id: str) -> Job | None:

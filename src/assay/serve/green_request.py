@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -76,6 +77,8 @@ def to_order(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int
             f"config.num_queries: at most {judged}, the judged queries of {dataset.name!r}"
         )
     url = asked.participants[ROLE]
+    if "@" in urlsplit(url).netloc:
+        raise Refused(f"participants.{ROLE}: an address with a user name or password is not called")
     try:
         config = RunConfig(
             target=f"a2a:{url}",

@@ -4,6 +4,7 @@ import hmac
 import os
 from collections.abc import Collection
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,6 +40,29 @@ class BearerToken:
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         return hmac.compare_digest(given, self._expected)
+
+
+class KnownOrigins:
+    """403 for what a page of a foreign site sends: a browser would let any page drive a server
+    that listens on loopback. Agents are no browsers and send no Origin."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app = app
+        self._hosts = frozenset({"localhost", "127.0.0.1", "::1", *hosts})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        origin = dict(scope["headers"]).get(b"origin") if scope["type"] == "http" else None
+        if origin is None or _host_of(origin.decode("latin-1")) in self._hosts:
+            await self._app(scope, receive, send)
+        else:
+            await refuse(send, 403, "this server does not serve that Origin", {})
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 class BodyLimit:

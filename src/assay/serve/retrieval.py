@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from assay.agents.daemon_threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
@@ -46,7 +47,8 @@ class Retrieval:
 async def load_retrieval(dataset: str, mode: str, progress: Progress = silent) -> Retrieval:
     """Load, and the first time build, what a server searches."""
     known = check_request("any", 1, mode)
-    return await asyncio.to_thread(_load, dataset, known, progress)
+    # A daemon's thread: a server that is told to end does not wait for an index to be built.
+    return await DaemonThreads().run(_load, dataset, known, progress)
 
 
 def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
