@@ -11,6 +11,7 @@ from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from assay.contract.verdicts import TargetReport
 
@@ -140,14 +141,16 @@ def _table(report: "TargetReport", all_checks: bool) -> "Table":
     return table
 
 
-def _summary(report: "TargetReport") -> str:
+def _summary(report: "TargetReport") -> "Text":
+    from rich.text import Text
+
     if report.unreachable is not None:
-        return f"[bold red]unreachable[/bold red]  {report.unreachable}"
+        return Text.assemble(("unreachable", "bold red"), f"  {report.unreachable}")
     counts = report.counts()
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in counts if counts[verdict])
     if report.passed:
-        return f"[green]keeps the contract[/green]: {said}"
-    return f"[bold red]breaks the contract[/bold red]: {said}"
+        return Text.assemble(("keeps the contract", "green"), f": {said}")
+    return Text.assemble(("breaks the contract", "bold red"), f": {said}")
 
 
 def _write_junit(path: Path, reports: "list[TargetReport]") -> None:
