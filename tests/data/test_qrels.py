@@ -56,7 +56,7 @@ def test_compressed_judgments_are_read(tmp_path: Path) -> None:
         ("query-id\tcorpus-id\tscore\n", "holds no judgments"),
         ("q 0 d 1 x\n", ":1: has 5 columns; judgments have three"),
         ("q 0 d 1\nq d 1\n", ":2: has 3 columns, the lines before have 4"),
-        ("q 0 d one\n", ":1: a grade must be a whole number, as 0, 1, 2, got 'one'"),
+        ("q 0 d one\n", ":1: a grade must be a whole number up to 1000, as 0, 1, 2, got 'one'"),
         ("q 0 d nan\n", ":1: a grade must be"),
         ("q 0 d inf\n", ":1: a grade must be"),
         ("q 0 d 1e300\n", ":1: a grade must be"),

@@ -31,8 +31,17 @@ class LoopThread:
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
+        loop.run_until_complete(_cancel_the_rest())
     finally:
         loop.close()
+
+
+async def _cancel_the_rest() -> None:
+    """Calls that nobody waits for any more, because the run was stopped."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _guarded(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:

@@ -25,11 +25,11 @@ class Candidates:
         self.best_chunk: dict[str, int] = {}
         self.found_by: dict[str, list[str]] = {}
 
-    def lexical(self, query: SparseVector) -> _Scores:
+    def lexical(self, query: SparseVector, depth: int = DEPTH) -> _Scores:
         """The documents that share a word with the query."""
         if not query:
             return {}
-        found = self._searcher.nearest("bm25", query, DEPTH, where=self._where)
+        found = self._searcher.nearest("bm25", query, depth, where=self._where)
         scores = self._by_document(found)
         self.found_by["bm25"] = ranked(scores)
         return scores
@@ -47,22 +47,15 @@ class Candidates:
         self.found_by[signal] = order
         return {doc_id: scores[doc_id] for doc_id in order}
 
-    def lexical_of_all(self, query: SparseVector, known: _Scores) -> _Scores:
-        """`known`, and what the query says of every other document met so far."""
-        missing = sorted(self._chunks.keys() - known.keys())
-        if not query or not missing:
-            return known
-        among = [point_id(doc_id, 0) for doc_id in missing]
-        return known | self._by_document(
-            self._searcher.nearest("bm25", query, len(among), among=among)
-        )
-
-    def dense_of_all(self, vector: Vectors, known: _Scores) -> _Scores:
-        """`known`, and how near every other document met so far is."""
-        return known | self.dense_of(self._chunks.keys() - known.keys(), vector)
+    def lexical_of(self, doc_ids: Iterable[str], query: SparseVector) -> _Scores:
+        """Documents that another signal found."""
+        among = [point_id(doc_id, 0) for doc_id in sorted(doc_ids)]
+        if not query or not among:
+            return {}
+        return self._by_document(self._searcher.nearest("bm25", query, len(among), among=among))
 
     def dense_of(self, doc_ids: Iterable[str], vector: Vectors) -> _Scores:
-        """Documents that this query has met before."""
+        """Documents that another signal found."""
         among = [
             point_id(doc_id, chunk)
             for doc_id in sorted(doc_ids)

@@ -13,8 +13,10 @@ import numpy as np
 from assay.search.embedding import Vectors
 
 LEXICAL_WEIGHT = 0.35
-# How many documents each signal proposes.
+# How many documents a signal proposes, and how many BM25 does to a fusion: further down, shared
+# words are chance.
 DEPTH = 100
+LEXICAL_DEPTH = 50
 # Feedback: the query vector moves towards the mean of the first documents (Rocchio's formula).
 FEEDBACK_DOCUMENTS = 3
 FEEDBACK_WEIGHT = 1.0

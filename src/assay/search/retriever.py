@@ -12,7 +12,7 @@ from assay.search.bm25_vectors import Bm25Encoder, SparseVector, overlap
 from assay.search.candidates import Candidates
 from assay.search.embedding import Embedder
 from assay.search.filters import Condition, conditions
-from assay.search.fuse import FEEDBACK_DOCUMENTS, fuse, moved, ranked
+from assay.search.fuse import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, fuse, moved, ranked
 from assay.search.plain_text import plain
 from assay.search.store import Manifest, Searcher, point_id
 
@@ -135,14 +135,15 @@ class Retriever:
         """In two rounds: what is found first says more about what is meant than the query alone."""
         query, vector = self._bm25.query(text), self._embedder.embed([text])[0]
         candidates = Candidates(self._searcher, where)
-        lexical, dense = candidates.lexical(query), candidates.dense(vector)
+        lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
         first = fuse(lexical, dense)
         best = candidates.vectors(ranked(first)[:FEEDBACK_DOCUMENTS])
         if not best:
             return _Ranking((), {}, {}, {})
         again = moved(vector, list(best.values()), [first[doc_id] for doc_id in best])
-        nearer = candidates.dense_of_all(again, candidates.dense(again, signal="feedback"))
-        fused = fuse(candidates.lexical_of_all(query, lexical), nearer)
+        nearer = candidates.dense(again, signal="feedback")
+        both = lexical | candidates.lexical_of(nearer.keys() - lexical.keys(), query)
+        fused = fuse(both, nearer | candidates.dense_of(lexical.keys() - nearer.keys(), again))
         # In proportion to the query's own best cosine: where nothing is near, scores are low.
         scale = max(dense.values())
         scores = {doc_id: scale * score for doc_id, score in fused.items()}
