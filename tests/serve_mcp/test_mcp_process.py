@@ -125,8 +125,10 @@ async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
     assert set(steps) == {"searching", "answering", "done"}
 
 
-async def test_the_address_is_there_before_the_documents(http: httpx.AsyncClient) -> None:
-    async with started("--dataset", "no-such-folder") as (url, _lines):
+async def test_the_address_is_there_before_the_documents(
+    tmp_path: Path, http: httpx.AsyncClient
+) -> None:
+    async with started("--dataset", str(tmp_path)) as (url, _lines):
         async with asyncio.timeout(30):
             while (answer := await http.get(f"{url}/health/ready")).json().get("index") in (
                 None,
@@ -134,7 +136,7 @@ async def test_the_address_is_there_before_the_documents(http: httpx.AsyncClient
             ):
                 await asyncio.sleep(0.05)
         assert answer.status_code == 503
-        assert "no data set 'no-such-folder'" in answer.json()["index"]
+        assert "holds no corpus.jsonl" in answer.json()["index"]
         assert (await http.get(f"{url}/health")).status_code == 200
 
 
