@@ -84,7 +84,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare run B, and any further ones, with run A, query by query."""
-    from assay.evaluate.comparison import compare_reports
+    from assay.evaluate.comparison import compare_with_each
     from assay.evaluate.run_folder import find_run
     from assay.measure.metrics import parse_metric
     from assay.report.terminal import render_comparison
@@ -92,7 +92,7 @@ def compare(
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
     metrics = [parse_metric(text) for text in metric or ()]
     first, *others = [folder.read_report() for folder in folders]
-    comparisons = [compare_reports(first, other, metrics).to_json() for other in others]
+    comparisons = [each.to_json() for each in compare_with_each(first, others, metrics)]
     if as_json:
         print_json(comparisons if more else comparisons[0])
     elif html is not None or in_browser:

@@ -1,7 +1,7 @@
 """Two runs side by side, query by query: is one better, by how much, and how sure is that?"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,24 @@ def compare_reports(
         ],
         warnings=_warnings(report_a, report_b, len(shared), len(rows_a), len(rows_b)),
     )
+
+
+def compare_with_each(
+    first: Mapping[str, Any],
+    others: Sequence[Mapping[str, Any]],
+    metrics: Sequence[Metric] = (),
+) -> list[Comparison]:
+    """Several systems with one: all their p-values are corrected together, not pair by pair."""
+    comparisons = [compare_reports(first, other, metrics) for other in others]
+    raw = [each.paired.p_value for comparison in comparisons for each in comparison.metrics]
+    adjusted = iter(holm(raw))
+    return [
+        replace(
+            comparison,
+            metrics=[replace(each, p_adjusted=next(adjusted)) for each in comparison.metrics],
+        )
+        for comparison in comparisons
+    ]
 
 
 def _needed(paired: PairedComparison, spread: float) -> int | None:

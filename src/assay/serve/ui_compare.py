@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.evaluate.comparison import compare_reports
+from assay.evaluate.comparison import compare_with_each
 from assay.evaluate.leaderboard import Place, rank, told_apart_in
 from assay.evaluate.run_folder import RunFolder
 from assay.evaluate.run_index import Board
@@ -61,7 +61,8 @@ async def leaderboard(request: Request) -> Response:
 def _compared(folders: list[RunFolder], dataset: Dataset | None) -> dict[str, Any]:
     sides = [Side(folder.name, folder.read_report()) for folder in folders]
     first, *others = sides
-    comparisons = [compare_reports(first.report, other.report).to_json() for other in others]
+    compared = compare_with_each(first.report, [other.report for other in others])
+    comparisons = [each.to_json() for each in compared]
     return comparison_view(sides, comparisons, dataset)
 
 
