@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
 
-from assay.agents.a2a import A2AAgent
-from assay.agents.a2a_dialect import HTTP_JSON, Dialect
-from assay.agents.a2a_http import retry_after
+from assay.agents.a2a.dialect import HTTP_JSON, Dialect
+from assay.agents.a2a.http import retry_after
+from assay.agents.a2a.target import A2AAgent
 from assay.agents.protocol import AgentFailure, FailureKind
 from assay.errors import TargetError
 

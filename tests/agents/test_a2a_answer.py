@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents.a2a_answer import find_answer
-from assay.agents.a2a_reply import Reply
+from assay.agents.a2a.answer import find_answer
+from assay.agents.a2a.reply import Reply
 from assay.agents.protocol import AgentFailure, FailureKind
 
 GOOD = {"doc_ids": ["d1", "d2"]}

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from assay.agents.a2a_address import rebase
-from assay.agents.a2a_card import CardError, normal_version, read_card
-from assay.agents.a2a_discovery import base_address, places, shown
+from assay.agents.a2a.address import rebase
+from assay.agents.a2a.card import CardError, normal_version, read_card
+from assay.agents.a2a.discovery import base_address, places, shown
 from assay.errors import UsageError
 
 

@@ -11,14 +11,14 @@ from tests.contract.running import running
 from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 
 from assay.agents import AgentFailure, FailureKind, open_target
-from assay.agents.contract_outputs import OutputReader
-from assay.agents.http_contract import ContractAgent, ContractTarget, parse_contract_target
+from assay.agents.contract.outputs import OutputReader
+from assay.agents.contract.target import ContractAgent, ContractTarget, parse_contract_target
 from assay.agents.probe import ProbedAgent
-from assay.contract.client import ClientLimits
+from assay.contract.calling.client import ClientLimits
+from assay.contract.calling.failures import Fault
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
-from assay.contract.execution import ReportProgress
-from assay.contract.failures import Fault
-from assay.contract.serving import AgentService, agent_app
+from assay.contract.serving.app import AgentService, agent_app
+from assay.contract.serving.execution import ReportProgress
 from assay.data import Dataset, Document
 from assay.errors import TargetError, UsageError
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from assay.agents.mcp_mapping import find_search_tool, parse_mapping
+from assay.agents.mcp.mapping import find_search_tool, parse_mapping
 from assay.errors import TargetError, UsageError
 
 TEXT = {"type": "string"}

@@ -7,7 +7,7 @@ import pytest
 from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
 
 from assay.agents import AgentAnswer, AgentFailure, FailureKind
-from assay.agents.mcp_reading import ResultReader
+from assay.agents.mcp.reading import ResultReader
 
 KNOWN = {"MED-1", "MED-2"}
 HITS = [{"doc_id": "MED-1", "score": 1.0}, {"doc_id": "MED-2", "score": 0.5}]

@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.serve_mcp.serving import load_tiny, served
 
 from assay.agents import AgentFailure, FailureKind, open_target
-from assay.agents.mcp_target import McpAgent
+from assay.agents.mcp.target import McpAgent
 from assay.data import Dataset, Document
 from assay.errors import TargetError, UsageError
-from assay.serve.mcp_app import mcp_app
+from assay.serve.mcp.app import mcp_app
 
 DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})
 
@@ -283,7 +283,7 @@ async def test_a_server_that_cannot_be_opened_is_a_target_error(target: str, wor
 
 
 async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.agents.mcp_session._OPEN_SECONDS", 0.2)
+    monkeypatch.setattr("assay.agents.mcp.session._OPEN_SECONDS", 0.2)
     with pytest.raises(TargetError, match=r"no MCP handshake within 0\.2 s"):
         async with opened("mcp-stdio:sleep 60"):
             pass

@@ -31,7 +31,7 @@ from tests.contract.faults import (
 )
 from tests.contract.tampering import CUT, OPEN, Tamper
 
-from assay.contract.probes import CheckLimits
+from assay.contract.checking.probes import CheckLimits
 
 STANDARD = CheckLimits()
 

@@ -18,11 +18,11 @@ from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 
-from assay.contract.client import AgentClient, ClientLimits
+from assay.contract.calling.client import AgentClient, ClientLimits
+from assay.contract.calling.failures import AgentCallError, Fault
+from assay.contract.calling.stream_result import AgentEvent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse
-from assay.contract.failures import AgentCallError, Fault
-from assay.contract.serving import AgentService, ServingLimits, agent_app
-from assay.contract.stream_result import AgentEvent
+from assay.contract.serving.app import AgentService, ServingLimits, agent_app
 
 REQUEST = AgentRunRequest(
     request_id="r1", task_type="RAG_RETRIEVE", inputs={"query": "blood pressure"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.contract.endpoints import read_endpoints, resolve
+from assay.contract.calling.endpoints import read_endpoints, resolve
 from assay.errors import UsageError
 
 ENDPOINTS = {"rag": "http://rag:8000"}

@@ -8,8 +8,8 @@ from tests.contract.asking import STREAM, SYNC, body, events, stream, types
 from tests.contract.conftest import Gate, StartAgent
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.execution import Execution, ReportProgress
-from assay.contract.replay import Conflict, ReplayLimits, RunStore
+from assay.contract.serving.execution import Execution, ReportProgress
+from assay.contract.serving.replay import Conflict, ReplayLimits, RunStore
 
 
 class Counter:

@@ -12,8 +12,8 @@ from tests.contract.running import running
 from typer.testing import CliRunner, Result
 
 from assay.cli.run_agent import run_agent
-from assay.contract.failures import AgentCallError, Fault
-from assay.contract.serving import AgentService, agent_app
+from assay.contract.calling.failures import AgentCallError, Fault
+from assay.contract.serving.app import AgentService, agent_app
 from assay.errors import UsageError
 
 QUERY = '{"query": "blood pressure"}'

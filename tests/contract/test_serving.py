@@ -21,9 +21,9 @@ from assay.contract.envelope import (
     ErrorCode,
     succeeded,
 )
-from assay.contract.execution import ReportProgress
 from assay.contract.refusals import TaskError
-from assay.contract.serving import AgentService, Readiness, agent_app
+from assay.contract.serving.app import AgentService, Readiness, agent_app
+from assay.contract.serving.execution import ReportProgress
 
 WAYS = [SYNC, STREAM]
 
@@ -311,7 +311,7 @@ async def test_health_is_told_at_once_and_readiness_truly() -> None:
 
 SERVER = """
 import asyncio, sys, uvicorn
-from assay.contract.serving import AgentService, agent_app
+from assay.contract.serving.app import AgentService, agent_app
 
 async def work(request, report):
     report("waiting")

@@ -9,7 +9,7 @@ import pytest
 from tests.contract_agents.workshop import running_agents
 
 from assay.serve.contract_agents.apps import TASKS, open_workshop
-from assay.serve.contract_agents.policy_rules import read_policy
+from assay.serve.contract_agents.policy_rules import BUILT_IN, read_policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(
@@ -53,5 +53,5 @@ def test_what_the_page_says_of_pubmed_and_policy_is_there() -> None:
 
     assert f"`{VARIABLE}`" in PAGE
     assert f"`{KEY_VARIABLE}`" in PAGE
-    assert (Path(__file__).parents[2] / "src/assay/serve/policy_rules.toml").is_file()
+    assert BUILT_IN.is_file()
     assert read_policy().rules

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from tests.serve.serving import stream
 
-from assay.serve.green_request import read_request
-from assay.serve.purple import PROFILE as PURPLE
+from assay.serve.green.request import read_request
+from assay.serve.purple.agent import PROFILE as PURPLE
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = tomllib.loads((ROOT / "scenario.toml").read_text())

@@ -14,8 +14,8 @@ from tests.serve.serving import send, serving
 from assay.agents.outbound import UNRESTRICTED
 from assay.data import Dataset, Document, Query
 from assay.progress import Progress
-from assay.serve.green import green_app
-from assay.serve.purple import Find, purple_app
+from assay.serve.green.agent import green_app
+from assay.serve.purple.agent import Find, purple_app
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
 

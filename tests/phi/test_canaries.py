@@ -27,12 +27,12 @@ from assay.agents.outbound import UNRESTRICTED
 from assay.data import Dataset, Document, Query
 from assay.progress import Progress
 from assay.serve.contract_agents.apps import TASKS, agents_app, path_of
-from assay.serve.green import green_app
-from assay.serve.mcp_app import mcp_app
-from assay.serve.purple import Find, purple_app
+from assay.serve.green.agent import green_app
+from assay.serve.mcp.app import mcp_app
+from assay.serve.purple.agent import Find, purple_app
 from assay.serve.request_log import RequestLog
 from assay.serve.retrieval import Retrieval
-from assay.serve.ui import ui_app
+from assay.serve.ui.app import ui_app
 
 # --- the contract agents -------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from tests.serve.serving import serving
 from assay.agents.outbound import UNRESTRICTED
 from assay.data import Dataset
 from assay.progress import Progress
-from assay.serve.green import green_app
-from assay.serve.purple import Find, purple_app
+from assay.serve.green.agent import green_app
+from assay.serve.purple.agent import Find, purple_app
 
 PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
 

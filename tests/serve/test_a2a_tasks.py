@@ -6,7 +6,7 @@ from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import ListTasksRequest, Task, TaskState
 from a2a.utils.errors import UnsupportedOperationError
 
-from assay.serve.a2a_tasks import BoundedTaskStore
+from assay.serve.a2a.tasks import BoundedTaskStore
 
 CONTEXT = ServerCallContext()
 DONE, WORKING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_WORKING

@@ -16,9 +16,9 @@ from assay.data import Dataset
 from assay.errors import DataError
 from assay.evaluate.run_folder import list_runs
 from assay.progress import Progress
-from assay.serve import green as green_module
-from assay.serve.green import green_app
-from assay.serve.purple import Find, purple_app
+from assay.serve.green import agent as green_module
+from assay.serve.green.agent import green_app
+from assay.serve.purple.agent import Find, purple_app
 
 
 def right(query: str) -> list[str]:

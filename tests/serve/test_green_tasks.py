@@ -11,15 +11,15 @@ import httpx
 import pytest
 from tests.serve.serving import call, send, serving
 
-from assay.agents.a2a import A2AAgent
+from assay.agents.a2a.target import A2AAgent
 from assay.agents.outbound import UNRESTRICTED
 from assay.data import Dataset
 from assay.evaluate.run_folder import list_runs
 from assay.progress import Progress
-from assay.serve import green_tasks
-from assay.serve.green import green_app
-from assay.serve.green_jobs import Jobs
-from assay.serve.purple import Find, purple_app
+from assay.serve.green import tasks as green_tasks
+from assay.serve.green.agent import green_app
+from assay.serve.green.jobs import Jobs
+from assay.serve.purple.agent import Find, purple_app
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from tests.serve.serving import NEW, call, request_0_3, request_1_0, send, servi
 
 from assay.errors import SearchError
 from assay.progress import Progress
-from assay.serve.purple import Find, Load, purple_app, searching
+from assay.serve.purple.agent import Find, Load, purple_app, searching
 
 SECRET = "patient Jane Roe"
 ASKED = {"query": "bone health", "top_k": 3}

@@ -18,8 +18,8 @@ from starlette.types import Receive, Scope, Send
 from tests.serve.serving import send, serving, words
 
 from assay.errors import SearchError
-from assay.serve.purple import purple_app, searching_through_mcp
-from assay.serve.purple_mcp import McpSearch, doc_ids
+from assay.serve.purple.agent import purple_app, searching_through_mcp
+from assay.serve.purple.mcp_search import McpSearch, doc_ids
 
 HITS = [{"doc_id": f"MED-{i}", "score": 1.0, "title": "", "text": ""} for i in (3, 1, 3, 2)]
 

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from tests.serve_mcp.serving import load_tiny, served
 
-from assay.serve.mcp_app import mcp_app
+from assay.serve.mcp.app import mcp_app
 
 
 @pytest.fixture

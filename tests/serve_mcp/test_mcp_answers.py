@@ -18,7 +18,7 @@ from tests.serve_mcp.serving import load_tiny, make_retrieval, served
 
 from assay.answer import NOT_FOUND
 from assay.progress import Progress
-from assay.serve.mcp_app import mcp_app
+from assay.serve.mcp.app import mcp_app
 from assay.serve.retrieval import Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

@@ -9,8 +9,8 @@ from mcp_types import INVALID_PARAMS
 from tests.serve_mcp.serving import load_tiny, served
 
 from assay.errors import UsageError
-from assay.serve.mcp_app import mcp_app
-from assay.serve.mcp_hosts import AllowedHosts, allowed_hosts
+from assay.serve.mcp.app import mcp_app
+from assay.serve.mcp.hosts import AllowedHosts, allowed_hosts
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 

@@ -14,7 +14,7 @@ from tests.serve_mcp.serving import load_tiny, served
 
 from assay.errors import UsageError
 from assay.serve.listening import bind
-from assay.serve.mcp_app import mcp_app
+from assay.serve.mcp.app import mcp_app
 
 SEED_CURL = """
 curl -X POST http://localhost:8000/search_nfcorpus \

@@ -7,7 +7,7 @@ import pytest
 from mcp import Client
 from tests.serve_mcp.serving import load_tiny, served
 
-from assay.serve.mcp_app import mcp_app
+from assay.serve.mcp.app import mcp_app
 
 HEADERS = {"Accept": "application/json, text/event-stream"}
 HELLO = {

@@ -11,7 +11,7 @@ from tests.serve_mcp.serving import load_tiny, served
 
 from assay.errors import DataError
 from assay.progress import Progress
-from assay.serve.mcp_app import mcp_app
+from assay.serve.mcp.app import mcp_app
 from assay.serve.retrieval import Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
@@ -218,7 +218,7 @@ async def test_documents_that_do_not_load_are_reported_in_our_words(
 
 
 async def test_metadata_becomes_category_and_kind() -> None:
-    from assay.serve.mcp_library import found_note
+    from assay.serve.mcp.library import found_note
     from assay.serve.retrieval import Hit
 
     hit = Hit("n", 2.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})

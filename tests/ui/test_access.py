@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.ui.conftest import running
 
-from assay.serve.ui_access import local_path
+from assay.serve.ui.access import local_path
 
 TOKEN = "a long secret"
 PAGES = ("/", "/leaderboard", "/compare", "/search", "/check", "/evaluations/new")

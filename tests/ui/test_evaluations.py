@@ -13,7 +13,7 @@ from tests.ui.test_access import form_token
 from assay.contract.sse import EventReader
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.run_folder import RunFolder
-from assay.serve.ui_evaluations import arguments
+from assay.serve.ui.evaluations import arguments
 
 
 @pytest.fixture

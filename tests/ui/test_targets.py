@@ -4,7 +4,7 @@ import pytest
 
 from assay.agents.outbound import OutboundPolicy
 from assay.errors import UsageError
-from assay.serve.ui_targets import TargetRules
+from assay.serve.ui.targets import TargetRules
 
 AT_HOME = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
 OPEN = TargetRules(OutboundPolicy.for_server("0.0.0.0", "purple-agent, tools:8000"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from assay.agents.a2a import A2AAgent
-from assay.agents.a2a_card import Finding
-from assay.agents.a2a_discovery import WELL_KNOWN, base_address, shown
+from assay.agents.a2a.card import Finding
+from assay.agents.a2a.discovery import WELL_KNOWN, base_address, shown
+from assay.agents.a2a.target import A2AAgent
 from assay.agents.outbound import UNRESTRICTED
 from assay.agents.outbound_client import open_client
 from assay.agents.probe import probe

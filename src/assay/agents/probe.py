@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import orjson
 
-from assay.agents.a2a_discovery import NobodyThere, base_address, find_card, shown
-from assay.agents.a2a_http import exchange, read_chunks
+from assay.agents.a2a.discovery import NobodyThere, base_address, find_card, shown
+from assay.agents.a2a.http import exchange, read_chunks
 from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.agents.outbound_client import open_client
 from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo
-from assay.contract.sample_inputs import sample_inputs
+from assay.contract.checking.sample_inputs import sample_inputs
 from assay.contract.sse import EventReader
 from assay.errors import TargetError
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from assay.agents.a2a import A2AAgent
+from assay.agents.a2a.target import A2AAgent
 from assay.agents.dataset_files import write_dataset
 from assay.agents.outbound import UNRESTRICTED
 from assay.agents.outbound_client import open_client

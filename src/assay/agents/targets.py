@@ -45,7 +45,7 @@ def open_target(
     if kind == "a2a":
         return _a2a(rest, track)
     if kind in ("mcp", "mcp-stdio"):
-        from assay.agents.mcp_target import McpAgent
+        from assay.agents.mcp.target import McpAgent
 
         return McpAgent.at(target, mapping=mapping, known=dataset.documents, track=track)
     if kind in ("http", "https") and (agent := _contract(target, dataset, track)):
@@ -65,7 +65,7 @@ def open_target(
 
 def _contract(target: str, dataset: Dataset, track: str) -> Agent | None:
     """`http:URL=TASK`; None for a bare address, which has no task."""
-    from assay.agents.http_contract import ContractAgent, parse_contract_target
+    from assay.agents.contract.target import ContractAgent, parse_contract_target
 
     parsed = parse_contract_target(target)
     if parsed is None:
@@ -84,7 +84,7 @@ def _refuse_password(target: str) -> None:
 
 def _a2a(rest: str, track: str) -> Agent:
     """`URL`, or `URL#stream` for an agent that is to stream its answers."""
-    from assay.agents.a2a import A2AAgent
+    from assay.agents.a2a.target import A2AAgent
 
     url, _, way = rest.partition("#")
     if way not in ("", "stream"):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.verdicts import TargetReport
+    from assay.contract.checking.verdicts import TargetReport
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
 
@@ -58,7 +58,7 @@ def check(
     if junit is not None:
         _write_junit(junit, reports)
     if json:
-        from assay.contract.check_report import as_json
+        from assay.contract.checking.report import as_json
 
         print_json(as_json(reports))
     else:
@@ -76,7 +76,7 @@ def check_all(
 ) -> "list[TargetReport]":
     import asyncio
 
-    from assay.contract.checks import check_agent, parse_target, select_checks
+    from assay.contract.checking.checks import check_agent, parse_target, select_checks
 
     parsed = [parse_target(target) for target in targets]
     select_checks(skip)
@@ -126,7 +126,7 @@ def _table(report: "TargetReport", all_checks: bool) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.verdicts import Verdict
+    from assay.contract.checking.verdicts import Verdict
 
     styles = {Verdict.FAIL: "bold red", Verdict.WARN: "yellow", Verdict.PASS: "green"}
     shown = tuple(Verdict) if all_checks else (Verdict.FAIL, Verdict.WARN)
@@ -154,7 +154,7 @@ def _summary(report: "TargetReport") -> "Text":
 
 
 def _write_junit(path: Path, reports: "list[TargetReport]") -> None:
-    from assay.contract.check_report import as_junit
+    from assay.contract.checking.report import as_junit
 
     try:
         path.write_text(as_junit(reports), encoding="utf-8")

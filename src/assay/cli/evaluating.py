@@ -65,7 +65,7 @@ def _stdout_for_results_only() -> Iterator[None]:
 def _mapping(text: str) -> dict[str, str] | None:
     if not text:
         return None
-    from assay.agents.mcp_mapping import parse_mapping  # imports the MCP library: half a second
+    from assay.agents.mcp.mapping import parse_mapping  # imports the MCP library: half a second
 
     return parse_mapping(text)
 

@@ -10,9 +10,9 @@ from assay.cli.console import print_json, say
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.contract.client import AgentClient
+    from assay.contract.calling.client import AgentClient
+    from assay.contract.calling.stream_result import AgentEvent
     from assay.contract.envelope import AgentRunRequest, AgentRunResponse
-    from assay.contract.stream_result import AgentEvent
 
 
 def run_agent(
@@ -94,7 +94,7 @@ def _request(
 async def _dispatch(
     agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
 ) -> "AgentRunResponse":
-    from assay.contract.client import AgentClient, ClientLimits
+    from assay.contract.calling.client import AgentClient, ClientLimits
 
     # A little more than the agent has: its own report of a spent budget is worth waiting for.
     limits = ClientLimits()

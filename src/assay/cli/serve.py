@@ -84,7 +84,7 @@ def purple(
     with bind(host, port) as listener:
         # Announced before the slow imports: whoever started us can already connect and wait.
         _announce("purple agent", url_of(listener))
-        from assay.serve.purple import purple_app, searching, searching_through_mcp
+        from assay.serve.purple.agent import purple_app, searching, searching_through_mcp
 
         set_up_logging()
         if mcp_server_url:
@@ -139,7 +139,7 @@ def green(
     require_dataset(dataset)
     with bind(host, port) as listener:
         _announce("green agent", url_of(listener))
-        from assay.serve.green import green_app, reading
+        from assay.serve.green.agent import green_app, reading
 
         set_up_logging()
         app = green_app(

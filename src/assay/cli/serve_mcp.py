@@ -8,7 +8,7 @@ from assay.cli.console import say
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.serve.mcp_library import Load
+    from assay.serve.mcp.library import Load
 
 MODES = ("hybrid", "tuned", "dense", "bm25")
 
@@ -78,7 +78,7 @@ def mcp(
     if stdio:
         import asyncio
 
-        from assay.serve.mcp_app import serve_stdio
+        from assay.serve.mcp.app import serve_stdio
 
         set_up_logging()
         asyncio.run(serve_stdio(_loader(dataset, mode)))
@@ -93,8 +93,8 @@ def mcp(
         url = url_of(listener)
         print(url, flush=True)
         say(f"MCP server on {url}/mcp (Ctrl-C ends it)")
-        from assay.serve.mcp_app import mcp_app
-        from assay.serve.mcp_hosts import allowed_hosts
+        from assay.serve.mcp.app import mcp_app
+        from assay.serve.mcp.hosts import allowed_hosts
 
         set_up_logging()
         app = mcp_app(

@@ -65,7 +65,7 @@ def ui(
         print(url, flush=True)
         say(f"the runs of {runs} on {url} (Ctrl-C ends it)")
         from assay.serve.request_log import set_up_logging
-        from assay.serve.ui import ui_app
+        from assay.serve.ui.app import ui_app
 
         set_up_logging()
         serve_on(ui_app(runs, token=token, policy=policy, dataset=dataset), listener)

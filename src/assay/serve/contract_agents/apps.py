@@ -13,14 +13,14 @@ from starlette.types import ASGIApp
 
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import Answerer
-from assay.contract.execution import Work
-from assay.contract.serving import (
+from assay.contract.serving.app import (
     AgentService,
     Readiness,
     ServingLimits,
     agent_routes,
     always_ready,
 )
+from assay.contract.serving.execution import Work
 from assay.errors import UsageError
 from assay.search.embedding import Embedder, open_embedder
 from assay.search.retriever import check_request

@@ -13,8 +13,8 @@ from assay.contract.envelope import (
     ContractModel,
     succeeded,
 )
-from assay.contract.execution import ReportProgress
 from assay.contract.refusals import read_inputs
+from assay.contract.serving.execution import ReportProgress
 from assay.serve.contract_agents.claim_evidence import STRICTNESS, EvidenceBase, Finding
 from assay.serve.contract_agents.grounding import CHARACTERS_PER_TOKEN
 

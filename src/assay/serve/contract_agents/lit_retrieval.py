@@ -13,8 +13,8 @@ from assay.contract.envelope import (
     ErrorCode,
     succeeded,
 )
-from assay.contract.execution import ReportProgress
 from assay.contract.refusals import TaskError, read_inputs
+from assay.contract.serving.execution import ReportProgress
 from assay.search.retriever import MOST
 from assay.serve.contract_agents import pubmed
 from assay.serve.contract_agents.grounding import tokens_in

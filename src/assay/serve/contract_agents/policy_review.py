@@ -13,8 +13,8 @@ from assay.contract.envelope import (
     Identifier,
     succeeded,
 )
-from assay.contract.execution import ReportProgress
 from assay.contract.refusals import read_inputs
+from assay.contract.serving.execution import ReportProgress
 from assay.serve.contract_agents.policy_rules import Case, Policy
 
 

@@ -13,7 +13,7 @@ from assay.contract.refusals import field_problems
 from assay.errors import UsageError
 from assay.serve.contract_agents.phi_patterns import PhiPatterns
 
-BUILT_IN = Path(__file__).parents[1] / "policy_rules.toml"
+BUILT_IN = Path(__file__).parent / "policy_rules.toml"
 
 RiskLevel = Literal["low", "medium", "high"]
 _LEVELS: tuple[RiskLevel, ...] = ("low", "medium", "high")

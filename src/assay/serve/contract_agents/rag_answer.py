@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from assay.answer.passages import Answer, Answerer, Passage
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, Usage, succeeded
-from assay.contract.execution import ReportProgress
 from assay.contract.refusals import read_inputs
+from assay.contract.serving.execution import ReportProgress
 from assay.serve.contract_agents.grounding import grounding_of, retrieval_outputs, tokens_in
 from assay.serve.contract_agents.knowledge_bases import FoundChunk, KnowledgeBases
 from assay.serve.contract_agents.rag_retrieve import Retrieved, provenance_of, retrieve

@@ -17,8 +17,8 @@ from assay.contract.envelope import (
     succeeded,
     without_nulls,
 )
-from assay.contract.execution import ReportProgress
 from assay.contract.refusals import TaskError, read_inputs
+from assay.contract.serving.execution import ReportProgress
 from assay.data.dataset import Document
 from assay.progress import Progress
 from assay.search.embedding import Embedder

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.execution import ReportProgress
 from assay.contract.refusals import read_inputs
+from assay.contract.serving.execution import ReportProgress
 from assay.serve.contract_agents.grounding import fit_context, grounding_of, retrieval_outputs
 from assay.serve.contract_agents.knowledge_bases import FoundChunk, KnowledgeBases
 from assay.serve.contract_agents.retrieve_inputs import RetrieveInputs

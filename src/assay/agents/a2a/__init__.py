@@ -1,0 +1,1 @@
+"""Agents that speak A2A, old and new."""

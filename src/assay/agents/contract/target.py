@@ -1,0 +1,178 @@
+"""Targets `http:URL=TASK`: agents that keep the HTTP agent contract, asked sync or as a stream.
+
+`http://host:8000=RAG_RETRIEVE` says the same, and instead of an address there may be a name that
+AGENT_ENDPOINTS_JSON knows: `http:agent-rag-retrieve=RAG_RETRIEVE`. With `#stream` at the end, the
+agent is asked to stream.
+"""
+
+import re
+import sys
+import uuid
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import httpx
+
+from assay.agents.a2a.discovery import shown
+from assay.agents.contract.outputs import OutputReader
+from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.agents.outbound_client import open_client
+from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.contract.calling.client import AgentClient, ClientLimits
+from assay.contract.calling.endpoints import read_endpoints, resolve
+from assay.contract.calling.failures import AgentCallError, Fault
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode
+from assay.data.dataset import Document
+from assay.errors import TargetError, UsageError
+
+_TARGET = re.compile(
+    r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?"
+)
+_RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
+
+# How long a call may take is the evaluation's to say, and so is when to stop asking.
+_LIMITS = ClientLimits(sync_s=3600.0, stream_s=3600.0, max_bytes=8_000_000)
+_NEVER = sys.maxsize
+
+_KINDS = {
+    Fault.UNREACHABLE: FailureKind.CONNECTION,
+    Fault.TIMEOUT: FailureKind.TIMEOUT,
+    Fault.IDLE: FailureKind.TIMEOUT,
+    Fault.CIRCUIT_OPEN: FailureKind.CIRCUIT_OPEN,
+    Fault.REFUSED: FailureKind.AGENT_ERROR,
+    Fault.OVERLOADED: FailureKind.AGENT_ERROR,
+    Fault.SERVER_ERROR: FailureKind.AGENT_ERROR,
+    Fault.TOO_LARGE: FailureKind.INVALID_ANSWER,
+    Fault.CONTENT_TYPE: FailureKind.PROTOCOL,
+    Fault.NOT_JSON: FailureKind.PROTOCOL,
+    Fault.NOT_CONTRACT: FailureKind.PROTOCOL,
+    Fault.FRAMING: FailureKind.PROTOCOL,
+    Fault.TRUNCATED: FailureKind.PROTOCOL,
+    Fault.SECOND_TERMINAL: FailureKind.PROTOCOL,
+    Fault.AFTER_TERMINAL: FailureKind.PROTOCOL,
+    Fault.ENDLESS: FailureKind.PROTOCOL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ContractTarget:
+    """`agent` is an address, or a name for one."""
+
+    agent: str
+    task: str
+    streaming: bool = False
+
+
+def parse_contract_target(target: str) -> ContractTarget | None:
+    """None where it is something else, such as a bare address."""
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        return None
+    agent = match["url"] or match["agent"]
+    return ContractTarget(agent, match["task"], match["way"] is not None)
+
+
+class ContractAgent:
+    """`documents` are those of the data set: papers are recognised in them by their PubMed ids."""
+
+    def __init__(
+        self,
+        target: ContractTarget,
+        *,
+        documents: Iterable[Document] = (),
+        track: str = "undeclared",
+        policy: OutboundPolicy = UNRESTRICTED,
+        limits: ClientLimits = _LIMITS,
+    ) -> None:
+        if target.task in _RANKS_NOTHING:
+            raise UsageError(
+                f"{target.task} finds no documents, so there is nothing to measure; "
+                "targets are RAG_RETRIEVE, RAG_ANSWER and LIT_RETRIEVAL, or a task like them"
+            )
+        self._target = target
+        self._base = resolve(target.agent, read_endpoints())
+        self._policy = policy
+        self._limits = limits
+        self._reader = OutputReader(documents)
+        self._http: httpx.AsyncClient | None = None
+        self._client: AgentClient | None = None
+        way = "#stream" if target.streaming else ""
+        agent = shown(target.agent) if "://" in target.agent else target.agent
+        name = f"http:{agent}={target.task}{way}"
+        self.info = AgentInfo(name=name, protocol="http", track=track)
+
+    async def open(self) -> None:
+        try:
+            self._policy.check_url(self._base)
+        except OutboundRefused as error:
+            raise TargetError(str(error)) from None
+        self._http = open_client(self._policy)
+        self._client = AgentClient(
+            http=self._http, endpoints={}, limits=self._limits, failures_to_open=_NEVER
+        )
+        await self._expect_somebody(self._http)
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        request = AgentRunRequest(
+            request_id=f"assay-{uuid.uuid4().hex}",
+            task_type=self._target.task,
+            inputs=_inputs(self._target.task, query, top_k),
+        )
+        try:
+            response = await self._run(request)
+        except AgentCallError as error:
+            raise _failure(error) from None
+        if not response.ok:
+            raise _refusal(response)
+        return self._reader.read(response)
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = self._client = None
+
+    async def _run(self, request: AgentRunRequest) -> AgentRunResponse:
+        assert self._client is not None, "open() comes before ask()"
+        if not self._target.streaming:
+            return await self._client.run_sync(self._base, request)
+        async with aclosing(self._client.run_stream(self._base, request)) as events:
+            async for event in events:
+                if event.response is not None:
+                    return event.response
+        raise AssertionError("a stream ends in a response or an error")
+
+    async def _expect_somebody(self, http: httpx.AsyncClient) -> None:
+        """Any answer will do: whether it is a good one comes out when the agent is asked."""
+        try:
+            await http.get(f"{self._base}/health", timeout=self._limits.connect_s)
+        except httpx.HTTPError as error:
+            await self.close()
+            where = shown(self._base)
+            raise TargetError(
+                f"no answer from {where} ({type(error).__name__}); is the agent running?"
+            ) from None
+
+
+def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
+    """Both dialects at once: an agent ignores what it does not know."""
+    if task == "LIT_RETRIEVAL":
+        return {"query": query[:1000], "max_results": top_k}
+    return {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}
+
+
+def _failure(error: AgentCallError) -> AgentFailure:
+    return AgentFailure(
+        _KINDS[error.fault],
+        f"{error.fault}: {error}",
+        retryable=error.retryable,
+        retry_after=error.retry_after_s,
+    )
+
+
+def _refusal(response: AgentRunResponse) -> AgentFailure:
+    """By its code alone: the agent's own words may repeat the query."""
+    code = response.error.code if response.error else ""
+    known = code if code in set(ErrorCode) else "no code of the contract"
+    message = f"the run ended with an error ({known})"
+    return AgentFailure(FailureKind.AGENT_ERROR, message, retryable=code == ErrorCode.OVERLOADED)

@@ -1,0 +1,1 @@
+"""Search tools of MCP servers."""

@@ -1,0 +1,1 @@
+"""The client of the contract: one call, its stream, its failures."""

@@ -1,0 +1,1 @@
+"""Named checks of an agent, and what they found."""

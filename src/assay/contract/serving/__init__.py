@@ -1,0 +1,1 @@
+"""An agent as a web app that keeps the contract."""

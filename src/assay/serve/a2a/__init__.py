@@ -1,0 +1,1 @@
+"""What both A2A agents share: card, routes, tasks."""

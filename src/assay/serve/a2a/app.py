@@ -1,0 +1,98 @@
+"""What both A2A servers are made of: card, JSON-RPC at `/`, REST, health, and their guards."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Mount
+from starlette.types import ASGIApp
+
+from assay.serve.a2a.card import PATHS, REST_PREFIX, Profile, build_card, card_routes
+from assay.serve.a2a.tasks import BoundedTaskStore
+from assay.serve.admission import Admission
+from assay.serve.guards import OPEN_PATHS, BearerToken, BodyLimit, KnownOrigins
+from assay.serve.readiness import Loading, health_routes
+from assay.serve.request_log import RequestLog
+from assay.serve.safe_errors import SafeErrors
+
+BODY_LIMIT = 1_000_000
+_STREAM_GRACE_S = 2.0
+
+
+def a2a_app(
+    profile: Profile,
+    executor: AgentExecutor,
+    loading: Loading[Any],
+    *,
+    service: str,
+    card_url: str | None,
+    token: str | None,
+    kept_tasks: int,
+    is_full: Callable[[], bool],
+    retry_after: int,
+    routes: Sequence[BaseRoute] = (),
+    on_stop: Callable[[], Awaitable[None]] | None = None,
+) -> ASGIApp:
+    """Card and health are open to anyone; the rest asks for the token, where one is set."""
+    handler = DefaultRequestHandler(
+        executor,
+        BoundedTaskStore(kept_tasks, listable=token is not None),
+        build_card(profile, card_url or "http://localhost", needs_token=token is not None),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        loading.start()
+        yield
+        if on_stop is not None:
+            await on_stop()
+        await handler.aclose()
+        await loading.stop()
+
+    app: ASGIApp = Starlette(
+        routes=[
+            *health_routes(service, loading),
+            *card_routes(profile, card_url, needs_token=token is not None),
+            *routes,
+            *_protocol_routes(handler),
+        ],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _error},
+    )
+    app = Admission(SafeErrors(app), is_full, retry_after)
+    app = BearerToken(BodyLimit(app, BODY_LIMIT), token, OPEN_PATHS | set(PATHS))
+    own = urlsplit(card_url or "").hostname
+    return RequestLog(KnownOrigins(app, {own} if own else ()))
+
+
+async def _error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def _protocol_routes(handler: DefaultRequestHandler) -> list[BaseRoute]:
+    """The SDK's REST routes come with a mount of `/{tenant}` at the root, which would swallow
+    every other path of two segments; nothing here has tenants."""
+    rest = create_rest_routes(
+        handler,
+        path_prefix=REST_PREFIX,
+        enable_v0_3_compat=True,
+        shutdown_grace_period=_STREAM_GRACE_S,
+    )
+    return [
+        *create_jsonrpc_routes(
+            handler,
+            rpc_url="/",
+            enable_v0_3_compat=True,
+            shutdown_grace_period=_STREAM_GRACE_S,
+        ),
+        *(route for route in rest if not isinstance(route, Mount)),
+    ]

@@ -1,0 +1,1 @@
+"""The evaluator as an A2A agent."""

@@ -1,0 +1,1 @@
+"""The retrieval agent over A2A."""

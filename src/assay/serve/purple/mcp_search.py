@@ -1,0 +1,111 @@
+"""Searching through an MCP server: its tool over streamable HTTP, or its REST route in its stead.
+
+One HTTP client and one MCP session serve every request; the session opens itself again where the
+server was started anew.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+import orjson
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
+
+from assay.agents.mcp.session import McpSession
+from assay.agents.mcp.wire import open_http
+from assay.agents.protocol import AgentFailure
+from assay.errors import SearchError, TargetError
+
+TOOL = "search_nfcorpus"
+
+_PAUSES = (0.5, 1.0, 2.0, 5.0)
+
+Find = Callable[[str, int], Awaitable[list[str]]]
+
+
+class McpSearch:
+    """`url` with or without its `/mcp`."""
+
+    def __init__(self, url: str) -> None:
+        self._base = url.rstrip("/").removesuffix("/mcp")
+        self._http = open_http()
+        self._session = McpSession(
+            lambda: streamable_http_client(f"{self._base}/mcp", http_client=self._http)
+        )
+
+    async def open(self) -> Find:
+        """Wait for the server, however long it takes: it may be started after us."""
+        attempt = 0
+        while True:
+            if await self._speaks_mcp():
+                return self.by_mcp
+            if await self._speaks_rest():
+                return self.by_rest
+            await asyncio.sleep(_PAUSES[min(attempt, len(_PAUSES) - 1)])
+            attempt += 1
+
+    async def close(self) -> None:
+        await self._session.close()
+        await self._http.aclose()
+
+    async def by_mcp(self, query: str, top_k: int) -> list[str]:
+        arguments = {"query": query, "top_k": top_k}
+        try:
+            result = await self._call_twice(arguments)
+        except AgentFailure as failure:
+            raise SearchError(f"the search server failed: {failure}") from failure
+        if result.is_error:
+            raise SearchError(f"the tool {TOOL!r} of the search server answered with an error")
+        return doc_ids(result.structured_content or _text_json(result))
+
+    async def by_rest(self, query: str, top_k: int) -> list[str]:
+        answer = await self._http.post(
+            f"{self._base}/{TOOL}", json={"query": query, "top_k": top_k}
+        )
+        if answer.status_code != 200:
+            raise SearchError(f"the search server answered with status {answer.status_code}")
+        try:
+            return doc_ids(orjson.loads(answer.content))
+        except orjson.JSONDecodeError:
+            raise SearchError("the search server's answer is not JSON") from None
+
+    async def _call_twice(self, arguments: dict[str, Any]) -> CallToolResult:
+        """A session that was lost is only noticed by the call that finds it gone."""
+        try:
+            return await self._session.call(TOOL, arguments)
+        except AgentFailure as failure:
+            if not failure.retryable:
+                raise
+        return await self._session.call(TOOL, arguments)
+
+    async def _speaks_mcp(self) -> bool:
+        try:
+            _, tools = await self._session.open()
+        except TargetError:
+            return False
+        return any(tool.name == TOOL for tool in tools)
+
+    async def _speaks_rest(self) -> bool:
+        try:
+            await self.by_rest("health", 1)
+        except (SearchError, httpx2.HTTPError):
+            return False
+        return True
+
+
+def doc_ids(answer: Any) -> list[str]:
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list):
+        raise SearchError("the search server's answer holds no list 'results'")
+    ids = [hit.get("doc_id") for hit in results if isinstance(hit, dict)]
+    return [doc_id for doc_id in ids if isinstance(doc_id, str) and doc_id]
+
+
+def _text_json(result: CallToolResult) -> Any:
+    text = "".join(getattr(part, "text", "") for part in result.content)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,1 @@
+"""The web pages over the run folders."""

@@ -1,0 +1,123 @@
+"""The web UI: runs, reports, comparisons, leaderboard, evaluations, search and agent checks.
+
+Every page is whole without a script; the script only follows what goes on and saves clicks. GET
+changes nothing, and nothing is fetched from elsewhere.
+"""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from assay.agents.outbound import UNRESTRICTED, OutboundPolicy
+from assay.errors import AssayError
+from assay.report.html import TEMPLATES as REPORT_TEMPLATES
+from assay.serve.guards import BodyLimit
+from assay.serve.readiness import health_routes
+from assay.serve.request_log import RequestLog
+from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_of
+from assay.serve.ui.check import check_routes
+from assay.serve.ui.compare import compare_routes
+from assay.serve.ui.context import Ui, ui_of
+from assay.serve.ui.live import live_routes
+from assay.serve.ui.queries import query_routes
+from assay.serve.ui.runs import run_routes
+from assay.serve.ui.search import search_routes
+from assay.serve.ui.start import start_routes
+
+BODY_LIMIT = 64 * 1024
+_STATIC = Path(__file__).parent / "static"
+_WRONG_TOKEN_PAUSE_S = 1.0
+
+_logger = logging.getLogger(__name__)
+
+
+def ui_app(
+    runs: Path,
+    *,
+    token: str | None = None,
+    policy: OutboundPolicy = UNRESTRICTED,
+    dataset: str = "nfcorpus",
+) -> ASGIApp:
+    """`token` None is for loopback alone. `dataset` is what the search box searches."""
+    ui = Ui(runs, policy=policy, dataset=dataset)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.ui, app.state.token = ui, token
+        await ui.refresh()
+        yield
+        await ui.evaluations.close()
+        await ui.search.close()
+
+    app = Starlette(
+        routes=_routes(),
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _http_error, AssayError: _assay_error},
+    )
+    return RequestLog(UiAccess(BodyLimit(app, BODY_LIMIT), token))
+
+
+def _routes() -> list[BaseRoute]:
+    return [
+        *health_routes("ui"),
+        *run_routes(),
+        *live_routes(),
+        *query_routes(),
+        *compare_routes(),
+        *start_routes(),
+        *search_routes(),
+        *check_routes(),
+        Route(LOGIN, show_login, methods=["GET"]),
+        Route(LOGIN, log_in, methods=["POST"]),
+        Route("/static/report.css", _report_style),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+    ]
+
+
+async def show_login(request: Request) -> Response:
+    wanted = request.query_params.get("next", "/")
+    return ui_of(request).page(request, "login.html", wanted=local_path(wanted), problem="")
+
+
+async def log_in(request: Request) -> Response:
+    ui, token = ui_of(request), request.app.state.token
+    given = await ui.form(request)
+    wanted = local_path(given.get("next", "/"))
+    if token is None:
+        return RedirectResponse(wanted, 303)
+    if not hmac.compare_digest(given.get("token", "").encode(), token.encode()):
+        await asyncio.sleep(_WRONG_TOKEN_PAUSE_S)
+        problem = "That is not the token."
+        return ui.page(request, "login.html", status=401, wanted=wanted, problem=problem)
+    answer = RedirectResponse(wanted, 303)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, session_of(token), httponly=True, samesite="lax", secure=secure)
+    return answer
+
+
+async def _report_style(_request: Request) -> Response:
+    return FileResponse(REPORT_TEMPLATES / "style.css", media_type="text/css")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    page = ui_of(request).page(
+        request, "message.html", status=error.status_code, message=error.detail
+    )
+    page.headers.update(error.headers or {})
+    return page
+
+
+async def _assay_error(request: Request, error: Exception) -> Response:
+    return ui_of(request).page(request, "message.html", status=422, message=str(error))

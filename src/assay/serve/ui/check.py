@@ -1,0 +1,74 @@
+"""Checks an agent from a page: the contract for `URL=TASK`, else what speaks there and how well."""
+
+import asyncio
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from assay.agents import open_target
+from assay.agents.checkup import Checkup, Sample, check_up
+from assay.contract.checking.checks import check_agent, parse_target
+from assay.contract.checking.verdicts import TargetReport
+from assay.data.dataset import Dataset
+from assay.errors import AssayError, TargetError
+from assay.serve.ui.context import ui_of
+
+_CONTRACT = re.compile(r"(?:http:)?(?P<target>https?://\S+=[A-Z][A-Z_]+)")
+_LONGEST_S = 240.0
+_NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
+
+
+def check_routes() -> list[BaseRoute]:
+    return [
+        Route("/check", form, methods=["GET"]),
+        Route("/check", check, methods=["POST"]),
+    ]
+
+
+async def form(request: Request) -> Response:
+    given = {name: request.query_params.get(name, "") for name in ("target", "query")}
+    return ui_of(request).page(
+        request, "check.html", given=given, contract=None, checkup=None, problem=""
+    )
+
+
+async def check(request: Request) -> Response:
+    """A POST, because it sends requests to somebody."""
+    ui = ui_of(request)
+    given = {"target": "", "query": "", **await ui.form(request)}
+    target, query = given["target"].strip(), given["query"].strip()
+    contract, checkup, problem = None, None, ""
+    try:
+        ui.rules.check_target(target)
+        async with asyncio.timeout(_LONGEST_S):
+            contract, checkup = await examine(target, query)
+    except TimeoutError:
+        problem = f"the agent took more than {_LONGEST_S:g} s, which is where a check gives up"
+    except AssayError as error:
+        problem = str(error)
+    return ui.page(
+        request,
+        "check.html",
+        status=422 if problem else 200,
+        given=given,
+        contract=contract,
+        checkup=checkup,
+        problem=problem,
+    )
+
+
+async def examine(target: str, query: str = "") -> tuple[TargetReport | None, Checkup | None]:
+    """One of the two: which, depends on what was named and on what answers there."""
+    found = _CONTRACT.fullmatch(target)
+    if found is None:
+        sample = Sample(query=query) if query else Sample()
+        checkup = await check_up(target, sample, lambda each: open_target(each, _NOTHING))
+        found = _CONTRACT.fullmatch(checkup.target)
+        if found is None:
+            return None, checkup
+    report = await check_agent(parse_target(found["target"]))
+    if report.unreachable:
+        raise TargetError(report.unreachable)
+    return report, None

@@ -1,0 +1,162 @@
+"""The form that starts an evaluation, the page that follows it, and the button that ends it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from assay.data.load import KNOWN
+from assay.errors import AssayError, UsageError
+from assay.evaluate.gates import parse_gate
+from assay.evaluate.plan import TRACKS, RunConfig
+from assay.evaluate.run_folder import RunFolder
+from assay.evaluate.run_lines import RUNNING
+from assay.serve.ui.context import Ui, ui_of
+from assay.serve.ui.evaluations import Started
+from assay.serve.ui.live import event_stream, follow
+
+DEFAULTS = {
+    "target": "",
+    "dataset": "nfcorpus",
+    "split": "test",
+    "num_queries": "",
+    "top_k": "10",
+    "seed": "42",
+    "concurrency": "8",
+    "timeout": "60",
+    "track": "undeclared",
+    "gates": "",
+}
+_PAUSE_S = 0.4
+
+
+def start_routes() -> list[BaseRoute]:
+    return [
+        Route("/evaluations/new", form),
+        Route("/evaluations", start, methods=["POST"]),
+        Route("/evaluations/{id}", show),
+        Route("/evaluations/{id}/events", events),
+        Route("/evaluations/{id}/cancel", cancel, methods=["POST"]),
+    ]
+
+
+async def form(request: Request) -> Response:
+    ui = ui_of(request)
+    await ui.refresh()
+    given = {name: request.query_params.get(name, value) for name, value in DEFAULTS.items()}
+    return _form_page(request, ui, given)
+
+
+async def start(request: Request) -> Response:
+    ui = ui_of(request)
+    given = {**DEFAULTS, "num_queries": "", **await ui.form(request)}
+    try:
+        config = read_config(given)
+        ui.rules.check_target(config.target)
+        ui.rules.check_dataset(config.dataset)
+        started = await ui.evaluations.start(config)
+    except AssayError as error:
+        return _form_page(request, ui, given, problem=str(error))
+    return RedirectResponse(f"/evaluations/{started.id}", 303)
+
+
+async def show(request: Request) -> Response:
+    ui, started = ui_of(request), _started(request)
+    await _find_run(ui, started)
+    if started.ended and started.run is not None:
+        return RedirectResponse(f"/runs/{started.run}", 303)
+    return ui.page(request, "evaluation.html", started=started)
+
+
+async def events(request: Request) -> Response:
+    return event_stream(_follow(ui_of(request), _started(request)))
+
+
+async def cancel(request: Request) -> Response:
+    await ui_of(request).form(request)
+    started = _started(request)
+    started.cancel()
+    return RedirectResponse(f"/evaluations/{started.id}", 303)
+
+
+def read_config(given: Mapping[str, str]) -> RunConfig:
+    """Refuses what the run itself would refuse, before anything is started."""
+    config = RunConfig(
+        target=given["target"].strip(),
+        dataset=given["dataset"].strip(),
+        split=given["split"].strip(),
+        num_queries=_whole(given, "num_queries") if given["num_queries"].strip() else None,
+        seed=_whole(given, "seed"),
+        top_k=_whole(given, "top_k"),
+        concurrency=_whole(given, "concurrency"),
+        timeout=_number(given, "timeout"),
+        gates=tuple(line.strip() for line in given["gates"].splitlines() if line.strip()),
+        track=given["track"],
+    )
+    for gate in config.gates:
+        parse_gate(gate, config.top_k)
+    return config
+
+
+async def _follow(ui: Ui, started: Started) -> AsyncIterator[dict[str, Any]]:
+    """First what the process says while it makes itself ready, then how far the run is."""
+    while not started.ended and not await _is_running(ui, started):
+        yield {"message": started.message}
+        await asyncio.sleep(_PAUSE_S)
+    if not started.ended and started.run is not None:
+        async for view in follow(ui, RunFolder(ui.runs / started.run)):
+            if "location" not in view:
+                yield {**view, "message": "being canceled" if started.canceled else "asking"}
+    await started.process.wait()
+    yield {"location": f"/evaluations/{started.id}"}
+
+
+async def _is_running(ui: Ui, started: Started) -> bool:
+    await _find_run(ui, started)
+    line = ui.index.get(started.run) if started.run else None
+    return line is not None and line["state"] == RUNNING
+
+
+async def _find_run(ui: Ui, started: Started) -> None:
+    await ui.refresh()
+    line = ui.index.of_process(started.process.pid, started.since)
+    started.run = line["name"] if line else None
+
+
+def _started(request: Request) -> Started:
+    started = ui_of(request).evaluations.get(request.path_params["id"])
+    if started is None:
+        raise HTTPException(404, "there is no such evaluation; its run may be in the list")
+    return started
+
+
+def _form_page(request: Request, ui: Ui, given: Mapping[str, str], problem: str = "") -> Response:
+    known = ui.index.choices()["target"]
+    return ui.page(
+        request,
+        "new.html",
+        status=422 if problem else 200,
+        given=given,
+        problem=problem,
+        targets=list(dict.fromkeys(["builtin:hybrid", "builtin:bm25", *known])),
+        datasets=list(KNOWN),
+        tracks=TRACKS,
+    )
+
+
+def _whole(given: Mapping[str, str], name: str) -> int:
+    try:
+        return int(given[name])
+    except ValueError:
+        raise UsageError(f"{name} must be a whole number, got {given[name]!r}") from None
+
+
+def _number(given: Mapping[str, str], name: str) -> float:
+    try:
+        return float(given[name])
+    except ValueError:
+        raise UsageError(f"{name} must be a number, got {given[name]!r}") from None
