@@ -42,7 +42,9 @@ def failure(kind: FailureKind, *, retryable: bool, after: float | None = 0.0) ->
 
 
 async def asked(agent: Scripted, *, retries: int = 3, timeout: float = 5) -> Call:
-    return await ask(agent, QUERY, 5, Patience(timeout, retries), Circuit())
+    return await ask(
+        lambda query: agent.ask(query.text, 5), QUERY, Patience(timeout, retries), Circuit()
+    )
 
 
 async def test_what_can_pass_is_asked_again() -> None:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -25,7 +26,7 @@ def runs(tmp_path: Path) -> Path:
 def evaluate(make_dataset: MakeDataset, runs: Path) -> Evaluate:
     dataset = make_dataset(30)
 
-    def one(name: str, right: int, data: Dataset = dataset, **settings: object) -> str:
+    def one(name: str, right: int, data: Dataset = dataset, **settings: Any) -> str:
         """A target that is right on the first `right` queries, under a name of its own."""
 
         def answer(query: str, top_k: int) -> list[str]:

@@ -1,9 +1,11 @@
-"""Targets `builtin:...`: Assay's own retriever, asked in process."""
+"""Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from assay.agents.daemon_threads import DaemonThreads
+from assay.agents.own_answers import OwnAnswers
 from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
 from assay.progress import Progress, silent
@@ -14,14 +16,24 @@ _Search = Callable[[str, int], list[str]]
 
 
 class BuiltinAgent:
-    """`bm25` needs no index: it is built in memory in a second, and shares no code with hybrid."""
+    """`bm25` needs no index: it is built in memory in a second, and shares no code with hybrid.
 
-    def __init__(self, mode: str, dataset: Dataset, *, progress: Progress = silent) -> None:
+    With `answers` it answers from what it finds: by quoting, or by the model after the `#`.
+    """
+
+    def __init__(
+        self, spec: str, dataset: Dataset, *, answers: bool = False, progress: Progress = silent
+    ) -> None:
+        mode, _, provider = spec.partition("#")
         if mode not in MODES:
             known = ", ".join(f"builtin:{each}" for each in MODES)
             raise UsageError(f"there is no builtin:{mode}; there is: {known}")
+        if provider and not answers:
+            raise UsageError(f"builtin:{spec} answers with {provider!r}: add --answers")
         track = "trained" if mode == "tuned" else "zero-shot"
-        self.info = AgentInfo(name=f"builtin:{mode}", protocol="builtin", track=track)
+        self._answers = OwnAnswers(dataset, provider) if answers else None
+        details = f"answers: {self._answers.name}" if self._answers else ""
+        self.info = AgentInfo(f"builtin:{spec}", "builtin", track, details)
         self._mode = mode
         self._dataset = dataset
         self._progress = progress
@@ -36,13 +48,26 @@ class BuiltinAgent:
     async def close(self) -> None:
         self._close()
         self._threads.close()
+        if self._answers is not None:
+            await self._answers.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         assert self._search is not None, "open() comes before ask()"
         try:
-            return AgentAnswer(doc_ids=tuple(await self._threads.run(self._search, query, top_k)))
+            doc_ids = await self._threads.run(self._search, query, top_k)
         except AssayError as error:
             raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+        if self._answers is None:
+            return AgentAnswer(doc_ids=tuple(doc_ids))
+        return await self._answers.from_documents(query, doc_ids)
+
+    @property
+    def takes_context(self) -> bool:
+        return self._answers is not None
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        assert self._answers is not None, "takes_context says whether this can be asked"
+        return await self._answers.from_passages(query, passages)
 
     def _load_lexical(self) -> _Search:
         from assay.search.lexical import LexicalIndex

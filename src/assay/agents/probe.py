@@ -2,19 +2,21 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
-from assay.agents.a2a.discovery import NobodyThere, base_address, find_card, shown
+from assay.agents.a2a.discovery import NobodyThere, at_path, base_address, find_card, shown
 from assay.agents.a2a.http import exchange, read_chunks
 from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.agents.outbound_client import open_client
-from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo
+from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo, context_taker
+from assay.answer.passages import Passage
 from assay.contract.checking.sample_inputs import sample_inputs
 from assay.contract.sse import EventReader
 from assay.errors import TargetError
@@ -60,6 +62,15 @@ class ProbedAgent:
         self._agent = self._build(probed.target)
         await self._agent.open()
 
+    @property
+    def takes_context(self) -> bool:
+        return self._agent is not None and context_taker(self._agent) is not None
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        taker = None if self._agent is None else context_taker(self._agent)
+        assert taker is not None, "takes_context says whether this can be asked"
+        return await taker.answer_from(query, passages)
+
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         assert self._agent is not None, "open() comes before ask()"
         return await self._agent.ask(query, top_k)
@@ -92,7 +103,8 @@ async def _attempts(
     http: httpx.AsyncClient, base: str, tried: list[str]
 ) -> AsyncIterator[str | None]:
     yield await _a2a(http, base, tried)
-    for place in dict.fromkeys((base.removesuffix("/mcp") + "/mcp", base)):
+    own = urlsplit(base).path
+    for place in dict.fromkeys((at_path(base, own.removesuffix("/mcp") + "/mcp"), base)):
         yield await _mcp(http, place, tried)
     yield await _contract(http, base, tried)
 

@@ -3,9 +3,12 @@
 Each protocol is one module that implements `Agent`; nothing above this layer knows which.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from assay.answer.passages import Passage
 
 
 class FailureKind(StrEnum):
@@ -66,3 +69,20 @@ class Agent(Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class TakesContext(Protocol):
+    """An agent that can be told what to answer from, instead of searching for it.
+
+    `takes_context` says whether this one really can; a class may serve functions of both kinds.
+    """
+
+    @property
+    def takes_context(self) -> bool: ...
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer: ...
+
+
+def context_taker(agent: Agent) -> TakesContext | None:
+    return agent if isinstance(agent, TakesContext) and agent.takes_context else None

@@ -4,13 +4,16 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.loop_thread import LoopThread
 from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.answer.passages import Passage
 from assay.errors import UsageError
 
 _MESSAGE_LIMIT = 200
@@ -23,6 +26,7 @@ class PythonAgent:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
         )
+        self.takes_context = _takes_context(function)
         self._threads = DaemonThreads()
         self._loop = LoopThread()
 
@@ -34,11 +38,20 @@ class PythonAgent:
         self._loop.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        return await self._call(self._function, query, top_k)
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """`context` is a list of `{"id", "title", "text"}`, in place of a search."""
+        context = [asdict(passage) for passage in passages]
+        function = partial(self._function, context=context)
+        return await self._call(function, query, max(1, len(passages)))
+
+    async def _call(self, function: Callable[..., Any], query: str, top_k: int) -> AgentAnswer:
         try:
             if self._is_async:
-                value = await self._loop.run(self._function, query, top_k)
+                value = await self._loop.run(function, query, top_k)
             else:
-                value = await self._threads.run(self._function, query, top_k)
+                value = await self._threads.run(function, query, top_k)
                 if inspect.isawaitable(value):
                     value = await self._loop.run(_awaited, value)
         except AgentFailure:
@@ -47,6 +60,13 @@ class PythonAgent:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise _failure_from(error) from error
         return read_answer(value)
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    try:
+        return "context" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return False
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

@@ -12,12 +12,13 @@ from assay.progress import Progress, silent
 
 BEST = "purple:hybrid"
 KINDS = {
-    "builtin": "builtin:bm25|dense|hybrid|tuned",
+    "builtin": "builtin:bm25|dense|hybrid|tuned[#PROVIDER]",
     "python": "python:module:function",
     "purple": "purple:hybrid",
     "a2a": "a2a:URL",
     "mcp": "mcp:URL[#tool]",
     "mcp-stdio": "mcp-stdio:COMMAND[#tool]",
+    "nextcloud": "nextcloud:URL[#answer]",
     "http": "http:URL=TASK",
     "url": "http://... (probed)",
 }
@@ -29,13 +30,16 @@ def open_target(
     *,
     track: str = "undeclared",
     mapping: Mapping[str, str] | None = None,
+    answers: bool = False,
     progress: Progress = silent,
 ) -> Agent:
-    """`mapping` says what an MCP server's tool calls its fields (`--map`)."""
+    """`mapping` says what an MCP server's tool calls its fields (`--map`); `answers` whether the
+    agent is to answer as well, which only the built-in ones need to be told.
+    """
     _refuse_password(target)
     kind, _, rest = target.partition(":")
     if kind == "builtin":
-        return BuiltinAgent(rest, dataset, progress=progress)
+        return BuiltinAgent(rest, dataset, answers=answers, progress=progress)
     if kind == "python":
         return PythonAgent(load_function(rest), name=target, track=track)
     if kind == "purple":
@@ -48,6 +52,10 @@ def open_target(
         from assay.agents.mcp.target import McpAgent
 
         return McpAgent.at(target, mapping=mapping, known=dataset.documents, track=track)
+    if kind == "nextcloud":
+        from assay.agents.nextcloud import NextcloudAgent
+
+        return NextcloudAgent.at(rest, answers=answers, known=dataset.documents, track=track)
     if kind in ("http", "https") and (agent := _contract(target, dataset, track)):
         return agent
     if kind in ("http", "https") and rest.startswith("//"):
@@ -56,7 +64,7 @@ def open_target(
         return ProbedAgent(
             target,
             lambda found: open_target(
-                found, dataset, track=track, mapping=mapping, progress=progress
+                found, dataset, track=track, mapping=mapping, answers=answers, progress=progress
             ),
         )
     known = ", ".join(KINDS.values())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import say, show
-from assay.cli.evaluating import choose_dataset, run_evaluation
+from assay.cli.evaluating import choose_dataset, judge_spec, run_evaluation
 from assay.cli.resuming import resumed_config
 
 if TYPE_CHECKING:
@@ -94,6 +94,38 @@ def evaluate(
             metavar="FIELD=NAME,...",
         ),
     ] = "",
+    answers: Annotated[
+        bool,
+        _option(
+            "Evaluate the answers too: right or not, faithful, cited, and whose fault a wrong one "
+            "is. For targets that answer.",
+            "ASSAY_ANSWERS",
+        ),
+    ] = False,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that judges answers: ollama[:MODEL[@URL]], anthropic[:MODEL], "
+            "openai:MODEL[@URL], gguf[:FILE]; or extractive for none. Left out: key facts decide. "
+            "[env var: RAG_EVAL_PROVIDER]",
+            metavar="SPEC",
+        ),
+    ] = None,
+    judge_votes: Annotated[
+        int, _option("How often each answer is judged.", "ASSAY_JUDGE_VOTES", "N")
+    ] = 3,
+    max_cost: Annotated[
+        float | None,
+        _option("Stop judging before this many US dollars are spent.", "ASSAY_MAX_COST", "USD"),
+    ] = None,
+    counterfactuals: Annotated[
+        bool,
+        _option(
+            "Put questions again with the right documents, with none and with misleading ones, to "
+            "settle whose fault a wrong answer is.",
+            "ASSAY_COUNTERFACTUALS",
+        ),
+    ] = False,
     out: Annotated[Path, _option("Where run folders go.", "ASSAY_OUT", "DIR")] = Path("runs"),
     resume: Annotated[
         str | None,
@@ -133,10 +165,15 @@ def evaluate(
             track=track,
             baseline=baseline or "",
             mapping=mapping,
+            answers=answers,
+            judge=judge_spec(judge) if answers or judge else "",
+            judge_votes=judge_votes,
+            max_cost=max_cost,
+            counterfactuals=counterfactuals,
         )
     evaluation = Evaluation.plan(config, data)
     if config.baseline:  # a wrong one is to be told before the run, not after it
-        open_target(config.baseline, data)
+        open_target(config.baseline, data, answers=config.answers)
     outcome = run_evaluation(evaluation, out, folder)
     compared = True
     if config.baseline and outcome.state == "complete":
@@ -150,9 +187,17 @@ def exit_code(outcome: "Outcome") -> int:
         return 130
     if outcome.state == "target lost":
         return 3
+    if unexamined(outcome):
+        return 3
     if not outcome.gates_passed:
         return 1
     return 0 if outcome.head["summary"]["successful_queries"] else 3
+
+
+def unexamined(outcome: "Outcome") -> str | None:
+    """Why the answers were not all judged, where they were not."""
+    answers = outcome.head.get("answers")
+    return answers["trouble"] if answers else None
 
 
 def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path) -> bool:
@@ -193,5 +238,7 @@ def _print(outcome: "Outcome", as_json: bool) -> None:
         show(table)
     if not outcome.head["summary"]["successful_queries"]:
         say("no query was answered: see the failures above")
-    if outcome.state != "complete":
+    if trouble := unexamined(outcome):
+        say(f"the answers are not all judged: {trouble}")
+    if outcome.state != "complete" or trouble:
         say(f"finish it with: assay eval --resume {outcome.folder.path}")

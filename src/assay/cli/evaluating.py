@@ -62,6 +62,17 @@ def _stdout_for_results_only() -> Iterator[None]:
         os.close(kept)
 
 
+def judge_spec(given: str | None) -> str:
+    """What `--judge` or `RAG_EVAL_PROVIDER` names; empty where no model is to judge."""
+    from assay.answer.providers.opening import EXTRACTIVE, configured_spec, open_model
+
+    spec = given or configured_spec() or ""
+    if spec in ("", EXTRACTIVE):
+        return ""
+    open_model(spec)  # a wrong name is to be told before the run, not after it
+    return spec
+
+
 def _mapping(text: str) -> dict[str, str] | None:
     if not text:
         return None
@@ -90,6 +101,7 @@ async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") 
             evaluation.dataset,
             track=config.track,
             mapping=_mapping(config.mapping),
+            answers=config.answers,
             progress=progress,
         )
         if folder is None:

@@ -34,7 +34,8 @@ def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
     from assay.evaluate.evaluation import Listener
 
     if not sys.stderr.isatty():
-        yield Listener(tick=_run_lines(label), say=say), _stage_lines()
+        lines = _stage_lines()
+        yield Listener(tick=_run_lines(label), say=say, progress=lines), lines
         return
     with _bars() as bars:
 
@@ -47,7 +48,7 @@ def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
             stages(label, now.done, now.total)
             bars.update(bars.task_ids[-1], figures=_figures(now))
 
-        yield Listener(tick=tick, say=speak), stages
+        yield Listener(tick=tick, say=speak, progress=stages), stages
 
 
 def _bars() -> "Bars":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from assay.cli.evaluating import judge_spec
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from assay.evaluate.run_folder import RunFolder
 
 _DECIDE_SCORES = (
-    *("target", "dataset", "split", "num_queries", "seed", "top_k", "track", "mapping"),
+    *("target", "dataset", "split", "num_queries", "seed", "top_k", "track", "mapping", "answers"),
 )
-_DECIDE_PACE = ("concurrency", "timeout", "retries")
+_DECIDE_PACE = ("concurrency", "timeout", "retries", "max_cost", "counterfactuals", "judge_votes")
 
 
 def resumed_config(folder: "RunFolder", context: typer.Context) -> "RunConfig":
@@ -28,6 +29,8 @@ def resumed_config(folder: "RunFolder", context: typer.Context) -> "RunConfig":
                 f"{given[name]!r}; leave it out to resume the run, or start another"
             )
     changes: dict[str, Any] = {name: given[name] for name in _DECIDE_PACE if name in given}
+    if given.get("judge"):
+        changes["judge"] = judge_spec(given["judge"])
     if given.get("gate"):
         changes["gates"] = tuple(given["gate"])
     if given.get("baseline"):

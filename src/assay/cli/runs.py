@@ -86,11 +86,11 @@ def compare(
     """Compare run B, and any further ones, with run A, query by query."""
     from assay.evaluate.comparison import compare_with_each
     from assay.evaluate.run_folder import find_run
-    from assay.measure.metrics import parse_metric
+    from assay.measure.figures import parse_figure
     from assay.report.terminal import render_comparison
 
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
-    metrics = [parse_metric(text) for text in metric or ()]
+    metrics = [parse_figure(text) for text in metric or ()]
     first, *others = [folder.read_report() for folder in folders]
     comparisons = [each.to_json() for each in compare_with_each(first, others, metrics)]
     if as_json:

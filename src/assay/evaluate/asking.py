@@ -3,9 +3,10 @@
 import asyncio
 import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
 from assay.data.dataset import Query
 from assay.evaluate.circuit import Circuit
 
@@ -40,7 +41,11 @@ class Patience:
     retries: int
 
 
-async def ask(agent: Agent, query: Query, top_k: int, patience: Patience, circuit: Circuit) -> Call:
+Put = Callable[[Query], Awaitable[AgentAnswer]]
+"""How a query is put to the target: alone, or with a context of our choice."""
+
+
+async def ask(put: Put, query: Query, patience: Patience, circuit: Circuit) -> Call:
     """Ask until there is an answer, a failure that asking again cannot mend, or no patience left.
 
     The latency is that of the last attempt alone: pauses between attempts are ours, not the
@@ -51,7 +56,7 @@ async def ask(agent: Agent, query: Query, top_k: int, patience: Patience, circui
         attempts += 1
         ticket = await circuit.enter()
         started = time.perf_counter()
-        outcome = await _attempt(agent, query.text, top_k, patience.timeout)
+        outcome = await _attempt(put, query, patience.timeout)
         latency_ms = (time.perf_counter() - started) * 1000
         if isinstance(outcome, AgentAnswer):
             circuit.record(ticket, None)
@@ -63,12 +68,10 @@ async def ask(agent: Agent, query: Query, top_k: int, patience: Patience, circui
         await asyncio.sleep(pause_before(attempts, outcome.retry_after))
 
 
-async def _attempt(
-    agent: Agent, text: str, top_k: int, timeout: float
-) -> AgentAnswer | AgentFailure:
+async def _attempt(put: Put, query: Query, timeout: float) -> AgentAnswer | AgentFailure:
     try:
         async with asyncio.timeout(timeout):
-            return await agent.ask(text, top_k)
+            return await put(query)
     except AgentFailure as failure:
         return failure
     except TimeoutError:

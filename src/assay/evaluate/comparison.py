@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 
 from assay.errors import RunError
+from assay.measure.figures import AnswerFigure
+from assay.measure.graded import Floats
 from assay.measure.metrics import MRR, Metric, Recall, nDCG, parse_metric
 from assay.measure.statistics import PairedComparison, compare_paired, holm, queries_needed
+
+_ANSWER_FIGURES = ("correctness", "fact_recall", "faithfulness", "abstention")
+
+Figure = Metric | AnswerFigure
 
 
 @dataclass(frozen=True, slots=True)
 class MetricComparison:
     """`p_adjusted` is corrected for the number of metrics that were looked at (Holm)."""
 
-    metric: Metric
+    metric: Figure
     paired: PairedComparison
     p_adjusted: float
     queries_needed: int | None
@@ -53,20 +59,18 @@ class Comparison:
 def compare_reports(
     report_a: Mapping[str, Any],
     report_b: Mapping[str, Any],
-    metrics: Sequence[Metric] = (),
+    metrics: Sequence[Figure] = (),
 ) -> Comparison:
     """Compare on the queries that both runs asked; refused where the data differ."""
     _require_same_data(report_a, report_b)
-    rows_a = {row["query_id"]: row for row in report_a["per_query_results"]}
-    rows_b = {row["query_id"]: row for row in report_b["per_query_results"]}
+    rows_a, rows_b = _rows(report_a), _rows(report_b)
     shared = [query_id for query_id in rows_a if query_id in rows_b]
     if not shared:
         raise RunError("the two runs have no query in common, so they cannot be compared")
     chosen = list(metrics) or _metrics_in_common(report_a, report_b)
     paired = []
     for metric in chosen:
-        a = np.array([_value(rows_a[query_id], metric, "first") for query_id in shared])
-        b = np.array([_value(rows_b[query_id], metric, "second") for query_id in shared])
+        a, b = _columns(metric, shared, rows_a, rows_b)
         paired.append((metric, compare_paired(a, b), float((b - a).std())))
     adjusted = holm([each.p_value for _, each, _ in paired])
     return Comparison(
@@ -83,7 +87,7 @@ def compare_reports(
 def compare_with_each(
     first: Mapping[str, Any],
     others: Sequence[Mapping[str, Any]],
-    metrics: Sequence[Metric] = (),
+    metrics: Sequence[Figure] = (),
 ) -> list[Comparison]:
     """Several systems with one: all their p-values are corrected together, not pair by pair."""
     comparisons = [compare_reports(first, other, metrics) for other in others]
@@ -115,17 +119,57 @@ def _require_same_data(a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
             )
 
 
-def _metrics_in_common(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Metric]:
+def _metrics_in_common(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Figure]:
     """Few on purpose: each further metric makes the correction of the others stricter."""
     shared = [parse_metric(name) for name in a["metrics"] if name in b["metrics"]]
     if not shared:
         raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)
-    return [metric for metric in shared if metric.name in usual] or shared
+    rankings = [metric for metric in shared if metric.name in usual] or shared
+    return [*rankings, *_answers_in_common(a, b)]
 
 
-def _value(row: Mapping[str, Any], metric: Metric, which: str) -> float:
+def _answers_in_common(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[AnswerFigure]:
+    """Where both runs were held against the same references, and found right in the same way."""
+    ours, theirs = a.get("answers"), b.get("answers")
+    if not ours or not theirs or ours["references"] != theirs["references"]:
+        return []
+    shared = [
+        each for each in _ANSWER_FIGURES if each in ours["metrics"] and each in theirs["metrics"]
+    ]
+    if ours["correctness_by"] != theirs["correctness_by"]:
+        shared = [each for each in shared if each != "correctness"]
+    return [AnswerFigure(each) for each in shared]
+
+
+def _rows(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """By query; what is known of its answer stands beside what is known of its ranking."""
+    rows = {row["query_id"]: dict(row) for row in report["per_query_results"]}
+    for row in report.get("answer_results", ()):
+        rows.setdefault(row["query_id"], {}).update(row)
+    return rows
+
+
+def _columns(
+    metric: Figure,
+    shared: Sequence[str],
+    rows_a: Mapping[str, Mapping[str, Any]],
+    rows_b: Mapping[str, Mapping[str, Any]],
+) -> tuple[Floats, Floats]:
+    """On the queries that the metric is about: a question without an answer has no ranking."""
+    about = [each for each in shared if metric.key in rows_a[each] or metric.key in rows_b[each]]
+    if not about:
+        raise RunError(f"neither run has {metric}; ask for one that both have")
+    return (
+        np.array([_value(rows_a[query_id], metric, "first") for query_id in about]),
+        np.array([_value(rows_b[query_id], metric, "second") for query_id in about]),
+    )
+
+
+def _value(row: Mapping[str, Any], metric: Figure, which: str) -> float:
     if metric.key not in row:
+        if isinstance(metric, AnswerFigure):
+            raise RunError(f"the {which} run has no {metric}; run it with --answers")
         raise RunError(f"the {which} run has no {metric}; run it with a larger --top-k")
     return float(row[metric.key])
 
@@ -142,6 +186,9 @@ def _warnings(
         warnings.append(
             f"compared on the {shared} queries that both runs asked (of {size_a} and {size_b})"
         )
+    judged = [report["answers"]["correctness_by"] for report in (a, b) if report.get("answers")]
+    if len(set(judged)) > 1:
+        warnings.append(f"correctness was decided in two ways: by {' and by '.join(judged)}")
     if a["track"] != b["track"]:
         warnings.append(f"the tracks differ: {a['track']} and {b['track']}")
     warnings += [

@@ -1,6 +1,7 @@
 """One evaluation from start to report: plan, ask, record, score; and the same again to resume."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -8,21 +9,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.agents.protocol import Agent
+from assay.agents.protocol import Agent, context_taker
+from assay.answer.providers.protocol import LLMProvider
 from assay.data.dataset import Dataset, Query
-from assay.errors import RunError
+from assay.errors import RunError, UsageError
+from assay.evaluate.answers.examination import Examination, verdicts_by_facts
+from assay.evaluate.answers.examining import Examiner
+from assay.evaluate.answers.questions import cases_of
 from assay.evaluate.asking import Call, Patience
 from assay.evaluate.call_log import CallLog, CallWriter
 from assay.evaluate.circuit import OUTAGES, PROBE_PAUSES, Circuit
-from assay.evaluate.evaluation_report import RowWriter, build_head
 from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
 from assay.evaluate.live import LiveFigures, Tick
 from assay.evaluate.plan import RunConfig, draw_queries, judgments_of
-from assay.evaluate.report_page import write_report_page
-from assay.evaluate.results import gather, metrics_for, unseen_places
+from assay.evaluate.report_writing import write_report
 from assay.evaluate.run_folder import RunFolder, create_run
 from assay.evaluate.runner import run_calls
+from assay.measure.answers.answer_metrics import ANSWER_METRICS
 from assay.measure.scoring import score
+from assay.progress import Progress, silent
 
 COMPLETE = "complete"
 INTERRUPTED = "interrupted"
@@ -31,10 +36,13 @@ TARGET_LOST = "target lost"
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who wants to know how it goes. `tick` comes a few times a second, `say` when needed."""
+    """Who wants to know how it goes. `tick` comes a few times a second, `say` when needed, and
+    `progress` for what follows the last call.
+    """
 
     tick: Callable[[Tick], None] = lambda _tick: None
     say: Callable[[str], None] = lambda _message: None
+    progress: Progress = silent
 
 
 SILENT = Listener()
@@ -68,17 +76,15 @@ class Evaluation:
     queries: Sequence[Query]
     gates: Sequence[Gate]
     probe_pauses: tuple[float, ...] = PROBE_PAUSES
+    provider: LLMProvider | None = None
+    """A model of the caller's own to judge answers, in place of the one that `config` names."""
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k) for text in config.gates]
         queries = draw_queries(dataset, config)
-        judgments = judgments_of(dataset, config, queries)
         for gate in gates:
-            if gate.metric is not None:
-                known = dataset.documents.keys()
-                scores = score({}, judgments, [gate.metric], known=known, top_k=config.top_k)
-                refuse_impossible(gate, scores.mean_ceiling(gate.metric))
+            refuse_impossible(gate, _ceiling(gate, dataset, config, queries))
         return cls(config, dataset, queries, gates)
 
     async def start(
@@ -137,9 +143,8 @@ class Evaluation:
                 live.add(call)
 
             await run_calls(
-                agent,
+                lambda query: agent.ask(query.text, self.config.top_k),
                 todo,
-                top_k=self.config.top_k,
                 concurrency=self.config.concurrency,
                 patience=Patience(self.config.timeout, self.config.retries),
                 circuit=circuit,
@@ -153,42 +158,60 @@ class Evaluation:
             seconds = time.perf_counter() - started if todo else log.elapsed
             state = TARGET_LOST if circuit.lost else INTERRUPTED if stop.is_set() else COMPLETE
             try:
-                return self._report(folder, state, seconds)
+                examination = await self._examine(agent, folder, listener, stop, state)
+                if state == COMPLETE and stop.is_set():
+                    state = INTERRUPTED  # every question is answered, but not examined
+                return self._report(folder, state, seconds, examination)
             except OSError as error:
                 raise _cannot_write(folder, error) from error
 
-    def _report(self, folder: RunFolder, state: str, seconds: float) -> Outcome:
-        log = CallLog(folder.calls)
-        queries = self.queries
-        if state == INTERRUPTED:  # a partial report speaks of what was asked
-            queries = [query for query in queries if query.id in log]
-            if not queries:
-                raise KeyboardInterrupt(
-                    f"interrupted before the first answer; go on with: "
-                    f"assay eval --resume {folder.path}"
-                )
-        gate_metrics = [gate.metric for gate in self.gates if gate.metric is not None]
-        metrics = metrics_for(self.config.top_k, gate_metrics)
-        rows = RowWriter(folder.report, self.dataset, self.config)
-        try:
-            results = gather(log, queries, self.dataset, self.config, metrics, rows.add)
-            header = folder.read_header()
-            head = build_head(
-                results,
-                self.config,
-                self.dataset,
-                header,
-                self.gates,
-                state=state,
-                seconds=seconds,
-                unseen=unseen_places(queries, self.dataset, self.config.split),
+    async def _examine(
+        self,
+        agent: Agent,
+        folder: RunFolder,
+        listener: Listener,
+        stop: asyncio.Event,
+        state: str,
+    ) -> Examination | None:
+        if not self.config.answers:
+            return None
+        calls = CallLog(folder.calls).read([query.id for query in self.queries])
+        cases = cases_of(self.dataset, self.config.split, self.queries, list(calls))
+        if state != COMPLETE:  # half a run is not worth a judge's time
+            return Examination(verdicts_by_facts(cases))
+        if self.config.counterfactuals and context_taker(agent) is None:
+            listener.say(
+                f"{self.config.target} cannot be told what to answer from, so no question is put "
+                "to it again: failures are diagnosed from this run alone"
             )
-            head["planned_queries"] = len(self.queries)
-            rows.finish(head)
-        finally:
-            rows.close()
-        write_report_page(folder, self.dataset)
+        examiner = Examiner(
+            self.config, self.dataset, folder.path, self.provider, stop, listener.progress
+        )
+        return await examiner.examine(cases, agent)
+
+    def _report(
+        self, folder: RunFolder, state: str, seconds: float, examination: Examination | None
+    ) -> Outcome:
+        log = CallLog(folder.calls)
+        asked = self.queries
+        if state == INTERRUPTED:  # a partial report speaks of what was asked
+            asked = [query for query in asked if query.id in log]
+        head = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
         return Outcome(folder, head)
+
+
+def _ceiling(gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> float:
+    if gate.metric is not None:
+        judgments = judgments_of(dataset, config, queries)
+        known = dataset.documents.keys()
+        scores = score({}, judgments, [gate.metric], known=known, top_k=config.top_k)
+        return scores.mean_ceiling(gate.metric)
+    if gate.answers and not config.answers:
+        raise UsageError(f"gate {gate.text!r} is about answers; add --answers")
+    if gate.name in ANSWER_METRICS:
+        cases = cases_of(dataset, config.split, queries, [None] * len(queries))
+        return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
+    return math.inf
 
 
 @asynccontextmanager

@@ -33,6 +33,7 @@ def build_head(
     state: str,
     seconds: float,
     unseen: Sequence[int] | None = None,
+    answers: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report without its rows. `unseen` are the places of queries that are new to training."""
     scores = results.scores
@@ -40,7 +41,8 @@ def build_head(
     latency = _latency(results)
     summary = _summary(results, spread, config, latency, seconds)
     metrics = {str(metric).lower(): spread[metric].mean for metric in scores.metrics}
-    return {
+    answer_metrics = None if answers is None else answers["metrics"]
+    head = {
         "state": state,
         "summary": summary,
         "metrics": metrics,
@@ -51,7 +53,7 @@ def build_head(
         "unseen_queries": None if unseen is None else _unseen(results, unseen, config.seed),
         "gates": [
             {"gate": verdict.gate, "value": verdict.value, "passed": verdict.passed}
-            for verdict in (judge(gate, metrics, summary) for gate in gates)
+            for verdict in (judge(gate, metrics, summary, answer_metrics) for gate in gates)
         ],
         "failures": dict(sorted(results.failures.items())),
         "failure_examples": results.examples,
@@ -70,6 +72,7 @@ def build_head(
         "started": header["started"],
         "versions": header["versions"],
     }
+    return head if answers is None else {**head, "answers": answers}
 
 
 class RowWriter:

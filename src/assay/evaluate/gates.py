@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import GateError, UsageError
+from assay.measure.answers.answer_metrics import answer_metric_name
 from assay.measure.metrics import Metric, parse_metric
 from assay.report.numbers import figure
 
@@ -22,13 +23,14 @@ SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`metric` is None where the gate is on one of SUMMARY_FIGURES."""
+    """`metric` is None where the gate is on one of SUMMARY_FIGURES, or on a metric of answers."""
 
     text: str
     name: str
     metric: Metric | None
     sign: str
     bound: float
+    answers: bool = False
 
     def passes(self, value: float) -> bool:
         return bool(_COMPARE[self.sign](value, self.bound))
@@ -55,6 +57,8 @@ def parse_gate(text: str, top_k: int) -> Gate:
     name = match["name"].strip()
     if name.lower() in SUMMARY_FIGURES:
         return Gate(text, name.lower(), None, match["sign"], bound)
+    if answer_metric := answer_metric_name(name):
+        return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
     metric = parse_metric(name)
     if metric.cutoff is not None and metric.cutoff > top_k:
         raise UsageError(
@@ -74,7 +78,16 @@ def refuse_impossible(gate: Gate, ceiling: float) -> None:
         )
 
 
-def judge(gate: Gate, metrics: Mapping[str, float], summary: Mapping[str, Any]) -> Verdict:
+def judge(
+    gate: Gate,
+    metrics: Mapping[str, float],
+    summary: Mapping[str, Any],
+    answers: Mapping[str, float] | None = None,
+) -> Verdict:
+    """A figure that the run could not give, such as a judge's that never spoke, passes no gate."""
+    if gate.answers:
+        value = (answers or {}).get(gate.name)
+        return Verdict(gate.text, value or 0.0, value is not None and gate.passes(value))
     value = float(summary[gate.name] if gate.metric is None else metrics[gate.name.lower()])
     # The latency of nothing is no good latency.
     answered = gate.metric is not None or summary.get("successful_queries", 1) > 0

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from assay.agents import Agent, PythonAgent, open_target
+from assay.answer.providers.protocol import LLMProvider
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluate.comparison import Comparison, compare_reports
@@ -21,22 +22,28 @@ def evaluate_agent(
     dataset: str | Path | Dataset = "nfcorpus",
     *,
     out: str | Path = "runs",
+    judge: str | LLMProvider = "",
     **settings: Any,
 ) -> Outcome:
     """Evaluate a target, or a function `f(query, top_k) -> ids`, and keep the run under `out`.
 
     `settings` are the fields of RunConfig: split, num_queries, seed, top_k, concurrency, timeout,
-    retries, gates, track. It also works where an event loop is running, as in a notebook.
+    retries, gates, track; with `answers=True` also counterfactuals and judge_votes, and `judge` as
+    the command line names one, or any object that can generate text. It also works where an event
+    loop is running, as in a notebook.
     """
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     where = data.name if isinstance(dataset, Dataset) else str(dataset)
+    settings["judge"] = judge if isinstance(judge, str) else judge.name
     config = _config(_name(target), where, settings)
     evaluation = Evaluation.plan(config, data)
+    if not isinstance(judge, str):
+        evaluation = replace(evaluation, provider=judge)
     agent: Agent
     if callable(target):
         agent = PythonAgent(target, name=config.target, track=config.track)
     else:
-        agent = open_target(target, data, track=config.track)
+        agent = open_target(target, data, track=config.track, answers=config.answers)
     return _run(evaluation.start(agent, Path(out)))
 
 

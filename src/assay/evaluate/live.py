@@ -32,7 +32,7 @@ class LiveFigures:
         self._documents = dataset.documents
         self._total = total
         self._tell = tell
-        self._done = self._failed = 0
+        self._done = self._scored = self._failed = 0
         self._sum = 0.0
         self._waiting: list[Call] = []
         self._next = 0.0
@@ -56,18 +56,22 @@ class LiveFigures:
     def _publish(self) -> None:
         self._score_waiting()
         self._next = time.monotonic() + _INTERVAL
-        mean = self._sum / self._done if self._done else 0.0
+        mean = self._sum / self._scored if self._scored else 0.0
         self._tell(Tick(self._done, self._total, self._failed, str(self._metric), mean))
 
     def _score_waiting(self) -> None:
         calls, self._waiting = self._waiting, []
         if not calls:
             return
-        rankings = {call.query_id: call.doc_ids for call in calls}
+        rankings = {
+            call.query_id: call.doc_ids for call in calls if call.query_id in self._judgments
+        }
         judgments = {query_id: self._judgments[query_id] for query_id in rankings}
-        scores = score(
-            rankings, judgments, [self._metric], known=self._documents, top_k=self._top_k
-        )
-        self._sum += float(scores.values[self._metric].sum())
+        if judgments:
+            scores = score(
+                rankings, judgments, [self._metric], known=self._documents, top_k=self._top_k
+            )
+            self._sum += float(scores.values[self._metric].sum())
         self._done += len(calls)
+        self._scored += len(judgments)
         self._failed += sum(call.failure is not None for call in calls)

@@ -18,7 +18,7 @@ from assay.evaluate.evaluation import COMPLETE, TARGET_LOST, Evaluation, Outcome
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.run_folder import RunFolder, create_run, write_atomically
 
-_MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards")
+_MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards", "answers", "judge")
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:

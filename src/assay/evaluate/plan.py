@@ -7,6 +7,7 @@ from typing import Any
 
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import RunError, UsageError
+from assay.evaluate.answers.questions import questions_in
 
 TRACKS = ("zero-shot", "trained", "undeclared")
 
@@ -31,6 +32,14 @@ class RunConfig:
     """What an MCP tool calls its fields: `query=q,top_k=limit,doc_id=id`."""
     shard_index: int = 0
     num_shards: int = 1
+    answers: bool = False
+    judge: str = ""
+    """The model that judges answers; left empty they are held against their key facts."""
+    judge_votes: int = 3
+    max_cost: float | None = None
+    counterfactuals: bool = False
+    ground_truth: str = ""
+    """A file of reference answers, where they are not the data set's own."""
 
     def __post_init__(self) -> None:
         _between("seed", self.seed, 0, 2**63 - 1)
@@ -40,6 +49,10 @@ class RunConfig:
         _between("retries", self.retries, 0, 20)
         _at_least("num_shards", self.num_shards, 1)
         _between("shard_index", self.shard_index, 0, self.num_shards - 1)
+        _between("judge_votes", self.judge_votes, 1, 99)
+        _at_least("max_cost", self.max_cost, 0)
+        if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
+            raise UsageError("a judge, counterfactuals and ground truth are for --answers; add it")
         if not 0 < self.timeout < float("inf"):
             raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
         if self.track not in TRACKS:
@@ -67,7 +80,9 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     All queries in file order where no number is asked for, else
     `random.Random(seed).sample(valid, n)`; a shard takes every num_shards-th of those.
     """
-    valid = dataset.queries_in(config.split)
+    valid = (
+        questions_in(dataset, config.split) if config.answers else dataset.queries_in(config.split)
+    )
     if not valid:
         raise UsageError(
             f"split {config.split!r} of data set {dataset.name!r} has no query with a relevant "
@@ -92,8 +107,9 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
 
 
 def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:
+    """Of those that have any: a question without an answer has no relevant document."""
     judgments = dataset.judgments_in(config.split)
-    return {query.id: judgments[query.id] for query in queries}
+    return {query.id: judgments[query.id] for query in queries if query.id in judgments}
 
 
 def _at_least(name: str, value: float | None, low: float) -> None:

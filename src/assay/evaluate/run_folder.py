@@ -5,7 +5,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -45,6 +45,11 @@ class RunFolder:
     def summary(self) -> Path:
         return self.path / "summary.txt"
 
+    @property
+    def answers(self) -> Path:
+        """One line a question, where answers were evaluated."""
+        return self.path / "answers.jsonl"
+
     def read_header(self) -> dict[str, Any]:
         return _read_object(self.path / "run.json")
 
@@ -52,7 +57,10 @@ class RunFolder:
         return RunConfig.from_json(self.read_header()["config"])
 
     def read_report(self) -> dict[str, Any]:
-        return self._with_comparison(_read_object(self._finished_report()))
+        report = self._with_comparison(_read_object(self._finished_report()))
+        if self.answers.exists():
+            report["answer_results"] = list(self.read_answers())
+        return report
 
     def read_head(self) -> dict[str, Any]:
         """As `read_report` without the rows, and as quick for a large run as for a small one."""
@@ -61,14 +69,35 @@ class RunFolder:
     def copy_report(self, stream: BinaryIO) -> None:
         """As `read_report`, without holding it: the rows of a large run take hundreds of MB."""
         with self.report.open("rb") as report:
+            report.seek(len(b"{"))
+            stream.write(b"{")
             if self._comparison.exists():
-                report.seek(len(b"{"))
-                stream.write(b'{\n  "comparison": ' + self._comparison.read_bytes() + b",")
+                stream.write(b'\n  "comparison": ' + self._comparison.read_bytes() + b",")
+            if self.answers.exists():
+                rows = b",\n".join(self.answers.read_bytes().splitlines())
+                stream.write(b'\n  "answer_results": [\n' + rows + b"\n],")
             shutil.copyfileobj(report, stream)
         stream.flush()
 
     def write_comparison(self, comparison: Mapping[str, Any]) -> None:
         write_atomically(self._comparison, orjson.dumps(comparison, option=orjson.OPT_INDENT_2))
+
+    def write_answers(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        lines = (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        write_atomically(self.answers, b"".join(lines))
+
+    def read_answers(self) -> Iterator[dict[str, Any]]:
+        with self.answers.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    row = orjson.loads(line)
+                    row["query_id"]
+                except (orjson.JSONDecodeError, KeyError, TypeError):
+                    raise RunError(
+                        f"{self.answers}:{number}: not the answer to a question; write it anew "
+                        f"with: assay eval --resume {self.path}"
+                    ) from None
+                yield row
 
     @property
     def _comparison(self) -> Path:

@@ -4,17 +4,15 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from assay.agents.protocol import Agent
 from assay.data.dataset import Query
-from assay.evaluate.asking import Call, Patience, ask
+from assay.evaluate.asking import Call, Patience, Put, ask
 from assay.evaluate.circuit import Circuit, TargetLost
 
 
 async def run_calls(
-    agent: Agent,
+    put: Put,
     queries: Iterable[Query],
     *,
-    top_k: int,
     concurrency: int,
     patience: Patience,
     circuit: Circuit,
@@ -30,7 +28,7 @@ async def run_calls(
     async def work() -> None:
         for query in waiting:
             try:
-                call = await ask(agent, query, top_k, patience, circuit)
+                call = await ask(put, query, patience, circuit)
             except TargetLost:
                 return
             on_call(call)

@@ -17,6 +17,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, Stri
 from markupsafe import Markup
 
 from assay.data.dataset import Dataset
+from assay.measure.figures import parse_figure
 from assay.measure.metrics import parse_metric
 from assay.report import numbers, plots
 from assay.report.html_figures import RowFigures, count_failures
@@ -114,7 +115,7 @@ def environment(*folders: Path) -> Environment:
         "percent": numbers.percent,
         "rate": numbers.rate,
         "milliseconds": lambda value: numbers.duration(None if value is None else value / 1000),
-        "metric_name": lambda name: str(parse_metric(name)),
+        "metric_name": lambda name: str(parse_figure(name)),
         "moment": moment,
     }
     jinja.globals |= {

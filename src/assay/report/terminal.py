@@ -8,7 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.measure.metrics import parse_metric
+from assay.measure.figures import parse_figure
+from assay.report.labelled import labelled
 from assay.report.numbers import (
     count,
     counted,
@@ -21,6 +22,7 @@ from assay.report.numbers import (
     share,
     with_interval,
 )
+from assay.report.terminal_answers import render_answers
 
 _WORDS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids beyond top_k"}
 
@@ -29,8 +31,9 @@ def render_report(report: Mapping[str, Any], *, path: str) -> RenderableType:
     """Everything a person wants to know of a run: what, how good, how sure, what went wrong."""
     title = Text(_title(report), style="bold")
     parts: list[RenderableType] = [title, Text(), scores_table(report["statistics"]), Text()]
-    parts += [Text.assemble((f"{label:<11}", "dim"), words) for label, words in _facts(report)]
-    parts.append(Text.assemble((f"{'run':<11}", "dim"), path))
+    parts.append(labelled([*_facts(report), ("run", path)]))
+    if "answers" in report:
+        parts += [Text(), render_answers(report["answers"])]
     if "comparison" in report:
         parts += [Text(), render_comparison(report["comparison"])]
     return Group(*parts)
@@ -52,7 +55,7 @@ def render_comparison(comparison: Mapping[str, Any]) -> RenderableType:
         table.add_column(heading, justify="right")
     for name, row in comparison["metrics"].items():
         table.add_row(
-            str(parse_metric(name)),
+            str(parse_figure(name)),
             figure(row["mean_a"]),
             figure(row["mean_b"]),
             difference(row["difference"]),
@@ -68,7 +71,7 @@ def render_comparison(comparison: Mapping[str, Any]) -> RenderableType:
 def verdict(comparison: Mapping[str, Any], *, a: str = "a", b: str = "b") -> str:
     """Whether the headline difference can be believed, in one sentence; `a`, `b`: their names."""
     name, row = next(iter(comparison["metrics"].items()))
-    metric, queries = parse_metric(name), counted(row["n"], "query", "queries")
+    metric, queries = parse_figure(name), counted(row["n"], "query", "queries")
     if row["wins"] == row["losses"] == 0:
         return f"{b} and {a} score the same {metric} on every query."
     better = "better" if row["difference"] > 0 else "worse"
@@ -94,7 +97,7 @@ def scores_table(statistics: Mapping[str, Mapping[str, Any]]) -> Table:
         table.add_column(heading, justify="right")
     for index, (name, row) in enumerate(statistics.items()):
         table.add_row(
-            str(parse_metric(name)),
+            str(parse_figure(name)),
             figure(row["mean"]),
             interval(row["low"], row["high"]),
             figure(row["ceiling"]),
@@ -111,7 +114,7 @@ def _facts(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         asked += f"; {report['state']}: {count(report['planned_queries'])} were planned"
     yield "queries", asked
     if unseen := report["unseen_queries"]:
-        metric = parse_metric(next(iter(report["statistics"])))
+        metric = parse_figure(next(iter(report["statistics"])))
         score = with_interval(unseen["mean"], unseen["low"], unseen["high"])
         yield "unseen", f"{metric} {score} on {count(unseen['queries'])} new to training"
     if report["failures"]:

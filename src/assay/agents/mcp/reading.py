@@ -12,6 +12,7 @@ import orjson
 from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent
 
 from assay.agents.a2a.http import MAX_BYTES
+from assay.agents.marked_sources import marked_sources
 from assay.agents.mcp.wire import too_large
 from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
 
@@ -75,7 +76,8 @@ class ResultReader:
                 "the result holds no list of documents; say where it is: --map results=FIELD",
             )
         answer = _text_at(value, (self._answer,) if self._answer else _ANSWERS)
-        return AgentAnswer(self._doc_ids(items), answer, _citations(value))
+        doc_ids = self._doc_ids(items)
+        return AgentAnswer(doc_ids, answer, _citations(value) or marked_sources(answer, doc_ids))
 
     def _items(self, value: Any) -> list[Any] | None:
         if self._list is None:

@@ -37,6 +37,8 @@ class AnswerMetric:
     how: str
     covers: Callable[[AnswerCase], bool]
     value: Callable[[AnswerCase, str, Documents], float]
+    wants: Callable[[AnswerCase], int] = lambda _case: 0
+    """How many documents a full score takes, where that can be more than an agent may return."""
 
     def __repr__(self) -> str:
         return self.name
@@ -52,6 +54,12 @@ class AnswerMetric:
     def measure(self, case: AnswerCase, documents: Documents) -> float:
         """0 for an agent that failed."""
         return 0.0 if case.answer is None else self.value(case, case.answer, documents)
+
+    def mean_ceiling(self, cases: Sequence[AnswerCase], top_k: int) -> float:
+        """The best mean that an agent with `top_k` documents can reach on the covered cases."""
+        wanted = [self.wants(case) for case in cases if self.covers(case)]
+        best = [min(1.0, top_k / number) if number else 1.0 for number in wanted]
+        return sum(best) / len(best) if best else 1.0
 
 
 def _answerable(case: AnswerCase) -> bool:
@@ -106,6 +114,7 @@ _ALL = [
         "relevant documents that are cited",
         _judged,
         lambda case, answer, _: citation_recall(case.citations, case.relevant_ids),
+        lambda case: len(case.relevant_ids),
     ),
     AnswerMetric(
         "context_precision",
@@ -118,16 +127,25 @@ _ALL = [
         "needed documents that were retrieved",
         lambda case: case.answerable and bool(case.needed),
         lambda case, answer, _: context_recall(case.retrieved, case.needed),
+        lambda case: len(case.needed),
     ),
     AnswerMetric(
         "multi_hop_coverage",
         "needed documents that are cited, where two or more are needed",
         lambda case: case.answerable and len(case.reference.documents) > 1,
         lambda case, answer, _: multi_hop_coverage(case.citations, case.needed),
+        lambda case: len(case.needed),
     ),
 ]
 
 ANSWER_METRICS: Mapping[str, AnswerMetric] = {metric.name: metric for metric in _ALL}
+
+JUDGED_METRICS: Mapping[str, str] = {
+    "correctness": "the answer says what the reference says",
+    "judged_facts": "key facts that the judge finds stated",
+    "judged_faithfulness": "sentences that the judge finds supported by the cited documents",
+}
+"""What a judge adds, by name. `correctness` is there without one as well, by key facts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +173,12 @@ def measure_answers(
         figures = [metric.measure(case, documents) for case in covered]
         values[metric.name] = np.array(figures, dtype=np.float64)
     return AnswerScores(query_ids, values)
+
+
+def answer_metric_name(text: str) -> str | None:
+    """The name of a metric of answers, however it is spelt; None where there is none so called."""
+    name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
+    return name if name in ANSWER_METRICS or name in JUDGED_METRICS else None
 
 
 def parse_answer_metric(text: str) -> AnswerMetric:

@@ -44,13 +44,13 @@ class Judge:
     def __init__(self, provider: LLMProvider, votes: int = 1, *, max_tokens: int = _TOKENS) -> None:
         if votes < 1:
             raise UsageError(f"a judge needs at least 1 vote, got {votes!r}")
-        self._provider = provider
+        self.provider = provider
         self._votes = votes
         self._max_tokens = max_tokens
 
     @property
     def name(self) -> str:
-        return self._provider.name
+        return self.provider.name
 
     @property
     def prompts(self) -> dict[str, str]:
@@ -93,7 +93,7 @@ class Judge:
 
     async def _reply(self, prompt: str) -> str | None:
         try:
-            return await self._provider.generate(prompt, self._max_tokens)
+            return await self.provider.generate(prompt, self._max_tokens)
         except ProviderError as error:
             if error.kind is FailureKind.REFUSAL:
                 return None

@@ -1,0 +1,48 @@
+"""Answers of the built-in agent: from whatever documents it found, or is given."""
+
+from collections.abc import Sequence
+
+from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.passages import Answerer, Passage
+from assay.answer.providers import CarefulProvider, ModelAnswerer, ProviderError, open_provider
+from assay.answer.providers.opening import EXTRACTIVE
+from assay.data.dataset import Dataset
+
+_TOKENS = 500
+
+
+class OwnAnswers:
+    """`provider` as `--judge` names one; left empty, sentences are quoted and no model is asked."""
+
+    def __init__(self, dataset: Dataset, provider: str = "") -> None:
+        self._documents = dataset.documents
+        self._model: CarefulProvider | None = None
+        self._answerer: Answerer = ExtractiveAnswerer()
+        if provider and provider != EXTRACTIVE:
+            self._model = open_provider(provider)
+            self._answerer = ModelAnswerer(self._model)
+
+    @property
+    def name(self) -> str:
+        return self._answerer.name
+
+    async def from_documents(self, question: str, doc_ids: Sequence[str]) -> AgentAnswer:
+        documents = [self._documents[doc_id] for doc_id in doc_ids]
+        passages = [Passage(each.id, each.title, each.text) for each in documents]
+        return await self.from_passages(question, passages)
+
+    async def from_passages(self, question: str, passages: Sequence[Passage]) -> AgentAnswer:
+        try:
+            answer = await self._answerer.answer(question, passages, _TOKENS)
+        except ProviderError as error:
+            raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+        return AgentAnswer(
+            doc_ids=tuple(passage.id for passage in passages),
+            answer=answer.text,
+            citations=tuple(passages[place - 1].id for place in answer.citations),
+        )
+
+    async def close(self) -> None:
+        if self._model is not None:
+            await self._model.close()

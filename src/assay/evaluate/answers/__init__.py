@@ -1,0 +1,1 @@
+"""What `--answers` adds to an evaluation: answers held against references, and their diagnosis."""

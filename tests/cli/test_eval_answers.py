@@ -1,0 +1,72 @@
+"""`assay eval --answers` as users start it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import RunAssay
+
+ANSWER = ("eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "20", "--answers")
+
+
+def test_answers_are_evaluated_without_any_model(run_assay: RunAssay) -> None:
+    done = run_assay(*ANSWER, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["answers"]["questions"] == len(report["answer_results"]) == 20
+    assert report["config"]["answers"] is True
+    assert 0 < report["answers"]["metrics"]["fact_recall"] < 1
+
+
+def test_the_table_fits_and_ends_with_what_to_fix(run_assay: RunAssay) -> None:
+    done = run_assay(*ANSWER, "--counterfactuals")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "Fix " in done.stdout.split("again")[-1]
+    assert "with the right documents:" in done.stdout
+
+
+def test_a_failed_gate_on_answers_is_exit_code_1(run_assay: RunAssay) -> None:
+    done = run_assay(*ANSWER, "--gate", "correctness>=0.99")
+    assert done.returncode == 1
+    assert "correctness>=0.99  FAILED" in done.stdout
+
+
+def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(
+    run_assay: RunAssay, folder: Path
+) -> None:
+    done = run_assay(*ANSWER, "--judge", "ollama:none@http://127.0.0.1:9", "--json")
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "the answers are not all judged" in done.stderr
+    assert "assay eval --resume" in done.stderr
+    report = json.loads(done.stdout)
+    assert report["answers"]["metrics"]["fact_recall"] > 0
+    (run,) = (folder / "runs").iterdir()
+    resumed = run_assay("eval", "--resume", str(run), "--judge", "extractive", "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["answers"]["trouble"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--judge", "oracle", "--answers"), "no provider is called 'oracle'"),
+        (("--judge", "ollama"), "--answers"),
+        (("--counterfactuals",), "--answers"),
+        (("--answers", "--judge-votes", "0"), "judge_votes"),
+        (("--gate", "faithfulness>=0.5"), "--answers"),
+    ],
+)
+def test_wrong_use_is_told_before_the_run(
+    run_assay: RunAssay, folder: Path, options: tuple[str, ...], words: str
+) -> None:
+    done = run_assay("eval", "builtin:bm25", "--dataset", "notes", *options)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (folder / "runs").exists()
+
+
+def test_a_judge_in_the_environment_does_not_disturb_a_plain_run(run_assay: RunAssay) -> None:
+    done = run_assay("eval", "builtin:bm25", "--dataset", "notes", RAG_EVAL_PROVIDER="anthropic")
+    assert done.returncode == 0, done.stderr
