@@ -1,0 +1,131 @@
+"""Target `nextcloud:URL[#answer]`: the search of a Nextcloud MCP server, over notes of ours.
+
+Its results are notes. The note mapping says which document each of them stands for; another note
+keeps an id such as `note:123`, which no data set knows.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcp_types import CallToolResult, Tool
+
+from assay.agents.mcp.connect import HttpServer
+from assay.agents.mcp.mapping import CONSTANT, SearchTool, find_search_tool
+from assay.agents.mcp.reading import ResultReader
+from assay.agents.mcp.session import McpSession
+from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
+from assay.errors import TargetError, UsageError
+
+SEARCH = "nc_semantic_search"
+ANSWER = "nc_semantic_search_answer"
+
+# Where the tool knows these, each note comes once, and nothing but notes comes.
+_WISHES = {"granularity": "document", "doc_types": '["note"]'}
+# Else several passages of one note may come: so many are asked for, for each note that is wanted.
+_PASSAGES = 3
+
+
+class NextcloudAgent:
+    """`known` are the ids of the data set: a server of ours may answer with those."""
+
+    def __init__(
+        self,
+        name: str,
+        server: HttpServer,
+        doc_ids: Mapping[int, str],
+        *,
+        tool: str = SEARCH,
+        known: Container[str] = (),
+        track: str = "undeclared",
+    ) -> None:
+        self.info = AgentInfo(name=name, protocol="nextcloud", track=track)
+        self._server = server
+        self._session = McpSession(server.connect)
+        self._doc_ids = doc_ids
+        self._known = known
+        results = "sources" if tool == ANSWER else "results"
+        fields = {"results": results, "doc_id": "id", "answer": "generated_answer"}
+        self._reader = ResultReader(fields, ())
+        self._wanted = tool
+        self._tool: SearchTool | None = None
+        self._passages = 1
+
+    @classmethod
+    def at(
+        cls,
+        rest: str,
+        *,
+        answers: bool = False,
+        note_mapping: Path | None = None,
+        known: Container[str] = (),
+        track: str = "undeclared",
+    ) -> "NextcloudAgent":
+        """From what stands behind `nextcloud:`; `answers` are asked for with `#answer` too."""
+        url, _, way = rest.partition("#")
+        if way not in ("", "answer"):
+            raise UsageError(
+                f"target 'nextcloud:...#{way}': after the address there may only be '#answer'"
+            )
+        path = note_mapping_path(note_mapping)
+        doc_ids = documents_by_note(read_note_mapping(path), path)
+        tool = ANSWER if answers or way else SEARCH
+        name, server = f"nextcloud:{rest}", HttpServer(url)
+        return cls(name, server, doc_ids, tool=tool, known=known, track=track)
+
+    async def open(self) -> None:
+        try:
+            client, tools = await self._session.open()
+        except TargetError as error:
+            raise TargetError(f"{self.info.name}: {error}") from error
+        declared = _declared(tools, self._wanted)
+        wishes = {CONSTANT + key: value for key, value in _WISHES.items() if key in declared}
+        self._tool = find_search_tool(tools, self._wanted, wishes)
+        self._passages = 1 if "granularity" in declared else _PASSAGES
+        server = client.server_info
+        spoken = f"{server.name if server else 'a server'}, MCP {client.protocol_version}"
+        self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        assert self._tool is not None, "open() comes before ask()"
+        # An answer is made of what was found: asking for more would change it.
+        count = top_k if self._wanted == ANSWER else top_k * self._passages
+        result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
+        answer = self._reader.read(result)
+        _require_author(result)
+        found = dict.fromkeys(map(self._document, answer.doc_ids))  # passages of a note count once
+        return AgentAnswer(
+            doc_ids=tuple(found)[:top_k],
+            answer=answer.answer,
+            citations=tuple(map(self._document, answer.citations)),
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+        await self._server.close()
+
+    def _document(self, note: str) -> str:
+        if note.isdecimal() and (doc_id := self._doc_ids.get(int(note))) is not None:
+            return doc_id
+        return note if note in self._known else f"note:{note}"
+
+
+def _declared(tools: list[Tool], name: str) -> Mapping[str, Any]:
+    named = next((tool for tool in tools if tool.name == name), None)
+    properties = named.input_schema.get("properties") if named else None
+    return properties if isinstance(properties, dict) else {}
+
+
+def _require_author(result: CallToolResult) -> None:
+    """A server that found no model to write the answer sends an apology in its place."""
+    value = result.structured_content
+    if not isinstance(value, dict) or "generated_answer" not in value:
+        return
+    if value.get("sources") and not value.get("model_used"):
+        raise AgentFailure(
+            FailureKind.AGENT_ERROR,
+            "the server found documents and wrote no answer: it has no model of its own, and "
+            "wants the client to offer one (MCP sampling)",
+        )

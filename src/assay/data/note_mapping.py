@@ -1,0 +1,60 @@
+"""Which note holds which document: `note_mapping.json`, `{"MED-10": 4711, ...}`."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from assay.data.json_lines import shown
+from assay.data.whole_file import write_whole
+from assay.errors import DataError
+
+VARIABLE = "ASSAY_NOTE_MAPPING"
+FILE = "note_mapping.json"
+
+_FORM = '{"document id": note id, ...}'
+
+
+def note_mapping_path(given: Path | None = None) -> Path:
+    return given or Path(os.environ.get(VARIABLE) or FILE)
+
+
+def read_note_mapping(path: Path) -> dict[str, int]:
+    try:
+        mapping = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(
+            "there is no note mapping here; make one with: assay nextcloud upload, "
+            f"or say where it is with {VARIABLE}",
+            file=path,
+        ) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
+    if not isinstance(mapping, dict):
+        raise DataError(f"must be one JSON object, as {_FORM}, got {shown(mapping)}", file=path)
+    for doc_id, note_id in mapping.items():
+        if not isinstance(note_id, int) or isinstance(note_id, bool):
+            raise DataError(
+                f"the note of document {doc_id!r} must be a number, got {shown(note_id)}", file=path
+            )
+    return mapping
+
+
+def documents_by_note(mapping: Mapping[str, int], path: Path) -> dict[int, str]:
+    """The other way round, which only works where no note stands for two documents."""
+    documents: dict[int, str] = {}
+    for doc_id, note_id in mapping.items():
+        other = documents.setdefault(note_id, doc_id)
+        if other != doc_id:
+            raise DataError(
+                f"note {note_id} stands for {other!r} and for {doc_id!r}; delete one of the two",
+                file=path,
+            )
+    return documents
+
+
+def write_note_mapping(mapping: Mapping[str, int], path: Path) -> None:
+    write_whole(path, orjson.dumps(dict(mapping), option=orjson.OPT_INDENT_2))

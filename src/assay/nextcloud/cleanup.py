@@ -1,0 +1,63 @@
+"""Takes notes away again: only those in the category, and of those only ours."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.data.note_mapping import read_note_mapping, write_note_mapping
+from assay.nextcloud.client import NotesClient
+from assay.nextcloud.several import each
+from assay.progress import Progress, silent
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """`left` are notes in the category that no mapping names; `elsewhere` are mapped notes that
+    are not there: deleted already, or moved to another category by somebody who wants them.
+    """
+
+    delete: tuple[int, ...]
+    left: int
+    elsewhere: int
+
+
+async def plan_cleanup(
+    client: NotesClient, mapping_path: Path, category: str, *, everything: bool = False
+) -> CleanupPlan:
+    """`everything` in the category, whoever wrote it; no mapping is needed then."""
+    mapped: set[int] = set()
+    if mapping_path.exists() or not everything:
+        mapped = set(read_note_mapping(mapping_path).values())
+    listing = await client.notes_in(category, exclude=("content",))
+    there = listing.ids if listing else frozenset()
+    chosen = there if everything else there & mapped
+    return CleanupPlan(tuple(sorted(chosen)), len(there - chosen), len(mapped - there))
+
+
+async def clean_up(
+    plan: CleanupPlan,
+    client: NotesClient,
+    mapping_path: Path,
+    *,
+    at_once: int = 8,
+    progress: Progress = silent,
+) -> None:
+    """The mapping keeps what is still to delete, so that doing it again goes on from there."""
+    gone: set[int] = set()
+
+    async def delete(note_id: int) -> None:
+        await client.delete(note_id)
+        gone.add(note_id)
+        progress("deleting notes", len(gone), len(plan.delete))
+
+    try:
+        await each(plan.delete, delete, at_once)
+    except BaseException:
+        _forget(gone, mapping_path)
+        raise
+    mapping_path.unlink(missing_ok=True)
+
+
+def _forget(gone: set[int], mapping_path: Path) -> None:
+    if mapping_path.exists():
+        mapping = read_note_mapping(mapping_path)
+        write_note_mapping({d: n for d, n in mapping.items() if n not in gone}, mapping_path)

@@ -1,0 +1,133 @@
+"""Notes of a Nextcloud as a data set and an index of ours, kept up to date by what changed.
+
+The folder holds a data set in the form of BEIR, which every verb takes, and `notes.json`, the notes
+as they were last seen. Where no data set gives the queries, the titles of the notes are asked for:
+a search for a title should find its note.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from assay.data.dataset import Dataset, Document, Query
+from assay.data.whole_file import write_whole
+from assay.errors import DataError
+from assay.nextcloud.client import Listing, NotesClient
+from assay.nextcloud.note import Note, document_of
+from assay.nextcloud.seen_notes import SeenNotes, read_seen, write_seen
+from assay.progress import Progress, silent
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """`fetched`: how many notes were sent by the server, which sends those that changed."""
+
+    notes: int
+    added: int
+    changed: int
+    removed: int
+    fetched: int
+
+
+async def sync(
+    client: NotesClient,
+    folder: Path,
+    *,
+    category: str,
+    doc_ids: Mapping[int, str],
+    questions: Dataset | None = None,
+    progress: Progress = silent,
+) -> SyncReport:
+    """Bring `folder` up to the category. `doc_ids` say which notes stand for which document."""
+    source = f"{client.account.username} at {client.account.host}, category {category!r}"
+    before = read_seen(folder, source)
+    progress("reading notes", 0, None)
+    listing = await client.notes_in(
+        category, prune_before=before.last_modified, unless_etag=before.etag
+    )
+    now = before if listing is None else await _merged(before, listing, client)
+    report = _compared(before, now, 0 if listing is None else len(listing.notes))
+    documents = [document_of(note, doc_ids.get(note.id)) for note in now.notes.values()]
+    if not documents:
+        raise DataError(
+            f"there are no notes of {source}; nothing to index. Upload some: assay nextcloud upload"
+        )
+    _write_dataset(folder, documents, questions)
+    write_seen(folder, now)  # last: after a kill, the notes of this time are fetched again
+    return report
+
+
+async def _merged(before: SeenNotes, listing: Listing, client: NotesClient) -> SeenNotes:
+    notes = {note_id: note for note_id, note in before.notes.items() if note_id in listing.ids}
+    notes.update({note.id: note for note in listing.notes})
+    for note_id in sorted(listing.ids - notes.keys()):
+        # Unchanged for the server and unknown to us: it was moved into the category.
+        notes[note_id] = await client.get(note_id)
+    ordered = dict(sorted(notes.items()))
+    return SeenNotes(before.source, listing.etag, listing.last_modified, ordered)
+
+
+def _compared(before: SeenNotes, now: SeenNotes, fetched: int) -> SyncReport:
+    common = before.notes.keys() & now.notes.keys()
+    return SyncReport(
+        notes=len(now.notes),
+        added=len(now.notes.keys() - before.notes.keys()),
+        changed=sum(_differ(before.notes[each], now.notes[each]) for each in common),
+        removed=len(before.notes.keys() - now.notes.keys()),
+        fetched=fetched,
+    )
+
+
+def _differ(one: Note, other: Note) -> bool:
+    return (one.title, one.content) != (other.title, other.content)
+
+
+def _write_dataset(folder: Path, documents: Iterable[Document], questions: Dataset | None) -> None:
+    documents = list(documents)
+    if questions is None:
+        titled = [document for document in documents if document.title.strip()]
+        queries = [Query(document.id, document.title) for document in titled]
+        splits = {"test": {document.id: {document.id: 1} for document in titled}}
+    else:
+        queries = list(questions.queries.values())
+        splits = {
+            name: {query_id: dict(grades) for query_id, grades in judged.items()}
+            for name, judged in questions.judgments.items()
+        }
+    write_whole(folder / "corpus.jsonl", _lines(map(_record, documents)))
+    write_whole(
+        folder / "queries.jsonl",
+        _lines({"_id": q.id, "text": q.text, "metadata": {"tags": q.tags}} for q in queries),
+    )
+    for name, judged in splits.items():
+        write_whole(folder / "qrels" / f"{name}.tsv", _table(judged))
+
+
+def _record(document: Document) -> dict[str, Any]:
+    return {
+        "_id": document.id,
+        "title": document.title,
+        "text": document.text,
+        "metadata": dict(document.metadata),
+    }
+
+
+def _lines(records: Iterable[Mapping[str, Any]]) -> bytes:
+    return b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in records)
+
+
+def _table(judged: Mapping[str, Mapping[str, int]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE)
+    writer.writerow(("query-id", "corpus-id", "score"))
+    writer.writerows(
+        (query_id, doc_id, grade)
+        for query_id, grades in judged.items()
+        for doc_id, grade in grades.items()
+    )
+    return text.getvalue().encode()

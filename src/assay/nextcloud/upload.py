@@ -1,0 +1,172 @@
+"""A data set's documents as notes: all of them, each once, however often it is interrupted."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from assay.data.dataset import Document
+from assay.data.note_mapping import read_note_mapping, write_note_mapping
+from assay.nextcloud.client import NotesClient
+from assay.nextcloud.failures import NotesError
+from assay.nextcloud.note import Draft, Note, check_category, drafts_of, mark_of
+from assay.nextcloud.several import each
+from assay.nextcloud.upload_plan import Plan, plan_upload
+from assay.progress import Progress, silent
+
+CATEGORY = "nfcorpus_rag_eval"
+AT_ONCE = 8
+_SECONDS_BETWEEN_WRITES = 1.0
+_MOST_CREATIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UploadReport:
+    """`adopted` notes were made by an earlier upload that was ended before it could note them.
+
+    `copies` of a document's note were deleted. `outdated` stand for documents that the data set no
+    longer has, `foreign` are other notes in the category: both are left, and can be found.
+    """
+
+    documents: int
+    created: int
+    updated: int
+    adopted: int
+    unchanged: int
+    copies: int
+    outdated: int
+    foreign: int
+    seconds: float
+
+
+async def upload(
+    documents: Iterable[Document],
+    client: NotesClient,
+    mapping_path: Path,
+    *,
+    category: str = CATEGORY,
+    at_once: int = AT_ONCE,
+    progress: Progress = silent,
+) -> UploadReport:
+    """Afterwards each document has its note, or this raises; doing it again does what is left."""
+    started = time.monotonic()
+    check_category(category)
+    drafts = drafts_of(documents)
+    mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
+    progress("reading notes", 0, None)
+    listing = await client.notes_in(category)
+    assert listing is not None, "only a listing with a tag can be unchanged"
+    plan = plan_upload(drafts, mapping, listing.notes)
+    book = _Book(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
+    book.write()  # also tells now, and not after an hour, that the file cannot be written
+    await _Upload(client, category, book, len(drafts), progress).carry_out(plan, at_once)
+    return UploadReport(
+        documents=len(drafts),
+        created=len(plan.create),
+        updated=len(plan.update),
+        adopted=len(plan.adopt),
+        unchanged=len(plan.unchanged),
+        copies=len(plan.copies),
+        outdated=len(plan.outdated),
+        foreign=plan.foreign,
+        seconds=time.monotonic() - started,
+    )
+
+
+@dataclass
+class _Book:
+    """The mapping as it grows, on disk once a second: what a kill loses is found by its mark."""
+
+    path: Path
+    notes: dict[str, int]
+    _written: float = field(default=0.0, init=False)
+
+    def enter(self, doc_id: str, note_id: int) -> None:
+        self.notes[doc_id] = note_id
+        if time.monotonic() - self._written >= _SECONDS_BETWEEN_WRITES:
+            self.write()
+
+    def write(self) -> None:
+        write_note_mapping(self.notes, self.path)
+        self._written = time.monotonic()
+
+
+@dataclass
+class _Upload:
+    client: NotesClient
+    category: str
+    book: _Book
+    total: int
+    progress: Progress
+    _done: int = field(default=0, init=False)
+
+    async def carry_out(self, plan: Plan, at_once: int) -> None:
+        self._done = len(plan.adopt) + len(plan.unchanged)
+        try:
+            await each(plan.copies, self.client.delete, at_once)
+            await each(plan.update, self._update, at_once)
+            await each(plan.create, self._create, at_once)
+            await self._check()
+        finally:
+            self.book.write()
+
+    async def _update(self, change: tuple[Draft, Note]) -> None:
+        draft, note = change
+        try:
+            await self.client.update(note, draft.title, draft.content)
+        except NotesError as error:
+            raise self._failed(draft, error) from error
+        self._enter(draft, note.id)
+
+    async def _create(self, draft: Draft) -> None:
+        try:
+            note_id = await self._created(draft)
+        except NotesError as error:
+            raise self._failed(draft, error) from error
+        self._enter(draft, note_id)
+
+    async def _created(self, draft: Draft) -> int:
+        """A creation whose answer was lost may have happened: look, before doing it again."""
+        for attempt in range(1, _MOST_CREATIONS + 1):
+            try:
+                return (await self.client.create(draft.title, draft.content, self.category)).id
+            except NotesError as error:
+                if not error.maybe_done or attempt == _MOST_CREATIONS:
+                    raise
+            found = await self._find(draft)
+            if found is not None:
+                return found
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _find(self, draft: Draft) -> int | None:
+        listing = await self.client.notes_in(self.category, exclude=("content",))
+        taken = set(self.book.notes.values())
+        for note in listing.notes if listing else ():
+            if note.id not in taken and mark_of(note.title) == draft.mark:
+                whole = await self.client.get(note.id)
+                if whole.content == draft.content:
+                    return note.id
+        return None
+
+    async def _check(self) -> None:
+        """That every document has a note in the category, by what the server says in the end."""
+        listing = await self.client.notes_in(self.category, exclude=("content",))
+        there = listing.ids if listing else frozenset()
+        missing = [doc_id for doc_id, note_id in self.book.notes.items() if note_id not in there]
+        if missing:
+            raise NotesError(
+                f"{len(missing)} notes are gone that were there just now, such as that of "
+                f"{missing[0]!r}: somebody deletes or moves notes in category {self.category!r}; "
+                "upload again"
+            )
+
+    def _enter(self, draft: Draft, note_id: int) -> None:
+        self.book.enter(draft.doc_id, note_id)
+        self._done += 1
+        self.progress("uploading notes", self._done, self.total)
+
+    def _failed(self, draft: Draft, error: NotesError) -> NotesError:
+        return error.told(
+            f"document {draft.doc_id!r} could not be uploaded: {error}. {self._done:,} of "
+            f"{self.total:,} documents are there; the same command does the rest"
+        )

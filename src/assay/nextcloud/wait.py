@@ -1,0 +1,98 @@
+"""Waits until documents can be found, which is what indexing is for.
+
+A counter that says "idle" says so before the work was queued, too. So a sample of the documents is
+searched for, each by its own beginning, until the search returns it.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.data.dataset import Document
+from assay.nextcloud.failures import NotRetrievable
+from assay.nextcloud.several import each
+from assay.progress import Progress, silent
+
+Find = Callable[[str, int], Awaitable[Sequence[str]]]
+"""A query and how many: ids of documents, best first. What it raises counts as "not yet"."""
+
+TOP_K = 10
+_QUERY_CHARACTERS = 400
+_AT_ONCE = 4
+_SHOWN = 10
+# Looking takes its time from the indexer, where both share a machine: a quarter at most.
+_REST = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReport:
+    found: int
+    rounds: int
+    seconds: float
+
+
+def sample_documents(
+    documents: Mapping[str, Document], mapping: Mapping[str, int], size: int, seed: int = 42
+) -> list[Document]:
+    """By chance, and the one that was uploaded last: indexing mostly goes by age."""
+    known = [doc_id for doc_id in mapping if doc_id in documents and documents[doc_id].full_text]
+    if not known:
+        return []
+    newest = max(known, key=lambda doc_id: mapping[doc_id])
+    others = [doc_id for doc_id in known if doc_id != newest]
+    drawn = random.Random(seed).sample(others, min(max(0, size - 1), len(others)))
+    return [documents[doc_id] for doc_id in (newest, *drawn)]
+
+
+async def wait_until_found(
+    documents: Sequence[Document],
+    find: Find,
+    *,
+    timeout: float = 600.0,
+    pause: float = 2.0,
+    top_k: int = TOP_K,
+    progress: Progress = silent,
+) -> WaitReport:
+    """Raises `NotRetrievable`, which names those that were not found, when the time is over."""
+    started = time.monotonic()
+    missing = {document.id: document for document in documents}
+    last_failure: list[str] = []
+    rounds = 0
+
+    async def look(document: Document) -> None:
+        try:
+            found = await find(document.full_text[:_QUERY_CHARACTERS], top_k)
+        except Exception as error:
+            last_failure[:] = [str(error) or type(error).__name__]
+            return
+        if document.id in found:
+            del missing[document.id]
+            progress("waiting for the index", len(documents) - len(missing), len(documents))
+
+    progress("waiting for the index", 0, len(documents))
+    try:
+        async with asyncio.timeout(timeout):
+            while missing:
+                rounds += 1
+                last_failure.clear()
+                began = time.monotonic()
+                await each(list(missing.values()), look, _AT_ONCE)
+                if missing:
+                    await asyncio.sleep(max(pause, _REST * (time.monotonic() - began)))
+    except TimeoutError:
+        raise _not_found(missing, len(documents), timeout, last_failure) from None
+    return WaitReport(len(documents), rounds, time.monotonic() - started)
+
+
+def _not_found(
+    missing: Mapping[str, Document], total: int, timeout: float, failure: Sequence[str]
+) -> NotRetrievable:
+    names = ", ".join(repr(doc_id) for doc_id in list(missing)[:_SHOWN])
+    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    why = f"; the last search failed: {failure[0]}" if failure else ""
+    return NotRetrievable(
+        f"{len(missing)} of {total} documents are not found by search after {timeout:g} s: "
+        f"{names}{more}{why}. Wait longer (--timeout), or see what the indexer says"
+    )

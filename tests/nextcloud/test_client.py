@@ -1,0 +1,176 @@
+"""The Notes API, asked with patience: what can pass is asked again, what cannot is told."""
+
+import logging
+from email.utils import formatdate
+from time import time
+
+import pytest
+from tests.nextcloud.notes_server import PASSWORD, USER, Fault, NotesServer
+
+from assay.errors import UsageError
+from assay.nextcloud import client as client_module
+from assay.nextcloud.account import Account, account_from_environment
+from assay.nextcloud.client import NotesClient
+from assay.nextcloud.failures import NotesError
+from assay.nextcloud.patience import Patience
+
+
+async def test_a_note_is_created_read_changed_and_deleted(
+    client: NotesClient, server: NotesServer
+) -> None:
+    made = await client.create("[d1] Title", "Text.", "c")
+    assert await client.get(made.id) == made
+    changed = await client.update(made, "[d1] Title", "Other text.")
+    assert (changed.content, changed.etag != made.etag) == ("Other text.", True)
+    await client.delete(made.id)
+    await client.delete(made.id)  # gone already
+    assert not server.notes
+
+
+async def test_a_long_category_comes_whole_in_parts(
+    client: NotesClient, server: NotesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_CHUNK", 3)
+    notes = [server.add(f"n{n}", f"text {n}", "c") for n in range(8)]
+    server.add("other", "", "d")
+    listing = await client.notes_in("c")
+    assert listing is not None
+    assert {note.id: note.content for note in listing.notes} == {n.id: n.content for n in notes}
+    assert listing.ids == {note.id for note in notes}
+    assert server.count("GET") == 3
+    assert listing.etag is None  # the tag of a part would not change with the others
+
+
+async def test_only_what_changed_is_sent_and_everything_is_named(
+    client: NotesClient, server: NotesServer
+) -> None:
+    server.clock = lambda: 1000
+    old, new = server.add("old", "o", "c"), server.add("new", "n", "c")
+    first = await client.notes_in("c")
+    assert first is not None
+    server.clock = lambda: 2000
+    new.content, new.last_update = "n2", 2000
+    second = await client.notes_in("c", prune_before=first.last_modified + 1)
+    assert second is not None
+    assert [note.content for note in second.notes] == ["n2"]
+    assert second.ids == {old.id, new.id}
+
+
+async def test_an_unchanged_category_is_not_sent_again(
+    client: NotesClient, server: NotesServer
+) -> None:
+    server.add("n", "text", "c")
+    listing = await client.notes_in("c")
+    assert listing is not None
+    assert await client.notes_in("c", unless_etag=listing.etag) is None
+
+
+@pytest.mark.parametrize("status", [423, 429, 500, 502, 503, 504])
+async def test_what_can_pass_is_asked_again(
+    client: NotesClient, server: NotesServer, pauses: list[float], status: int
+) -> None:
+    server.faults = [Fault("GET", status), Fault("GET", status)]
+    assert await client.notes_in("c") is not None
+    assert len(pauses) == 2
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+async def test_the_server_says_how_long_to_wait(
+    client: NotesClient, server: NotesServer, pauses: list[float], form: str
+) -> None:
+    value = "7" if form == "seconds" else formatdate(time() + 30, usegmt=True)
+    server.faults = [Fault("POST", 429, {"Retry-After": value})]
+    await client.create("t", "x", "c")
+    (pause,) = pauses
+    assert pause == 7 if form == "seconds" else 20 < pause <= 30
+
+
+async def test_it_is_given_up_in_time(client: NotesClient, server: NotesServer) -> None:
+    server.faults = [Fault("GET", 503) for _ in range(10)]
+    with pytest.raises(NotesError, match=r"HTTP 503 \(asked 4 times\)"):
+        await client.notes_in("c")
+    assert server.count("GET") == 4
+
+
+async def test_a_rest_that_is_too_long_is_not_waited_for(
+    client: NotesClient, server: NotesServer, pauses: list[float]
+) -> None:
+    headers = {"Retry-After": "3600", "X-Nextcloud-Maintenance-Mode": "1"}
+    server.faults = [Fault("GET", 503, headers)]
+    with pytest.raises(NotesError, match=r"maintenance mode.*wants 3600 s"):
+        await client.notes_in("c")
+    assert not pauses
+
+
+async def test_a_creation_that_may_have_happened_is_not_repeated_blindly(
+    client: NotesClient, server: NotesServer
+) -> None:
+    server.faults = [Fault("POST", 504, done=True)]
+    with pytest.raises(NotesError) as failure:
+        await client.create("t", "x", "c")
+    assert failure.value.maybe_done
+    assert len(server.notes) == 1
+
+
+async def test_a_change_by_somebody_else_is_not_written_over(
+    client: NotesClient, server: NotesServer
+) -> None:
+    note = await client.create("t", "x", "c")
+    server.notes[note.id].content = "theirs"
+    with pytest.raises(NotesError, match="changed by somebody else"):
+        await client.update(note, "t", "ours")
+    assert server.notes[note.id].content == "theirs"
+
+
+async def test_a_change_whose_answer_was_lost_is_seen_to_have_happened(
+    client: NotesClient, server: NotesServer
+) -> None:
+    note = await client.create("t", "x", "c")
+    server.faults = [Fault("PUT", 502, done=True)]
+    assert (await client.update(note, "t", "ours")).content == "ours"
+    assert server.count("PUT") == 2
+
+
+async def test_a_wrong_password_is_told_once_and_without_it(
+    server: NotesServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    account = Account(server.url, USER, "wrong-password")
+    async with NotesClient(account) as client:
+        with pytest.raises(NotesError, match="user 'ada' or the password is refused") as failure:
+            await client.notes_in("c")
+    assert server.count("GET") == 1  # Nextcloud slows down whoever tries again
+    assert "wrong-password" not in f"{failure.value} {account!r} {caplog.text}"
+
+
+@pytest.mark.parametrize(
+    ("host", "message", "code"),
+    [("http://127.0.0.1:9", "cannot be reached", 3), ("{url}/elsewhere", "no Notes app", 2)],
+)
+async def test_a_wrong_address_is_told(
+    server: NotesServer, host: str, message: str, code: int
+) -> None:
+    account = Account(host.format(url=server.url), USER, PASSWORD)
+    async with NotesClient(account, Patience(attempts=1)) as client:
+        with pytest.raises(NotesError, match=message) as failure:
+            await client.notes_in("c")
+    assert failure.value.exit_code == code
+
+
+async def test_what_is_not_the_notes_api_is_told(client: NotesClient, server: NotesServer) -> None:
+    server.add("t", "x", "c").modified = "yesterday"  # type: ignore[assignment]
+    with pytest.raises(NotesError, match="is not the Notes API"):
+        await client.notes_in("c")
+
+
+@pytest.mark.parametrize("host", ["cloud.example.org", "ftp://cloud", "https://ada:pw@cloud"])
+def test_a_host_that_is_no_plain_address_is_refused(host: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        Account(host, USER, PASSWORD)
+    assert "pw" not in str(refusal.value)
+
+
+def test_missing_settings_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXTCLOUD_HOST", "https://cloud.example.org")
+    with pytest.raises(UsageError, match="not set: NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD"):
+        account_from_environment()

@@ -1,0 +1,123 @@
+"""`assay nextcloud ...` as users start it: a process of its own, which can be killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+COUNT = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tiny = tmp_path / "tiny"
+    (tiny / "qrels").mkdir(parents=True)
+    lines = [{"_id": f"d{n}", "title": f"Title {n}", "text": f"Word{n}."} for n in range(COUNT)]
+    (tiny / "corpus.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tiny / "queries.jsonl").write_text('{"_id": "q0", "text": "Word0"}')
+    (tiny / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\n")
+    (tmp_path / "finder.py").write_text("def found(query, top_k):\n    return ['d0']\n")
+    return tmp_path
+
+
+@pytest.fixture
+def environment(server: NotesServer, tmp_path: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
+    account = {"NEXTCLOUD_HOST": server.url, "NEXTCLOUD_USERNAME": USER}
+    places = {"ASSAY_CACHE": str(tmp_path / "cache"), "NO_COLOR": "1"}
+    return {**kept, **account, **places, "NEXTCLOUD_PASSWORD": PASSWORD}
+
+
+@pytest.fixture
+def command() -> list[str]:
+    return [str(Path(sys.executable).with_name("assay")), "nextcloud"]
+
+
+@pytest.fixture
+def run(folder: Path, environment: dict[str, str], command: list[str]) -> Run:
+    def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*command, *arguments],
+            cwd=folder,
+            env={**environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.slow
+def test_an_upload_that_was_killed_goes_on_and_makes_no_note_twice(
+    server: NotesServer, folder: Path, environment: dict[str, str], command: list[str], run: Run
+) -> None:
+    server.hold_after = 20  # notes are made from then on, and their maker never hears of it
+    process = subprocess.Popen(
+        [*command, "upload", "--dataset", "tiny"],
+        cwd=folder,
+        env=environment,
+        stderr=subprocess.DEVNULL,
+    )
+    assert server.held.wait(60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    made = len(server.notes)
+    assert 20 < made < COUNT
+    server.hold_after = None
+    done = run("upload", "--dataset", "tiny", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["created"]) == (0, COUNT - made)
+    assert report["adopted"] > 0
+    assert server.titles() == sorted(f"[d{n}] Title {n}" for n in range(COUNT))
+    mapping = json.loads((folder / "note_mapping.json").read_text())
+    assert sorted(mapping.values()) == sorted(server.notes)
+
+
+@pytest.mark.slow
+def test_from_upload_to_cleanup(server: NotesServer, folder: Path, run: Run) -> None:
+    uploaded = run("upload", "--dataset", "tiny")
+    assert uploaded.returncode == 0, uploaded.stderr
+    assert "tiny: 60 documents are notes in category 'nfcorpus_rag_eval'" in uploaded.stdout
+    status = json.loads(run("status", "--json").stdout)
+    assert (status["notes"], status["missing"], status["foreign"]) == (60, [], 0)
+    synced = run("sync", "--questions", "tiny", "--json")
+    assert synced.returncode == 0, synced.stderr
+    assert json.loads(synced.stdout)["indexed"]["added"] == 60
+    waited = run("wait", "builtin:bm25", "--dataset", "nextcloud-notes", "--sample", "5")
+    assert waited.returncode == 0, waited.stderr
+    assert "5 documents are found by builtin:bm25" in waited.stdout
+    refused = run("cleanup")
+    assert (refused.returncode, len(server.notes)) == (2, 60)
+    assert "60 notes of category 'nfcorpus_rag_eval'" in refused.stderr
+    assert json.loads(run("cleanup", "--yes", "--json").stdout)["deleted"] == 60
+    assert not server.notes
+    assert not (folder / "note_mapping.json").exists()
+
+
+def test_waiting_in_vain_ends_with_1_and_the_names(folder: Path, run: Run) -> None:
+    (folder / "note_mapping.json").write_text('{"d0": 1, "d1": 2}')
+    done = run("wait", "python:finder:found", "--dataset", "tiny", "--timeout", "0.5")
+    assert done.returncode == 1
+    assert "1 of 2 documents are not found by search after 0.5 s: 'd1'" in done.stderr
+
+
+def test_a_wrong_password_is_a_sentence_without_the_password(run: Run) -> None:
+    done = run("upload", "--dataset", "tiny", NEXTCLOUD_PASSWORD="wrong-password")
+    assert done.returncode == 2
+    assert done.stderr.count("error:") == 1
+    assert "or the password is refused" in done.stderr
+    assert "wrong-password" not in done.stderr + done.stdout
+
+
+def test_a_nextcloud_that_is_not_there_ends_with_3(run: Run) -> None:
+    done = run("status", NEXTCLOUD_HOST="http://127.0.0.1:9")
+    assert (done.returncode, "cannot be reached" in done.stderr) == (3, True)

@@ -1,0 +1,152 @@
+"""`nextcloud:URL`: notes that an MCP server found, as the documents that they stand for."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+from tests.serve_mcp.serving import load_tiny, served
+
+from assay.agents import AgentFailure, FailureKind, open_target
+from assay.agents.protocol import Agent
+from assay.data import Dataset, Document
+from assay.errors import DataError, TargetError, UsageError
+from assay.serve.mcp.app import mcp_app
+
+DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})
+NOWHERE = "nextcloud:http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def mapping(monkeypatch: pytest.MonkeyPatch, mapping_path: Path) -> None:
+    mapping_path.write_text(json.dumps({f"MED-{n}": 100 + n for n in range(9)}))
+    monkeypatch.setenv("ASSAY_NOTE_MAPPING", str(mapping_path))
+
+
+def row(note: int, chunk: int = 0) -> dict[str, Any]:
+    title, text = f"[MED-{note - 100}] Title", {"excerpt": "x", "score": 0.5}
+    return {"id": note, "doc_type": "note", "title": title, "chunk_index": chunk, **text}
+
+
+def older_server(**answer: Any) -> MCPServer[Any]:
+    """Passages are results, and the answer is left to the client's model."""
+    server: MCPServer[Any] = MCPServer("older")
+
+    @server.tool()
+    async def nc_semantic_search(query: str, limit: int = 10) -> dict[str, Any]:
+        rows = [row(103), row(103, 1), row(999), row(101), row(103, 2), row(102)]
+        return {"success": True, "results": rows[:limit], "query": query, "total_found": 6}
+
+    @server.tool()
+    async def nc_semantic_search_answer(query: str, limit: int = 5) -> dict[str, Any]:
+        return {"success": True, "sources": [row(103), row(101)][:limit], **answer}
+
+    return server
+
+
+def newer_server(seen: dict[str, Any]) -> MCPServer[Any]:
+    server: MCPServer[Any] = MCPServer("newer")
+
+    @server.tool()
+    async def nc_semantic_search(
+        query: str,
+        limit: int = 10,
+        doc_types: list[str] | None = None,
+        granularity: str = "chunk",
+    ) -> dict[str, Any]:
+        seen.update(limit=limit, doc_types=doc_types, granularity=granularity)
+        return {"success": True, "results": [row(101)]}
+
+    return server
+
+
+@asynccontextmanager
+async def opened(
+    server: MCPServer[Any], way: str = "", *, answers: bool = False
+) -> AsyncIterator[Agent]:
+    async with served(server.streamable_http_app()) as url:
+        agent = open_target(f"nextcloud:{url}{way}", DATA, answers=answers)
+        try:
+            await agent.open()
+            yield agent
+        finally:
+            await agent.close()
+
+
+async def test_notes_are_documents_and_passages_of_one_count_once() -> None:
+    async with opened(older_server()) as agent:
+        answer = await agent.ask("x", 4)
+    assert answer.doc_ids == ("MED-3", "note:999", "MED-1", "MED-2")
+    assert agent.info.protocol == "nextcloud"
+
+
+async def test_no_more_documents_come_than_were_asked_for() -> None:
+    async with opened(older_server()) as agent:
+        assert (await agent.ask("x", 2)).doc_ids == ("MED-3", "note:999")
+
+
+async def test_a_server_that_can_is_asked_for_whole_notes_only() -> None:
+    seen: dict[str, Any] = {}
+    async with opened(newer_server(seen)) as agent:
+        await agent.ask("x", 4)
+    assert seen == {"limit": 4, "doc_types": ["note"], "granularity": "document"}
+
+
+@pytest.mark.parametrize("asked", [{"way": "#answer"}, {"answers": True}])
+async def test_answers_come_with_their_sources(asked: dict[str, Any]) -> None:
+    server = older_server(generated_answer="Yes [2].", model_used="m")
+    async with opened(server, **asked) as agent:
+        answer = await agent.ask("x", 5)
+    assert (answer.answer, answer.doc_ids) == ("Yes [2].", ("MED-3", "MED-1"))
+    assert answer.citations == ("MED-1",)
+
+
+async def test_an_apology_in_place_of_an_answer_is_a_failure() -> None:
+    apology = "[Sampling unavailable: Method not found]"
+    async with opened(older_server(generated_answer=apology), "#answer") as agent:
+        with pytest.raises(AgentFailure, match="wrote no answer") as failure:
+            await agent.ask("x", 5)
+    assert failure.value.kind is FailureKind.AGENT_ERROR
+
+
+async def test_a_server_without_the_tool_is_told_so() -> None:
+    with pytest.raises(TargetError, match="no tool 'nc_semantic_search_answer'; it has: nc_sem"):
+        async with opened(newer_server({}), "#answer"):
+            pass
+
+
+async def test_our_own_server_speaks_the_same_tools() -> None:
+    async with served(mcp_app(load_tiny)) as url:
+        agent = open_target(f"nextcloud:{url}#answer", DATA)
+        await agent.open()
+        answer = await agent.ask("calcium and the loss of bone", 2)
+        await agent.close()
+    assert answer.doc_ids[0] == "MED-1"
+    assert answer.citations == ("MED-1",)
+
+
+async def test_nobody_there_is_told() -> None:
+    agent = open_target(NOWHERE, DATA)
+    with pytest.raises(TargetError, match=r"nextcloud:http://127\.0\.0\.1:9: no connection"):
+        await agent.open()
+    await agent.close()
+
+
+def test_another_fragment_is_refused() -> None:
+    with pytest.raises(UsageError, match="there may only be '#answer'"):
+        open_target(f"{NOWHERE}#tool", DATA)
+
+
+def test_a_missing_mapping_is_told_before_anything_is_asked(mapping_path: Path) -> None:
+    mapping_path.unlink()
+    with pytest.raises(DataError, match=r"no note mapping here.*ASSAY_NOTE_MAPPING"):
+        open_target(NOWHERE, DATA)
+
+
+def test_a_note_that_stands_for_two_documents_is_refused(mapping_path: Path) -> None:
+    mapping_path.write_text('{"MED-1": 7, "MED-2": 7}')
+    with pytest.raises(DataError, match="note 7 stands for 'MED-1' and for 'MED-2'"):
+        open_target(NOWHERE, DATA)

@@ -1,0 +1,161 @@
+"""Every document becomes one note, whatever happens on the way."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.nextcloud.notes_server import Fault, NotesServer
+
+from assay.data.dataset import Document
+from assay.errors import DataError
+from assay.nextcloud.client import NotesClient
+from assay.nextcloud.failures import NotesError
+from assay.nextcloud.upload import CATEGORY, upload
+
+
+def mapped(path: Path) -> dict[str, int]:
+    content: dict[str, int] = json.loads(path.read_text())
+    return content
+
+
+def many(count: int) -> list[Document]:
+    return [Document(f"d{n}", f"Title {n}", f"Text {n}.") for n in range(count)]
+
+
+async def test_each_document_becomes_a_note_of_the_category(
+    client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
+) -> None:
+    report = await upload(documents, client, mapping_path)
+    assert (report.created, report.documents) == (5, 5)
+    assert {note.category for note in server.notes.values()} == {CATEGORY}
+    notes = {doc_id: server.notes[note_id] for doc_id, note_id in mapped(mapping_path).items()}
+    assert list(notes) == [document.id for document in documents]
+    assert all(note.title.startswith(f"[{doc_id}]") for doc_id, note in notes.items())
+
+
+async def test_an_upload_again_changes_nothing(
+    client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
+) -> None:
+    await upload(documents, client, mapping_path)
+    before = mapped(mapping_path)
+    report = await upload(documents, client, mapping_path)
+    assert (report.unchanged, report.created, report.updated) == (5, 0, 0)
+    assert (server.count("POST"), server.count("PUT")) == (5, 0)
+    assert mapped(mapping_path) == before
+
+
+async def test_a_lost_mapping_is_found_again(
+    client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
+) -> None:
+    await upload(documents, client, mapping_path)
+    before = mapped(mapping_path)
+    mapping_path.unlink()
+    report = await upload(documents, client, mapping_path)
+    assert (report.adopted, report.created, len(server.notes)) == (5, 0, 5)
+    assert mapped(mapping_path) == before
+
+
+async def test_changed_and_deleted_notes_are_put_right(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    await upload(many(3), client, mapping_path)
+    before = mapped(mapping_path)
+    server.notes[before["d0"]].content = "scribbled over"
+    del server.notes[before["d1"]]
+    report = await upload(many(3), client, mapping_path)
+    assert (report.updated, report.created, report.unchanged) == (1, 1, 1)
+    assert sorted(note.content for note in server.notes.values()) == [
+        "Text 0.",
+        "Text 1.",
+        "Text 2.",
+    ]
+
+
+async def test_notes_of_others_are_left_alone_and_counted(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    theirs = server.add("[d0] My thoughts on this", "Mine.", CATEGORY)
+    report = await upload(many(2), client, mapping_path)
+    assert (report.foreign, report.created) == (1, 2)
+    assert server.notes[theirs.id].content == "Mine."
+
+
+async def test_documents_that_left_the_data_set_stay_in_the_mapping(
+    client: NotesClient, mapping_path: Path
+) -> None:
+    await upload(many(3), client, mapping_path)
+    report = await upload(many(2), client, mapping_path)
+    assert report.outdated == 1
+    assert sorted(mapped(mapping_path)) == ["d0", "d1", "d2"]
+
+
+async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    server.faults = [
+        Fault("POST", 504, done=True),
+        Fault("POST", 502),
+        Fault("POST", 500, done=True),
+    ]
+    report = await upload(many(6), client, mapping_path, at_once=1)
+    assert report.created == 6
+    assert server.titles() == [f"[d{n}] Title {n}" for n in range(6)]
+    assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
+
+
+async def test_copies_of_a_note_are_taken_away(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    await upload(many(2), client, mapping_path)
+    server.add("[d1] Title 1", "Text 1.", CATEGORY)
+    report = await upload(many(2), client, mapping_path)
+    assert (report.copies, len(server.notes)) == (1, 2)
+    assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
+
+
+async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    server.faults = [Fault("POST", 507)]
+    with pytest.raises(NotesError, match=r"document 'd0' could not be uploaded.*storage is full"):
+        await upload(many(20), client, mapping_path, at_once=4)
+    done = mapped(mapping_path)
+    assert "d0" not in done
+    report = await upload(many(20), client, mapping_path)
+    assert report.created + report.unchanged + report.adopted == 20
+    assert len(server.notes) == 20
+
+
+async def test_notes_that_vanish_meanwhile_are_an_error(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    await upload(many(3), client, mapping_path)
+    first = mapped(mapping_path)["d0"]
+
+    def vanish(what: str, done: int, total: int | None) -> None:
+        if what == "uploading notes":
+            server.notes.pop(first, None)
+
+    with pytest.raises(NotesError, match=r"1 notes are gone.*'d0'"):
+        await upload(many(4), client, mapping_path, progress=vanish)
+
+
+async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(
+    client: NotesClient, server: NotesServer, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written"):
+        await upload(many(3), client, tmp_path / "file" / "mapping.json")
+    assert not server.notes
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "not valid JSON"), ("[]", "one JSON object"), ('{"d0": "7"}', "'d0' must be a number")],
+)
+async def test_a_damaged_mapping_is_refused(
+    client: NotesClient, mapping_path: Path, content: str, message: str
+) -> None:
+    mapping_path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        await upload(many(3), client, mapping_path)
