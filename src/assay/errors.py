@@ -7,12 +7,15 @@
     ├── SearchError               an index or a model is missing, damaged or made for something else
     ├── RunError                  a run folder cannot be read, resumed or written
     ├── GateError                 a gate that no system could pass
+    ├── ProviderError             a language model could not be asked, or gave no usable reply
+    ├── BudgetExceeded            the next call to a model could cost more than is left
     └── TargetError               exit code 3: the agent under test could not be reached or loaded
 
 A message says what was wrong, what was got and what to do about it. The command line prints the
 message alone; a traceback means a bug in Assay.
 """
 
+from enum import StrEnum
 from pathlib import Path
 
 
@@ -50,6 +53,48 @@ class RunError(AssayError):
 
 class GateError(AssayError):
     pass
+
+
+class ProviderFailure(StrEnum):
+    SETTING = "setting"
+    REFUSED_KEY = "key refused"
+    BAD_REQUEST = "bad request"
+    RATE_LIMIT = "rate limit"
+    SERVER = "server error"
+    CONNECTION = "connection"
+    TIMEOUT = "timeout"
+    INVALID_REPLY = "invalid reply"
+    REFUSAL = "refusal"
+
+    @property
+    def passes(self) -> bool:
+        """Whether asking again can help."""
+        return self in (
+            ProviderFailure.RATE_LIMIT,
+            ProviderFailure.SERVER,
+            ProviderFailure.CONNECTION,
+            ProviderFailure.TIMEOUT,
+            ProviderFailure.INVALID_REPLY,
+        )
+
+
+class ProviderError(AssayError):
+    """`retry_after` is in seconds, where the service said how long to wait."""
+
+    def __init__(
+        self, kind: ProviderFailure, message: str, *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retry_after = retry_after
+
+    @property
+    def retryable(self) -> bool:
+        return self.kind.passes
+
+
+class BudgetExceeded(AssayError):
+    """Nothing was lost: what was paid for is kept, and the same command goes on from there."""
 
 
 class TargetError(AssayError):

@@ -5,7 +5,8 @@ import pytest
 from assay.answer import NOT_FOUND, Passage
 from assay.answer.citations import NO_CITATION, read_generated
 from assay.answer.extractive import ExtractiveAnswerer
-from assay.answer.prompt import question_prompt
+from assay.answer.prompt import ABSTAIN, SYSTEM, answer_prompts, question_prompt
+from assay.answer.prompt_files import load_prompt
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,22 @@ def test_the_prompt_is_the_same_each_time() -> None:
     prompt = question_prompt("why", passages)
     assert prompt == question_prompt("why", passages)
     assert "x < 5 and y > 3" in prompt
+
+
+def test_the_prompt_has_a_version_and_a_hash_for_the_record() -> None:
+    ids = answer_prompts()
+    assert list(ids) == ["answer_system", "answer_question"]
+    for name, prompt_id in ids.items():
+        assert prompt_id.startswith(f"{name}@{load_prompt(name).version}+")
+    assert load_prompt("answer_system").template == SYSTEM
+
+
+def test_what_counts_as_declining_is_what_the_prompts_ask_for() -> None:
+    for name in ("answer_question", "ground_truth_answer", "question_alone"):
+        assert f"reply with {ABSTAIN} and nothing else" in load_prompt(name).template
+
+
+def test_a_dollar_in_a_document_is_money_and_not_a_place_to_fill() -> None:
+    assert "costs $question or $5" in question_prompt(
+        "why", [Passage("a", "", "costs $question or $5")]
+    )

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -52,13 +52,15 @@ def _reply(path: str, body: dict[str, Any], text: str) -> dict[str, Any]:
 class ModelServer:
     """`faults` are answered first, one for each request; after them `text`, in each's shape.
 
-    `patch` is laid over a good reply. `most_at_once` counts requests in the house together.
+    `reply`, where it is set, makes the text from the prompt. `patch` is laid over a good reply.
+    `most_at_once` counts requests in the house together.
     """
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.faults: list[Fault] = []
         self.text = "TRUE"
+        self.reply: Callable[[str], str] | None = None
         self.patch: dict[str, Any] = {}
         self.most_at_once = 0
         self._inside = 0
@@ -78,16 +80,16 @@ class ModelServer:
                     server._inside += 1
                     server.most_at_once = max(server.most_at_once, server._inside)
                     fault = server.faults.pop(0) if server.faults else None
-                try:
-                    self._answer(fault, body)
-                finally:
-                    with server._lock:
-                        server._inside -= 1
-
-            def _answer(self, fault: Fault | None, body: dict[str, Any]) -> None:
                 if server.gate is not None:
                     server.gate.wait(10)
-                good = {**_reply(self.path, body, server.text), **server.patch}
+                with server._lock:  # before the reply: after it the client may be back already
+                    server._inside -= 1
+                self._answer(fault, body)
+
+            def _answer(self, fault: Fault | None, body: dict[str, Any]) -> None:
+                prompt = body["messages"][0]["content"]
+                text = server.reply(prompt) if server.reply else server.text
+                good = {**_reply(self.path, body, text), **server.patch}
                 status, extra, content = fault or (200, {}, good)
                 if status == WAITS:
                     server._closing.wait(30)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from assay.agents import PythonAgent
-from assay.answer.providers import FailureKind, ProviderError
+from assay.answer.passages import Passage
+from assay.answer.providers import FailureKind, ModelAnswerer, ProviderError
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import GateError, UsageError
@@ -328,3 +329,32 @@ async def test_a_run_that_is_stopped_while_it_is_judged_can_be_resumed(
     resumed = await evaluation.resume(PythonAgent(perfect, name="python:x"), stopped.folder)
     assert resumed.state == "complete"
     assert resumed.head["answers"]["metrics"]["correctness"] == 1.0
+
+
+def test_references_may_come_from_a_file(town: Dataset, tmp_path: Path) -> None:
+    truth = {
+        "query_id": "open",
+        "query_text": "When does the pool open?",
+        "ground_truth_answer": "At seven.",
+        "expected_document_ids": ["pool"],
+        "highly_relevant_count": 1,
+    }
+    path = tmp_path / "ground_truth.json"
+    path.write_text(json.dumps([truth]))
+    bare = replace(town, answers={})
+    outcome = run(perfect, bare, tmp_path, judge=Scripted("TRUE"), ground_truth=str(path))
+    assert outcome.head["answers"]["questions"] == 1
+    assert rows_of(outcome)["open"]["reference_answer"] == "At seven."
+    assert outcome.head["answers"]["metrics"]["correctness"] == 1.0
+
+
+async def test_without_documents_a_model_answers_from_memory(town: Dataset) -> None:
+    class Remembering(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            return "By heart: 7:00." if "<document" not in prompt else "NOT FOUND"
+
+    answerer = ModelAnswerer(Remembering(""))
+    from_memory = await answerer.answer_from_memory("When does the pool open?", 100)
+    assert from_memory.text == "By heart: 7:00."
+    passages = [Passage("pool", "Pool", "The pool opens.")]
+    assert not (await answerer.answer("When does the pool open?", passages, 100)).found

@@ -32,7 +32,7 @@ class BuiltinAgent:
             raise UsageError(f"builtin:{spec} answers with {provider!r}: add --answers")
         track = "trained" if mode == "tuned" else "zero-shot"
         self._answers = OwnAnswers(dataset, provider) if answers else None
-        details = f"answers: {self._answers.name}" if self._answers else ""
+        details = f"answers: {self._answers.description}" if self._answers else ""
         self.info = AgentInfo(f"builtin:{spec}", "builtin", track, details)
         self._mode = mode
         self._dataset = dataset

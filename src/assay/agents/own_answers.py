@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
 from assay.answer.extractive import ExtractiveAnswerer
-from assay.answer.passages import Answerer, Passage
+from assay.answer.passages import Passage
 from assay.answer.providers import CarefulProvider, ModelAnswerer, ProviderError, open_provider
 from assay.answer.providers.opening import EXTRACTIVE
 from assay.data.dataset import Dataset
@@ -18,14 +18,17 @@ class OwnAnswers:
     def __init__(self, dataset: Dataset, provider: str = "") -> None:
         self._documents = dataset.documents
         self._model: CarefulProvider | None = None
-        self._answerer: Answerer = ExtractiveAnswerer()
+        self._answerer: ExtractiveAnswerer | ModelAnswerer = ExtractiveAnswerer()
         if provider and provider != EXTRACTIVE:
             self._model = open_provider(provider)
             self._answerer = ModelAnswerer(self._model)
 
     @property
-    def name(self) -> str:
-        return self._answerer.name
+    def description(self) -> str:
+        """For the record of a run: who answers, and by which wording of the task."""
+        if isinstance(self._answerer, ExtractiveAnswerer):
+            return self._answerer.name
+        return f"{self._answerer.name}, prompts {', '.join(self._answerer.prompts.values())}"
 
     async def from_documents(self, question: str, doc_ids: Sequence[str]) -> AgentAnswer:
         documents = [self._documents[doc_id] for doc_id in doc_ids]
@@ -34,7 +37,10 @@ class OwnAnswers:
 
     async def from_passages(self, question: str, passages: Sequence[Passage]) -> AgentAnswer:
         try:
-            answer = await self._answerer.answer(question, passages, _TOKENS)
+            if isinstance(self._answerer, ModelAnswerer) and not passages:
+                answer = await self._answerer.answer_from_memory(question, _TOKENS)
+            else:
+                answer = await self._answerer.answer(question, passages, _TOKENS)
         except ProviderError as error:
             raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
         return AgentAnswer(

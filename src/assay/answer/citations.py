@@ -12,14 +12,14 @@ _GAP = r"\s{0,3}"
 _ONE = rf"\[{_GAP}\d{{1,9}}(?:{_GAP}[,;]{_GAP}\d{{1,9}})*{_GAP}\]"
 _MARKER = re.compile(rf"(\s?)({_ONE}(?:{_GAP}[,;]?{_GAP}{_ONE})*)")
 _NUMBER = re.compile(r"\d+")
-_ABSTAINED = re.compile(rf"\W*{ABSTAIN}\W*", re.IGNORECASE)
+ABSTAINED = re.compile(rf"\W*{ABSTAIN}\W*", re.IGNORECASE)
 
 NO_CITATION = "the answer cites no source"
 
 
 def read_generated(text: str, passages: int, *, model: str, stop_reason: str) -> Answer:
     """Citations of sources that do not exist are taken out of the text, and said to have been."""
-    if _ABSTAINED.fullmatch(text) or not text.strip():
+    if ABSTAINED.fullmatch(text) or not text.strip():
         return not_found(model)
     cited: list[int] = []
     invented: list[int] = []

@@ -2,58 +2,55 @@
 
 It cannot invent, since every word is a document's. It does not understand either: it abstains when
 the documents are about something else, not when they are about the right thing and lack the one
-fact that was asked for. docs/mcp.md has the figures.
+fact that was asked for. `benchmarks/extractive_answers.py` has the figures, and chose the constants
+on one half of the questions to report them on the other.
 """
 
 import asyncio
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-import Stemmer
-
-from assay.answer.citations import without_markers
 from assay.answer.passages import Answer, Passage, not_found
+from assay.answer.sentences import sentences_of
+from assay.answer.stems import Stems
 
 MODEL = "extractive"
 
-_SENTENCES = 3
-# Of the best sentence's score, what another one needs to be quoted beside it.
-_WORTH = 0.6
+# An answer goes on while there is room, and while a sentence is worth half of the best one.
 _LONGEST = 400
+_WORTH = 0.5
 _CHARACTERS_PER_TOKEN = 4
 
-# More than half of the question's words have to stand in the document that is quoted. Chosen on
-# questions about one corpus put to another: 9 of 10 are turned down.
-_ENOUGH = 0.5
+# What the place that is quoted must hold of the question: a share of its words, less where several
+# of them occur in the document, since that several meet by chance is rare. Chosen so that of the
+# questions about one corpus that are put to another about nine in ten are turned down.
+_ENOUGH, _EACH_WORD = 0.74, 0.1
 
-# What a sentence gains from its neighbours and title, its document, its rank, and a wanted number.
-_NEAR, _DOCUMENT, _RANK, _FIGURE = 0.5, 0.5, 0.02, 0.5
+# A long word says more than a short one, up to this many letters.
+_LONG_WORD = 8
 
-_BOUNDARY = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+# What a sentence loses by the rank of its document, and gains by holding a number that is wanted.
+_RANK, _FIGURE = 0.02, 0.5
+_LATE = 0.5
+
 # Written for whoever answers, not about the subject: never worth a quote.
 _ORDER = re.compile(
     r"\b(ignore|disregard|forget)\b.*\b(question|instructions?|prompt|above|previous|answer)\b"
-    r"|\banswer (with |only )*(true|false|yes|no)\b",
+    r"|\b(answer|reply|respond) (with |only )*(true|false|yes|no)\b|\bsay (true|false)\b"
+    r"|^\W*(answer\W+)?(true|false|yes|no)\W*$",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _ASKS_FOR_FIGURE = re.compile(
     r"\b(how (many|much|long|often|old|far|big)|number|code|costs?|price|when|dates?|what time|"
     r"amount|fee|percent|percentage|year|dose)\b",
     re.IGNORECASE,
 )
-_EMPTY_WORDS = frozenset(
-    _WORD.findall(
-        "a about after again all am an and any are as at be been before being between both but "
-        "by can could d did do does doing done down during each few for from had has have "
-        "having he her here him his how i if in into is it its just ll m many may me might mine "
-        "more most much must my no nor not of off on only or other our out over own re s same "
-        "shall she should so some such t than that the their them then there these they this "
-        "those to too under up us ve very was we were what when where which who whom whose why "
-        "will with would you your"
-    )
+# Stand in questions about anything, so finding them proves nothing.
+_WEAK_WORDS = (
+    "altogether came come first gave get give go good got happen kind know last long made make "
+    "name need new next number old one place said say still take tell thing three took total two "
+    "use used want way went year"
 )
 
 
@@ -62,8 +59,6 @@ class _Sentence:
     text: str
     place: int
     score: float
-    support: float
-    """The share of the question's words that its document holds."""
 
 
 class ExtractiveAnswerer:
@@ -71,78 +66,93 @@ class ExtractiveAnswerer:
 
     async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
         """Beside the event loop: five abstracts take a millisecond, a hundred books do not."""
-        return await asyncio.to_thread(_answer, question, passages, max_tokens)
+        return await asyncio.to_thread(extract_answer, question, passages, max_tokens)
 
 
-def _answer(question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
-    words_of = _Words()
-    wanted = list(dict.fromkeys(words_of(question)))
-    if not wanted:
-        return not_found(MODEL)
-    figure = _ASKS_FOR_FIGURE.search(question) is not None
+def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
+    """The same answer for the same input, on any machine."""
+    wanted = _Wanted(question)
     ranked = [
         sentence
         for place, passage in enumerate(passages, 1)
-        for sentence in _rated(place, passage, wanted, words_of, figure)
+        for sentence in _rated(place, passage, wanted, _ENOUGH)
     ]
-    ranked.sort(key=lambda sentence: -sentence.score)
-    if not ranked or ranked[0].support <= _ENOUGH:
+    if not ranked:
         return not_found(MODEL)
+    ranked.sort(key=lambda sentence: -sentence.score)
     return _quote(ranked, max_tokens * _CHARACTERS_PER_TOKEN)
 
 
-class _Words:
-    """Stems of a text's words. A stemmer belongs to one thread, so each answer has its own."""
-
-    def __init__(self) -> None:
-        self._stemmer = Stemmer.Stemmer("english")
-
-    def __call__(self, text: str) -> list[str]:
-        words = [word for word in _WORD.findall(text.lower()) if word not in _EMPTY_WORDS]
-        stems: list[str] = self._stemmer.stemWords(words)
-        return stems
+def extract_finding(question: str, passage: Passage) -> str:
+    """The one sentence to quote of a passage that is known to be relevant, late ones preferred: a
+    report ends with what was found. Empty where no sentence has to do with the question.
+    """
+    rated = list(_rated(1, passage, _Wanted(question), 0.0))
+    late = {each.text: at / len(rated) for at, each in enumerate(rated)}
+    best = max(rated, key=lambda each: each.score + _LATE * late[each.text], default=None)
+    return _cut(best.text, _LONGEST) if best else ""
 
 
-def _rated(
-    place: int, passage: Passage, wanted: Collection[str], words_of: _Words, figure: bool
-) -> Iterator[_Sentence]:
-    sentences = list(_sentences(passage))
-    words = [frozenset(words_of(sentence)) for sentence in sentences]
-    title = frozenset(words_of(passage.title))
-    support = _share(wanted, title.union(*words))
+class _Wanted:
+    """What a question asks for: its words with their weights, and whether it wants a number."""
+
+    def __init__(self, question: str) -> None:
+        self.words_of = Stems()
+        weak = set(self.words_of(_WEAK_WORDS))
+        words = dict.fromkeys(self.words_of(question))
+        telling = [word for word in words if word not in weak] or words
+        self._weights: Mapping[str, int] = {w: min(len(w), _LONG_WORD) for w in telling}
+        self._total = sum(self._weights.values())
+        self.figure = _ASKS_FOR_FIGURE.search(question) is not None
+
+    def share(self, words: Set[str]) -> float:
+        held = sum(weight for word, weight in self._weights.items() if word in words)
+        return held / self._total if held else 0.0
+
+    def count(self, words: Set[str]) -> int:
+        return sum(word in words for word in self._weights)
+
+
+def _rated(place: int, passage: Passage, wanted: _Wanted, enough: float) -> Iterator[_Sentence]:
+    """The sentences of a document that is about the question, each rated with its neighbours: the
+    answer often stands beside the words of the question.
+    """
+    sentences = sentences_of(passage.text or passage.title)
+    orders = [is_order(sentence) for sentence in sentences]
+    pairs = zip(sentences, orders, strict=True)
+    words = [frozenset[str]() if order else frozenset(wanted.words_of(s)) for s, order in pairs]
+    title = frozenset(wanted.words_of(passage.title))
+    near = [
+        wanted.share(title.union(*words[max(0, at - 1) : at + 2])) for at in range(len(sentences))
+    ]
+    evidence = max(near, default=0.0)
+    if not evidence or evidence + _EACH_WORD * wanted.count(title.union(*words)) <= enough:
+        return
     for at, sentence in enumerate(sentences):
-        own = _share(wanted, words[at])
-        if not own or sentence.endswith("?") or _ORDER.search(sentence[:_LONGEST]):
+        if not near[at] or orders[at] or sentence.endswith("?"):
             continue
-        near = title.union(*words[max(0, at - 1) : at + 2])
-        score = own + _NEAR * _share(wanted, near) + _DOCUMENT * support - _RANK * place
-        score += _FIGURE if figure and any(map(str.isdigit, sentence)) else 0.0
-        yield _Sentence(sentence, place, score, support)
+        score = wanted.share(words[at]) + near[at] - _RANK * place
+        score += _FIGURE if wanted.figure and any(map(str.isdigit, sentence)) else 0.0
+        yield _Sentence(sentence, place, score)
 
 
-def _sentences(passage: Passage) -> Iterator[str]:
-    """Of the text, or of the title where there is nothing else. A sentence stands once."""
-    parts = _BOUNDARY.split(without_markers(passage.text or passage.title))
-    bare = (_BULLET.sub("", part).strip() for part in parts if part)
-    yield from dict.fromkeys(part for part in bare if part)
-
-
-def _share(wanted: Collection[str], words: Collection[str]) -> float:
-    return sum(word in words for word in wanted) / len(wanted)
+def is_order(sentence: str) -> bool:
+    return _ORDER.search(sentence[:_LONGEST]) is not None
 
 
 def _quote(ranked: Sequence[_Sentence], room: int) -> Answer:
     """The best sentences, best first, and whole, except that a long first one is cut."""
-    worth = [each for each in ranked if each.score >= _WORTH * ranked[0].score]
-    chosen: dict[str, int] = {}
-    stop_reason = "endTurn"
-    for sentence in worth[:_SENTENCES]:
-        text = _cut(sentence.text, _LONGEST if chosen else min(_LONGEST, room))
-        if len(text) > room:
-            stop_reason = "maxTokens"
+    best = _cut(ranked[0].text, min(_LONGEST, room))
+    chosen = {best: ranked[0].place}
+    length, stop_reason = len(best), "endTurn"
+    for sentence in ranked[1:]:
+        if sentence.score < _WORTH * ranked[0].score:
             break
-        chosen.setdefault(text, sentence.place)
-        room -= len(text)
+        length += len(sentence.text)
+        if length > min(_LONGEST, room):
+            stop_reason = "maxTokens" if room < _LONGEST else stop_reason
+            break
+        chosen.setdefault(sentence.text, sentence.place)
     return Answer(
         text=" ".join(f"{text} [{place}]" for text, place in chosen.items()),
         citations=tuple(dict.fromkeys(chosen.values())),

@@ -12,9 +12,11 @@ from assay.cli.audit import audit
 from assay.cli.check import check
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
+from assay.cli.ground_truth import ground_truth
 from assay.cli.index import index
 from assay.cli.judge import judge_app
 from assay.cli.merge import merge
+from assay.cli.nextcloud import nextcloud_app
 from assay.cli.run_agent import run_agent
 from assay.cli.score import score
 from assay.cli.search import search
@@ -63,10 +65,12 @@ app.command("score")(score)
 app.command("audit")(audit)
 app.command("check")(check)
 app.command("doctor")(doctor)
+app.command("ground-truth")(ground_truth)
 app.command("run-agent")(run_agent)
 app.add_typer(serve_app, name="serve")
 app.add_typer(judge_app, name="judge")
 app.add_typer(data_app, name="data")
+app.add_typer(nextcloud_app, name="nextcloud")
 
 
 def main() -> None:

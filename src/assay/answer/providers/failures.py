@@ -1,58 +1,15 @@
-"""How asking a language model can fail, told without the key and without the prompt.
-
-AssayError
-├── ProviderError       the model could not be asked, or gave no usable reply
-└── BudgetExceeded      the next call could cost more than is left
-"""
+"""How asking a language model can fail, told without the key and without the prompt."""
 
 import re
-from enum import StrEnum
 
-from assay.errors import AssayError
+from assay.errors import BudgetExceeded, ProviderError
+from assay.errors import ProviderFailure as FailureKind
+
+__all__ = ["BudgetExceeded", "FailureKind", "ProviderError", "from_status", "quoted"]
 
 _LONGEST = 200
 # What keys look like, whoever made them: services quote a wrong key back, in part or whole.
 _KEY = re.compile(r"\b(?:sk|pk|key|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
-
-
-class FailureKind(StrEnum):
-    SETTING = "setting"
-    REFUSED_KEY = "key refused"
-    BAD_REQUEST = "bad request"
-    RATE_LIMIT = "rate limit"
-    SERVER = "server error"
-    CONNECTION = "connection"
-    TIMEOUT = "timeout"
-    INVALID_REPLY = "invalid reply"
-    REFUSAL = "refusal"
-
-
-_WORTH_ASKING_AGAIN = {
-    FailureKind.RATE_LIMIT,
-    FailureKind.SERVER,
-    FailureKind.CONNECTION,
-    FailureKind.TIMEOUT,
-    FailureKind.INVALID_REPLY,
-}
-
-
-class ProviderError(AssayError):
-    """`retry_after` is in seconds, where the service said how long to wait."""
-
-    def __init__(
-        self, kind: FailureKind, message: str, *, retry_after: float | None = None
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.retry_after = retry_after
-
-    @property
-    def retryable(self) -> bool:
-        return self.kind in _WORTH_ASKING_AGAIN
-
-
-class BudgetExceeded(AssayError):
-    """Nothing was lost: what was paid for is kept, and the same command goes on from there."""
 
 
 def from_status(

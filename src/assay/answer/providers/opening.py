@@ -8,6 +8,7 @@ from assay.answer.providers.anthropic import KEY_VARIABLE as ANTHROPIC_KEY
 from assay.answer.providers.anthropic import AnthropicModel
 from assay.answer.providers.careful import CONCURRENCY, CarefulProvider
 from assay.answer.providers.failures import FailureKind, ProviderError
+from assay.answer.providers.gguf import VARIABLE as GGUF_VARIABLE
 from assay.answer.providers.gguf import GgufModel
 from assay.answer.providers.ollama import DEFAULT_MODEL as OLLAMA_MODEL
 from assay.answer.providers.ollama import DEFAULT_URL as OLLAMA_URL
@@ -66,7 +67,8 @@ def open_model(spec: str) -> Model:
     if kind == "openai":
         return _openai(rest)
     if kind == "gguf":
-        return GgufModel(Path(rest).expanduser() if rest else None)
+        file = rest or _setting(GGUF_VARIABLE)
+        return GgufModel(Path(file).expanduser() if file else None)
     if kind == EXTRACTIVE:
         raise UsageError(
             "'extractive' quotes documents and has no model behind it, so it can neither judge "

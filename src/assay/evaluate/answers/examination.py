@@ -5,13 +5,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from assay.answer.together import gathered
 from assay.data.dataset import Document
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.case import AnswerCase
 from assay.measure.answers.correctness import correct_by_facts
 from assay.measure.answers.diagnosis import Counterfactuals
 from assay.measure.answers.judge import FactsJudgment, Judge
-from assay.measure.answers.together import gathered
 from assay.measure.answers.verdicts import Judgment, Vote
 from assay.progress import Progress, silent
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from assay.answer.prompt_files import load_prompt, mark_code, marked
 from assay.answer.providers.failures import FailureKind, ProviderError
 from assay.answer.providers.protocol import LLMProvider
+from assay.answer.together import gathered
 from assay.data.dataset import Fact
 from assay.errors import UsageError
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.together import gathered
 from assay.measure.answers.verdicts import Judgment, Vote, parse_vote, parse_word
 from assay.measure.answers.words import sentences
 

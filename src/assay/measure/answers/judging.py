@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from assay.answer.together import gathered
 from assay.measure.answers.judge import Judge
-from assay.measure.answers.together import gathered
 from assay.measure.answers.verdicts import Judgment, Vote
 from assay.progress import Progress, silent
 

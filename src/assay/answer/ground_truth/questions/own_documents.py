@@ -1,0 +1,69 @@
+"""Documents as people have them: a data set, a corpus.jsonl alone, or a folder of notes."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from assay.data.dataset import Document
+from assay.data.findings import Findings
+from assay.data.json_lines import Record, read_by_id
+from assay.data.text_file import plain_file
+from assay.errors import DataError
+
+_KINDS = (".md", ".txt")
+_LARGEST = 2 * 2**20
+# A line that was broken for the editor's sake: a long one, with plain text on the next.
+_BROKEN_LINE = re.compile(r"(?<=[^\n]{60})\n(?=[^\s#>|*+-])")
+_FORMS = "a data set, a corpus.jsonl, or a folder of .md and .txt files"
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether the path holds questions too, so that it is for the reader of data sets."""
+    inside = path.is_dir() and next(path.glob("**/queries.jsonl*"), None) is not None
+    return inside or path.suffix.lower() == ".zip"
+
+
+def read_own_documents(path: Path) -> dict[str, Document]:
+    if not path.exists():
+        raise DataError(f"is not there; give {_FORMS}", file=path)
+    corpus = path / "corpus.jsonl" if path.is_dir() else path
+    if corpus.is_file() and corpus.suffix == ".jsonl":
+        return read_by_id(plain_file(corpus), "_id", _document, Findings())
+    if not path.is_dir():
+        raise DataError(f"cannot be read as documents; give {_FORMS}", file=path)
+    documents = {document.id: document for document in _notes(path)}
+    if not documents:
+        raise DataError(f"holds no documents; give {_FORMS}", file=path)
+    return documents
+
+
+def _document(record: Record, identifier: str) -> Document:
+    return Document(identifier, record.text("title"), record.text("text"))
+
+
+def _notes(folder: Path) -> Iterator[Document]:
+    """The id is the path within the folder. Hidden files and folders are nobody's documents."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in inside.parts)
+        if hidden or path.suffix.lower() not in _KINDS or not path.is_file():
+            continue
+        title, text = _title_and_text(_content(path), path.stem)
+        yield Document(inside.as_posix(), title, text)
+
+
+def _content(path: Path) -> str:
+    if path.stat().st_size > _LARGEST:
+        raise DataError(f"is larger than {_LARGEST // 2**20} MiB; split it", file=path)
+    try:
+        return _BROKEN_LINE.sub(" ", path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
+
+
+def _title_and_text(content: str, name: str) -> tuple[str, str]:
+    """A heading of Markdown on the first line is the title, else the file's name is."""
+    first, _, rest = content.lstrip().partition("\n")
+    if first.startswith("# "):
+        return first[2:].strip(), rest.strip()
+    return name, content.strip()

@@ -1,0 +1,267 @@
+"""`assay ground-truth`: reference answers for a data set, or new questions from documents."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli.console import print_json, say, show, warn
+from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.answer.ground_truth import Generated, Order
+    from assay.answer.providers import CarefulProvider
+    from assay.data.dataset import Document
+
+EXTRACTIVE = "extractive"
+_FILE = Path("ground_truth.json")
+_FOLDER = Path("questions")
+_NAMED = 5
+
+
+def _option(help: str, variable: str | None = None, metavar: str | None = None) -> Any:
+    return typer.Option(help=help, envvar=variable, metavar=metavar)
+
+
+def ground_truth(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="nfcorpus, notes, or the path of a BEIR folder or zip; with --questions also a "
+            "corpus.jsonl, or a folder of .md and .txt files.",
+            metavar="DATASET|PATH",
+        ),
+    ],
+    split: Annotated[str, _option("Which judgments to use.", "ASSAY_SPLIT", "NAME")] = "test",
+    queries: Annotated[
+        str | None,
+        _option(
+            "The queries to answer. Left out: all that are judged; on nfcorpus the five of the "
+            "RAG tests.",
+            metavar="ID,ID",
+        ),
+    ] = None,
+    num_queries: Annotated[
+        int | None, _option("Draw this many instead.", "ASSAY_NUM_QUERIES", "N")
+    ] = None,
+    questions: Annotated[
+        int | None,
+        _option("Write this many new questions from the documents instead.", metavar="N"),
+    ] = None,
+    seed: Annotated[int, _option("Decides what is drawn.", "ASSAY_SEED", "S")] = 42,
+    provider: Annotated[
+        str,
+        _option(
+            "Who writes: ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]; "
+            "or extractive: quotes and gaps, no model.",
+            "RAG_EVAL_PROVIDER",
+            "SPEC",
+        ),
+    ] = EXTRACTIVE,
+    documents: Annotated[
+        int,
+        typer.Option(help="From how many documents an answer is made.", min=3, max=5, metavar="N"),
+    ] = 5,
+    out: Annotated[
+        Path | None,
+        _option(
+            "Where the result goes. Left out: ground_truth.json; with --questions the folder "
+            "questions.",
+            metavar="FILE|DIR",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the answers that are there, add the others.")
+    ] = False,
+    without_text: Annotated[
+        bool,
+        typer.Option(
+            "--without-text",
+            help="Write hashes in the place of the data set's text, for data that may not be "
+            "passed on. Extracts only.",
+        ),
+    ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop before more than this many US dollars are spent.",
+            envvar="ASSAY_MAX_COST",
+            min=0.0,
+            metavar="USD",
+        ),
+    ] = None,
+    archive: Annotated[
+        Path | None,
+        _option(
+            "nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
+            metavar="FILE",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Write reference answers for a data set's questions, or new questions with answers.
+
+    An answer is made from the 3 to 5 most relevant documents of its question, with its provenance
+    beside it. What stops can go on: --resume for answers; questions go on by themselves, since
+    every reply of a model is kept.
+    """
+    if questions is None:
+        ids = [each.strip() for each in queries.split(",") if each.strip()] if queries else []
+        if ids and num_queries is not None:
+            raise UsageError("give --queries or --num-queries, not both")
+        order = _order(dataset, archive, split, ids, num_queries, seed, documents)
+        writing = _write_answers(order, provider, max_cost, out or _FILE, resume, not without_text)
+        summary = asyncio.run(writing)
+    else:
+        _refuse_with_questions(queries, num_queries, resume, without_text)
+        making = _write_questions(
+            dataset, archive, questions, seed, provider, max_cost, out or _FOLDER
+        )
+        summary = asyncio.run(making)
+    if as_json:
+        print_json(summary)
+    else:
+        _show(summary)
+
+
+def _refuse_with_questions(*options: Any) -> None:
+    names = ("--queries", "--num-queries", "--resume", "--without-text")
+    given = [name for name, value in zip(names, options, strict=True) if value]
+    if given:
+        raise UsageError(f"--questions writes new questions; {given[0]} is about those that exist")
+
+
+def _order(
+    name: str,
+    archive: Path | None,
+    split: str,
+    ids: Sequence[str],
+    number: int | None,
+    seed: int,
+    documents: int,
+) -> "Order":
+    from assay.answer.ground_truth import Order
+    from assay.answer.ground_truth.selection import choose_queries
+    from assay.cli.evaluating import choose_dataset
+
+    data = choose_dataset(name, archive)
+    return Order(data, split, choose_queries(data, split, ids, number, seed), documents)
+
+
+async def _write_answers(
+    order: "Order", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
+) -> dict[str, Any]:
+    from assay.answer.ground_truth import generate_ground_truth
+    from assay.answer.ground_truth.writing import ExtractWriter, ModelWriter
+    from assay.cli.live_progress import progress_bar
+
+    async def generate(writer: Any) -> "Generated":
+        with progress_bar() as progress:
+            return await generate_ground_truth(
+                order, writer, out, resume=resume, text=text, progress=progress
+            )
+
+    if spec == EXTRACTIVE:
+        return _answers_summary(await generate(ExtractWriter()), out, spec)
+    async with _opened(spec, max_cost) as model:
+        made = await generate(ModelWriter(model))
+        return _answers_summary(made, out, model.name) | {"spending": asdict(model.spending)}
+
+
+def _opened(spec: str, max_cost: float | None) -> "CarefulProvider":
+    from assay.answer.providers import open_provider
+
+    return open_provider(spec, max_cost=max_cost)
+
+
+def _answers_summary(made: "Generated", out: Path, provider: str) -> dict[str, Any]:
+    for why in dict.fromkeys(made.left_out.values()):
+        ids = [query_id for query_id, reason in made.left_out.items() if reason == why]
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        warn(f"without a reference answer: {', '.join(ids[:_NAMED])}{more}: {why}")
+    if made.cut:
+        warn(f"cut off before their end, since they were too long: {', '.join(made.cut)}")
+    return {
+        "out": str(out),
+        "provider": provider,
+        "written": made.written,
+        "kept": made.kept,
+        "left_out": dict(made.left_out),
+        "cut": made.cut,
+    }
+
+
+async def _write_questions(
+    name: str,
+    archive: Path | None,
+    number: int,
+    seed: int,
+    spec: str,
+    max_cost: float | None,
+    out: Path,
+) -> dict[str, Any]:
+    from assay.answer.ground_truth.questions import (
+        ClozeWriter,
+        ModelQuestionWriter,
+        QuestionWriter,
+        make_questions,
+        write_folder,
+    )
+    from assay.answer.ground_truth.questions.folder import check_folder
+    from assay.cli.live_progress import progress_bar
+    from assay.measure.answers.facts import states
+
+    check_folder(out)
+    documents, taken = _documents(name, archive)
+
+    async def make(writer: QuestionWriter) -> dict[str, Any]:
+        with progress_bar() as progress:
+            made = await make_questions(
+                documents, writer, number, states=states, seed=seed, taken=taken, progress=progress
+            )
+        if len(made.questions) < number:
+            warn(f"{len(made.questions)} of {number} questions withstood the checks")
+        return {"out": str(out), **write_folder(made, documents, writer.origin, out)}
+
+    if spec == EXTRACTIVE:
+        return await make(ClozeWriter())
+    async with _opened(spec, max_cost) as model:
+        summary = await make(ModelQuestionWriter(model))
+        return summary | {"spending": asdict(model.spending)}
+
+
+def _documents(name: str, archive: Path | None) -> tuple[Mapping[str, "Document"], list[str]]:
+    """The documents, and the questions about them that are there already."""
+    from assay.answer.ground_truth.questions.own_documents import is_dataset, read_own_documents
+    from assay.cli.evaluating import choose_dataset
+    from assay.data.load import KNOWN
+
+    path = Path(name).expanduser()
+    if name not in KNOWN and path.exists() and not is_dataset(path):
+        return read_own_documents(path), []
+    data = choose_dataset(name, archive)
+    return data.documents, [query.text for query in data.queries.values()]
+
+
+def _show(summary: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    from assay.answer.ground_truth.questions import Drop
+    from assay.report.numbers import count
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name in ("provider", "model", "written", "kept", "questions", "drafted"):
+        if name in summary:
+            value = summary[name]
+            table.add_row(name, count(value) if isinstance(value, int) else str(value))
+    for name, dropped in summary.get("dropped", {}).items():
+        table.add_row(f"dropped: {Drop[name.upper()]}", count(dropped))
+    table.add_row("result", summary["out"])
+    show(table)
+    if "note" in summary:
+        say(summary["note"])
+    if summary.get("from_memory_checked") is False:
+        say("Whether a model knows the answers without documents was not checked: there is none.")

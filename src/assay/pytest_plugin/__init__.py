@@ -1,0 +1,33 @@
+"""The pytest plugin: evaluations of retrieval and answers as tests of any project.
+
+It is installed with Assay and does nothing until a test asks for one of its fixtures or has the
+marker `rag`. So nothing heavy is imported here, or by the modules that it names.
+"""
+
+import pytest
+
+from assay.pytest_plugin.settings import add_options
+
+pytest_plugins = [
+    "assay.pytest_plugin.fixtures",
+    "assay.pytest_plugin.nextcloud_notes",
+    "assay.pytest_plugin.reporting",
+]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "rag: evaluates retrieval or answers; reported together at the end (Assay)"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A case for each query, so that one that fails hides no other."""
+    if "rag_case" in metafunc.fixturenames:
+        from assay.pytest_plugin.cases import case_parameters
+
+        metafunc.parametrize("rag_case", case_parameters(metafunc.config), indirect=True)

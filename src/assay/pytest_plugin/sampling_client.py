@@ -1,0 +1,146 @@
+"""An MCP client that offers its server a language model (MCP sampling), as tests want it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mcp import Client
+from mcp.client.session import ClientRequestContext, SamplingFnT
+from mcp_types import (
+    INTERNAL_ERROR,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ErrorData,
+    Implementation,
+    TextContent,
+)
+
+from assay.agents.mcp.connect import HttpServer, Server, StdioServer, split_tool
+from assay.agents.protocol import AgentFailure, FailureKind
+from assay.answer.providers import CarefulProvider, ProviderError
+from assay.errors import TargetError, UsageError
+from assay.pytest_plugin.session_loop import SessionLoop
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+    from mcp_types import CallToolResult
+
+_STOPPED = {"end": "endTurn", "length": "maxTokens"}
+_OPEN_SECONDS = 60.0
+_CLIENT = Implementation(name="assay-pytest", version="1")
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingClient:
+    """`sampling` is the model that the server may ask, None where none is configured. Then the
+    server answers by its own means, or not at all.
+    """
+
+    client: Client
+    loop: SessionLoop
+    sampling: str | None
+
+    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The tool's structured result; `AgentFailure` where the tool answers with an error."""
+        result = await self.loop.ask(self.client.call_tool, name, arguments or {})
+        return _structured(name, result)
+
+    async def list_tools(self) -> list[str]:
+        return [tool.name for tool in (await self.loop.ask(self.client.list_tools)).tools]
+
+
+def _structured(name: str, result: "CallToolResult") -> dict[str, Any]:
+    import orjson
+
+    texts = [part.text for part in result.content if isinstance(part, TextContent)]
+    if result.is_error:
+        said = texts[0][:500] if texts else "it does not say why"
+        raise AgentFailure(FailureKind.AGENT_ERROR, f"tool {name!r} failed: {said}")
+    if result.structured_content is not None:
+        return dict(result.structured_content)
+    try:
+        value = orjson.loads(texts[0])
+    except (IndexError, orjson.JSONDecodeError):
+        value = None
+    if not isinstance(value, dict):
+        message = f"tool {name!r} gave neither structured content nor a JSON object"
+        raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+    return value
+
+
+@asynccontextmanager
+async def connected(
+    target: str, dataset: str, provider: CarefulProvider | None
+) -> AsyncIterator[Client]:
+    """To the server that the target is, or that a built-in target becomes in this process."""
+    kind, _, rest = target.partition(":")
+    sampling = None if provider is None else _sampling(provider)
+    async with AsyncExitStack() as stack:
+        if kind == "builtin":
+            own = _own_server(dataset, rest.partition("#")[0])
+            client = Client(own, client_info=_CLIENT, sampling_callback=sampling)
+            yield await stack.enter_async_context(client)
+            return
+        where, _ = split_tool(rest)
+        server: Server = StdioServer(where) if kind == "mcp-stdio" else HttpServer(where)
+        stack.push_async_callback(server.close)
+        client = Client(server.connect(), client_info=_CLIENT, sampling_callback=sampling)
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                await stack.enter_async_context(client)
+        except Exception as error:
+            raise _no_session(target, error, server.last_words()) from error
+        yield client
+
+
+def _no_session(target: str, error: BaseException, last_words: str) -> TargetError:
+    while isinstance(error, BaseExceptionGroup):  # the SDK's nested task groups
+        error = error.exceptions[0]
+    said = f"; its last words: {last_words}" if last_words else ""
+    return TargetError(f"{target}: no MCP session could be opened ({error!r}){said}")
+
+
+def speaks_mcp(target: str) -> bool:
+    return target.partition(":")[0] in ("builtin", "mcp", "mcp-stdio", "nextcloud")
+
+
+def _own_server(dataset: str, mode: str) -> "MCPServer[None]":
+    from assay.agents.builtin import MODES
+    from assay.serve.mcp.library import Library
+    from assay.serve.mcp.server import mcp_server
+    from assay.serve.retrieval import load_retrieval
+
+    if mode not in MODES:
+        known = ", ".join(f"builtin:{each}" for each in MODES)
+        raise UsageError(f"there is no builtin:{mode}; there is: {known}")
+    return mcp_server(Library(lambda progress: load_retrieval(dataset, mode, progress)))
+
+
+def _sampling(provider: CarefulProvider) -> SamplingFnT:
+    async def sample(
+        context: ClientRequestContext, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
+        parts = [params.system_prompt or "", *map(_text, params.messages)]
+        prompt = "\n\n".join(filter(None, parts))
+        try:
+            completion = await provider.complete(prompt, params.max_tokens)
+        except ProviderError as error:
+            return ErrorData(code=INTERNAL_ERROR, message=str(error))
+        return CreateMessageResult(
+            role="assistant",
+            content=TextContent(type="text", text=completion.text),
+            model=provider.name,
+            stop_reason=_STOPPED[completion.stop_reason],
+        )
+
+    return sample
+
+
+def _text(message: Any) -> str:
+    """What a message says in words: pictures and sounds are not for these models."""
+    content = message.content
+    parts: Sequence[Any] = content if isinstance(content, list) else [content]
+    return "\n".join(part.text for part in parts if isinstance(part, TextContent))

@@ -1,0 +1,75 @@
+"""One event loop for the whole session, for what outlives a test: connections and their clients.
+
+Each test has a loop of its own, or none. So what lives on the session's loop is asked from there:
+tests await it as if it were theirs, whichever plugin runs them.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from anyio.from_thread import BlockingPortal
+
+Thing = TypeVar("Thing")
+
+
+class SessionLoop:
+    def __init__(self, portal: "BlockingPortal") -> None:
+        self._portal = portal
+        self._thread = portal.call(get_ident)
+
+    def run(self, function: Callable[..., Coroutine[Any, Any, Thing]], *args: Any) -> Thing:
+        """From a fixture: waits until it is done."""
+        result: Thing = self._portal.call(function, *args)
+        return result
+
+    async def ask(
+        self, function: Callable[..., Coroutine[Any, Any, Thing]], *args: Any, **more: Any
+    ) -> Thing:
+        """From a test: a test that is cancelled cancels what it waits for."""
+        if get_ident() == self._thread:  # lent to something that runs here already
+            return await function(*args, **more)
+        there = self._portal.start_task_soon(partial(function, *args, **more))
+        return await asyncio.wrap_future(there)
+
+    def entered(
+        self, manager: "AbstractAsyncContextManager[Thing]"
+    ) -> AbstractContextManager[Thing]:
+        """Opened and closed by one task, on which MCP's client insists."""
+        return self._portal.wrap_async_context_manager(manager)
+
+    def lend(self, thing: Any) -> Any:
+        """The same to a test, except that its coroutines run where it lives."""
+        return _Lent(self, thing)
+
+
+class _Lent:
+    def __init__(self, loop: SessionLoop, thing: Any) -> None:
+        self._loop = loop
+        self._thing = thing
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._thing, name)
+        return partial(self._loop.ask, found) if inspect.iscoroutinefunction(found) else found
+
+    def __repr__(self) -> str:
+        return repr(self._thing)
+
+
+@contextmanager
+def session_loop() -> Iterator[SessionLoop]:
+    from anyio.from_thread import start_blocking_portal
+
+    with start_blocking_portal() as portal:
+        try:
+            yield SessionLoop(portal)
+        finally:
+            # What is left has nobody to wait for it: a fixture was interrupted while it opened.
+            portal.call(portal.stop, True)

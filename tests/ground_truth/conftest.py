@@ -1,0 +1,93 @@
+"""A small data set, a real model server, and the command in this process."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.answer_providers.model_server import ModelServer
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+from assay.data import Dataset, Document, Query, load_dataset
+from assay.errors import AssayError
+
+NFCORPUS = pytest.mark.skipif(
+    not os.environ.get("NFCORPUS_ARCHIVE"), reason="NFCORPUS_ARCHIVE is not set"
+)
+Invoke = Callable[..., dict[str, object]]
+
+TEXTS = {
+    "a": ("Tea", "Forty adults drank tea for a year. Tea lowered their blood pressure by 3 mmHg."),
+    "b": ("Coffee", "Coffee was given to 25 people in Basel. Filtered coffee changed nothing."),
+    "c": ("Tea and sleep", "Tea late in the evening shortens sleep by 20 minutes in Lisbon."),
+    "d": ("Water", "Water was the control drink. Tea is mostly water, about 99 percent of it."),
+    "e": ("Empty", ""),
+}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("PROVIDER", "PRICES", "OPENAI_API_KEY", "OPENAI_MODEL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(f"RAG_EVAL_{name}", raising=False)
+    for name in ("ASSAY_MAX_COST", "ASSAY_NUM_QUERIES", "ASSAY_SEED", "ASSAY_SPLIT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def drinks() -> Dataset:
+    documents = {key: Document(key, *value) for key, value in TEXTS.items()}
+    queries = {
+        "q1": Query("q1", "does tea lower blood pressure"),
+        "q2": Query("q2", "coffee in Basel"),
+        "q3": Query("q3", "nobody judged this"),
+    }
+    judged = {"q1": {"c": 1, "gone": 2, "d": 2, "a": 2, "b": 0, "e": 1}, "q2": {"b": 1}, "q3": {}}
+    return Dataset("drinks", documents, queries, {"test": judged})
+
+
+@pytest.fixture
+def folder(drinks: Dataset, tmp_path: Path) -> Path:
+    """The same as files."""
+    root = tmp_path / "drinks"
+    (root / "qrels").mkdir(parents=True)
+    corpus = [{"_id": d.id, "title": d.title, "text": d.text} for d in drinks.documents.values()]
+    (root / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    queries = [{"_id": q.id, "text": q.text} for q in drinks.queries.values()]
+    (root / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    judged = drinks.judgments_in("test").items()
+    rows = [f"{q}\t{doc}\t{grade}" for q, grades in judged for doc, grade in grades.items()]
+    (root / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows]))
+    assert load_dataset(root).queries.keys() == drinks.queries.keys()
+    return root
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """What `--provider openai` asks."""
+    with ModelServer().running() as running:
+        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", running.url)
+        monkeypatch.setenv("RAG_EVAL_OPENAI_MODEL", "gpt-4o-mini")
+        yield running
+
+
+@pytest.fixture
+def invoke() -> Invoke:
+    def run(*arguments: object) -> dict[str, object]:
+        result = CliRunner().invoke(
+            app, ["ground-truth", *map(str, arguments), "--json"], catch_exceptions=False
+        )
+        assert result.exit_code == 0, result.output
+        content: dict[str, object] = json.loads(result.stdout)
+        return content
+
+    return run
+
+
+def refused(*arguments: object) -> AssayError:
+    result = CliRunner().invoke(app, ["ground-truth", *map(str, arguments)])
+    assert isinstance(result.exception, AssayError), result.output
+    return result.exception

@@ -1,0 +1,41 @@
+"""Sub-sessions of pytest in projects of their own, in a clean environment, without a network."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., pytest.RunResult]
+
+INI = """
+[pytest]
+addopts = --strict-markers --strict-config
+filterwarnings = error
+"""
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("RAG_EVAL_PROVIDER", "RAG_EVAL_OLLAMA_BASE_URL", "ASSAY_TARGET", "ASSAY_DATASET"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("NEXTCLOUD_HOST", "NEXTCLOUD_USERNAME", "NEXTCLOUD_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("ASSAY_NOTE_MAPPING", "NFCORPUS_ARCHIVE", "PYTEST_ADDOPTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NFCORPUS_URL", "http://127.0.0.1:9/nfcorpus.zip")  # where nobody listens
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Run:
+    """A session of its own over the bundled notes and BM25, without pytest-asyncio: a project need
+    not have it.
+    """
+    pytester.makeini(INI)
+
+    def session(source: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(source)
+        chosen = ("--assay-dataset=notes", "--assay-target=builtin:bm25", "-p", "no:asyncio")
+        return pytester.runpytest_subprocess("-rs", *chosen, *options)
+
+    return session

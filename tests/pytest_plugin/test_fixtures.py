@@ -1,0 +1,185 @@
+"""What the fixtures give to a project that has nothing but Assay and pytest."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.answer_providers.model_server import ModelServer
+from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
+from tests.pytest_plugin.conftest import Run
+
+pytest_plugins = ["pytester"]
+
+SERVER = f"{Path(sys.executable).with_name('assay')} serve mcp --stdio --dataset notes --mode bm25"
+
+
+def test_a_bare_project_retrieves_and_answers(run: Run) -> None:
+    result = run(
+        """
+        import asyncio
+
+        def test_search(rag_case, rag_agent):
+            found = asyncio.run(rag_agent.ask(rag_case.query, 10)).doc_ids
+            assert set(rag_case.expected_document_ids) & set(found)
+
+        def test_answer(rag_case, mcp_sampling_client):
+            assert mcp_sampling_client.sampling is None
+            arguments = {"query": rag_case.query, "limit": 5}
+            call = mcp_sampling_client.call_tool("nc_semantic_search_answer", arguments)
+            result = asyncio.run(call)
+            assert result["model_used"] in ("extractive", "none")
+            assert len(result["sources"]) == 5
+
+        def test_cases(nfcorpus_test_data):
+            assert len(nfcorpus_test_data) == 5
+            assert all(case.ground_truth for case in nfcorpus_test_data)
+            assert len(nfcorpus_test_data.dataset.documents) > 200
+        """
+    )
+    result.assert_outcomes(passed=11)
+
+
+def test_what_lives_for_the_session_is_awaited_from_every_loop(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makeini(
+        "[pytest]\nfilterwarnings = error\nasyncio_mode = auto\n"
+        "asyncio_default_fixture_loop_scope = function\n"
+    )
+    pytester.makepyfile(
+        """
+        import asyncio
+
+        async def test_first(mcp_sampling_client, rag_agent):
+            assert "search_nfcorpus" in await mcp_sampling_client.list_tools()
+            assert len((await rag_agent.ask("mortgage", 2)).doc_ids) == 2
+
+        async def test_second(mcp_sampling_client, rag_agent):
+            assert "search_nfcorpus" in await mcp_sampling_client.list_tools()
+            asks = [rag_agent.ask("mortgage", 3) for _ in range(5)]
+            assert len({found.doc_ids for found in await asyncio.gather(*asks)}) == 1
+        """
+    )
+    chosen = ("--assay-dataset=notes", "--assay-target=builtin:bm25")
+    pytester.runpytest_subprocess(*chosen).assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    "target", ["builtin:bm25", f"mcp-stdio:{SERVER}"], ids=["in-process", "stdio"]
+)
+def test_the_sampling_client_writes_with_the_provider_and_the_judge_is_another(
+    run: Run, target: str
+) -> None:
+    with ModelServer().running() as models:
+        models.text = "It is fixed until 2034 [1]."
+        result = run(
+            """
+            import asyncio
+
+            def test_answer(mcp_sampling_client):
+                assert mcp_sampling_client.sampling == "ollama:tiny"
+                arguments = {"query": "mortgage fixed rate until"}
+                call = mcp_sampling_client.call_tool("nc_semantic_search_answer", arguments)
+                result = asyncio.run(call)
+                assert result["generated_answer"] == "It is fixed until 2034 [1]."
+                assert result["model_used"] == "ollama:tiny"
+                assert result["search_method"] == "bm25+sampling"
+
+            def test_judge(evaluation_llm):
+                assert evaluation_llm.name == "ollama:tiny"
+                assert asyncio.run(evaluation_llm("TRUE or FALSE?")).startswith("It is")
+                assert asyncio.run(evaluation_llm.generate("Again?", max_tokens=5))
+            """,
+            f"--assay-provider=ollama:tiny@{models.url}",
+            f"--assay-target={target}",
+        )
+    result.assert_outcomes(passed=2)
+    prompts = [body["messages"][0]["content"] for _, body, _ in models.requests]
+    assert "mortgage fixed rate until" in prompts[0]
+    assert prompts[1:] == ["TRUE or FALSE?", "Again?"]
+
+
+def test_what_is_not_configured_is_skipped_and_named(run: Run) -> None:
+    result = run(
+        """
+        def test_judge(evaluation_llm): pass
+        def test_notes(nc_client): pass
+        def test_mapping(note_mapping): pass
+        def test_references(ground_truth_data): pass
+        """
+    )
+    result.assert_outcomes(skipped=4)
+    judge, notes, mapping, references = skip_reasons(result)
+    assert "RAG_EVAL_PROVIDER" in judge
+    assert "--assay-provider" in judge
+    for name in ("NEXTCLOUD_HOST", "NEXTCLOUD_USERNAME", "NEXTCLOUD_PASSWORD"):
+        assert name in notes
+        assert name in mapping
+    assert "--assay-ground-truth" in references
+
+
+def test_what_cannot_be_had_is_skipped_and_named(run: Run) -> None:
+    result = run(
+        """
+        def test_judge(evaluation_llm): pass
+        def test_client(mcp_sampling_client): pass
+        def test_data(nfcorpus_test_data): pass
+        def test_case(rag_case): pass
+        """,
+        "--assay-dataset=nfcorpus",
+        "--assay-target=python:a:b",
+        "--assay-provider=extractive",
+    )
+    result.assert_outcomes(skipped=8)
+    judge, client, data, case = skip_reasons(result)
+    assert "'extractive' has no model" in judge
+    assert "RAG_EVAL_PROVIDER" in judge
+    assert "'python:a:b' is no MCP server" in client
+    assert "NFCORPUS_ARCHIVE" in data
+    assert "NFCORPUS_ARCHIVE" in case
+
+
+def skip_reasons(result: pytest.RunResult) -> list[str]:
+    """In the order of the tests."""
+    lines = [line for line in result.outlines if line.startswith("SKIPPED")]
+    return sorted(lines, key=lambda line: int(line.split(":")[1]))
+
+
+@pytest.mark.parametrize(
+    ("fixture", "option", "words"),
+    [
+        ("rag_agent", "--assay-target=nonsense", "cannot tell what target 'nonsense' is"),
+        ("mcp_sampling_client", "--assay-target=mcp-stdio:false", "no MCP session could be"),
+        ("mcp_sampling_client", "--assay-target=builtin:x", "there is no builtin:x"),
+        ("evaluation_llm", "--assay-provider=oracle", "no provider is called 'oracle'"),
+        ("ground_truth_data", "--assay-ground-truth=absent.json", "cannot be read"),
+        ("rag_case", "--assay-dataset=absent", "no data set 'absent'"),
+    ],
+)
+def test_a_mistake_is_told_in_words(run: Run, fixture: str, option: str, words: str) -> None:
+    result = run(f"def test_it({fixture}): pass", option)
+    assert result.ret != 0
+    assert words in result.stdout.str()
+    assert "pytest_plugin/" not in result.stdout.str(), "a traceback through our own code"
+
+
+def test_documents_become_notes_once(
+    run: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEXTCLOUD_USERNAME", USER)
+    monkeypatch.setenv("NEXTCLOUD_PASSWORD", PASSWORD)
+    source = """
+        import asyncio
+
+        def test_notes(note_mapping, nc_client, nfcorpus_test_data):
+            assert note_mapping.keys() == nfcorpus_test_data.dataset.documents.keys()
+            listing = asyncio.run(nc_client.notes_in("nfcorpus_rag_eval"))
+            assert listing.ids == set(note_mapping.values())
+    """
+    with NotesServer().running() as server:
+        monkeypatch.setenv("NEXTCLOUD_HOST", server.url)
+        for _ in range(2):
+            run(source).assert_outcomes(passed=1)
+            created = server.count("POST")
+    assert created == len(server.titles())
+    assert (pytester.path / "note_mapping.json").exists()

@@ -1,0 +1,143 @@
+"""Every case is told, and the report is written whatever becomes of the session."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tests.pytest_plugin.conftest import Run
+
+pytest_plugins = ["pytester"]
+
+
+def read_report(pytester: pytest.Pytester, name: str = "report.json") -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((pytester.path / name).read_text())
+    return report
+
+
+def outcomes(report: dict[str, Any]) -> list[str]:
+    return [case["outcome"] for case in report["cases"]]
+
+
+# The draw of five from the bundled notes.
+IDS = ["q-095", "q-017", "q-005", "q-110", "q-043"]
+
+
+def test_a_case_that_fails_hides_no_other(run: Run, pytester: pytest.Pytester) -> None:
+    result = run(
+        """
+        def test_it(rag_case, rag_record):
+            rag_record(recall=0.25 if rag_case.query_id == "q-017" else 1, judge="none")
+            assert rag_case.query_id != "q-017", "this one is bad"
+
+        def test_other():
+            pass
+        """,
+        "--assay-report=report.json",
+    )
+    result.assert_outcomes(passed=5, failed=1)
+    report = read_report(pytester)
+    assert [case["query_id"] for case in report["cases"]] == IDS
+    assert outcomes(report) == ["passed", "failed", "passed", "passed", "passed"]
+    assert report["cases"][1]["figures"] == {"recall": 0.25, "judge": "none"}
+    assert "this one is bad" in report["cases"][1]["reason"]
+    assert report["means"] == {f"{report['cases'][0]['test'].split('[')[0]}": {"recall": 0.85}}
+    assert report["complete"]
+    assert (report["target"], report["dataset"]) == ("builtin:bm25", "notes")
+    result.stdout.re_match_lines([r"builtin:bm25 on notes: 5 cases: 4 passed, 1 failed"])
+    result.stdout.re_match_lines([r"\s+q-017\s+failed\s+0.2500\s+none", r"\s+mean\s+0.8500"])
+
+
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "pytest.exit('enough')", "assert 0"])
+def test_a_session_that_ends_early_has_a_report(
+    run: Run, pytester: pytest.Pytester, end: str
+) -> None:
+    result = run(
+        f"""
+        import pytest
+
+        def test_it(rag_case, rag_record):
+            rag_record(recall=0.5)
+            if rag_case.query_id == "q-005":
+                {end}
+        """,
+        "--assay-report=report.json",
+        "-x",
+    )
+    assert result.ret != 0
+    report = read_report(pytester)
+    assert outcomes(report)[:2] == ["passed", "passed"]
+    assert outcomes(report)[-2:] == ["not run", "not run"]
+    assert [case["query_id"] for case in report["cases"]] == IDS
+    assert not report["complete"]
+    assert report["exit_status"] == result.ret
+    result.stdout.fnmatch_lines(["*evaluation of retrieval and answers*", "report: *report.json"])
+
+
+def test_an_interrupt_does_not_wait_for_a_silent_target(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(rag_case, mcp_sampling_client): pass")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        target = f"--assay-target=mcp:http://127.0.0.1:{silent.getsockname()[1]}"
+        options = [target, "--assay-dataset=notes", "--assay-report=report.json"]
+        command = [sys.executable, "-m", "pytest", "-p", "no:asyncio", *options]
+        with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL) as session:
+            connection, _ = silent.accept()
+            with connection:
+                session.send_signal(signal.SIGINT)
+                # The handshake itself is given up after 60 s.
+                assert session.wait(40) == pytest.ExitCode.INTERRUPTED
+    report = read_report(pytester)
+    assert outcomes(report) == ["not run"] * 5
+    assert not report["complete"]
+
+
+def test_a_fixture_that_fails_and_a_skip_are_told(run: Run, pytester: pytest.Pytester) -> None:
+    result = run(
+        """
+        import pytest
+
+        @pytest.fixture
+        def broken():
+            raise RuntimeError("out of order")
+
+        @pytest.mark.rag
+        def test_broken(broken): pass
+
+        @pytest.mark.rag
+        @pytest.mark.skip(reason="not today")
+        def test_skipped(): pass
+        """,
+        "--assay-report=report.json",
+    )
+    result.assert_outcomes(errors=1, skipped=1)
+    report = read_report(pytester)
+    assert outcomes(report) == ["error", "skipped"]
+    reasons = [case["reason"] for case in report["cases"]]
+    assert "out of order" in reasons[0]
+    assert reasons[1] == "not today"
+
+
+def test_the_report_goes_to_the_cache_folder_unless_it_is_named(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    run("def test_it(rag_case): pass").assert_outcomes(passed=5)
+    assert read_report(pytester, ".pytest_cache/d/assay/rag-report.json")["complete"]
+
+
+def test_a_report_that_cannot_be_written_is_no_success(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makefile(".txt", in_the_way="")
+    result = run("def test_it(rag_case): pass", "--assay-report=in_the_way.txt/report.json")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["NO REPORT WAS WRITTEN: *in_the_way.txt*"])
+
+
+def test_the_marker_selects_the_cases_and_all_queries_are_an_option(run: Run) -> None:
+    source = """
+        def test_it(rag_case): pass
+        def test_other(): pass
+    """
+    run(source, "-m", "rag").assert_outcomes(passed=5, deselected=1)
+    run(source, "-m", "rag", "--assay-all-queries").assert_outcomes(passed=104, deselected=1)

@@ -1,0 +1,43 @@
+"""Projects that only happen to have Assay installed notice nothing of the plugin."""
+
+import subprocess
+import sys
+
+import pytest
+from tests.pytest_plugin.conftest import Run
+
+pytest_plugins = ["pytester"]
+
+HEAVY = ("numpy", "mcp", "httpx", "pydantic", "orjson", "starlette", "Stemmer", "rich")
+
+
+def test_an_unrelated_session_loads_nothing_and_writes_nothing(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    result = run(
+        f"""
+        import sys
+
+        def test_it(pytestconfig):
+            assert pytestconfig.pluginmanager.has_plugin("assay")
+            assert not [name for name in {HEAVY!r} if name in sys.modules]
+        """
+    )
+    result.assert_outcomes(passed=1)
+    assert "evaluation of retrieval" not in result.stdout.str()
+    assert not list(pytester.path.rglob("rag-report.json"))
+
+
+def test_the_help_of_pytest_names_the_options_and_loads_nothing_heavy() -> None:
+    code = "import sys, pytest; pytest.main(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "--assay-target=TARGET" in loaded
+    assert not set(HEAVY) & set(loaded)
+
+
+def test_collecting_alone_writes_no_report(run: Run, pytester: pytest.Pytester) -> None:
+    result = run("def test_it(rag_case): pass", "--collect-only", "--assay-report=report.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*[[]q-095[]]*"])
+    assert not (pytester.path / "report.json").exists()

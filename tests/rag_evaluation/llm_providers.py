@@ -1,0 +1,22 @@
+"""The providers under the names and with the arguments that the evaluation's authors gave them."""
+
+from assay.answer.providers import CarefulProvider, LLMProvider, open_provider
+from assay.answer.providers.anthropic import AnthropicModel
+from assay.answer.providers.ollama import OllamaModel
+
+__all__ = ["AnthropicProvider", "LLMProvider", "OllamaProvider", "create_llm_provider"]
+
+
+class OllamaProvider(CarefulProvider):
+    def __init__(self, base_url: str, model: str) -> None:
+        super().__init__(OllamaModel(base_url, model))
+
+
+class AnthropicProvider(CarefulProvider):
+    def __init__(self, api_key: str, model: str, base_url: str | None = None) -> None:
+        super().__init__(AnthropicModel(api_key, model, base_url))
+
+
+def create_llm_provider(provider: str | None = None) -> LLMProvider:
+    """`ollama`, `anthropic` and the others; left out, what RAG_EVAL_PROVIDER says."""
+    return open_provider(provider)
