@@ -11,7 +11,7 @@ from tests.evaluate.conftest import MakeDataset
 
 from assay import Dataset, evaluate_agent
 from assay.evaluate.call_log import CallWriter
-from assay.evaluate.leaderboard import rank, told_apart_in
+from assay.evaluate.leaderboard import rank, told_apart
 from assay.evaluate.run_index import RunIndex
 
 Evaluate = Callable[..., str]
@@ -171,7 +171,7 @@ def test_ranks_are_shared_where_the_queries_cannot_tell(
         evaluate(name, right)
     index.refresh()
     lines = index.latest_of_each_target(index.boards()[0], limit=10)
-    places = rank(lines, told_apart_in(runs))
+    places = rank(lines, told_apart(runs, lines))
     assert [(place.rank, place.shared) for place in places] == [
         (1, True),
         (1, True),
@@ -185,3 +185,48 @@ def test_a_rank_is_measured_against_its_best_and_not_against_a_neighbour() -> No
     lines = [{"mean": mean} for mean in (1.0, 0.9, 0.8, 0.7)]
     places = rank(lines, lambda best, other: best["mean"] - other["mean"] > 0.15)
     assert [place.rank for place in places] == [1, 1, 3, 3]
+
+
+def test_ranks_are_tested_together_over_all_pairs_of_a_board(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    """Six queries of thirty tell two targets apart; among ten pairs they could be chance."""
+    for name, right in (("a", 30), ("b", 24)):
+        evaluate(name, right)
+    index.refresh()
+    board = index.boards()[0]
+    two = index.latest_of_each_target(board, limit=10)
+    assert [place.rank for place in rank(two, told_apart(runs, two))] == [1, 2]
+    for name in ("c", "d", "e"):
+        evaluate(name, 24)
+    index.refresh()
+    five = index.latest_of_each_target(board, limit=10)
+    assert [place.rank for place in rank(five, told_apart(runs, five))] == [1] * 5
+
+
+def test_a_line_has_the_correctness_of_answers_where_there_is_one(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    plain = evaluate("a", 3)
+    answered = evaluate_agent("builtin:bm25", "notes", out=runs, num_queries=10, answers=True)
+    index.refresh()
+    row = answered.head["answers"]["statistics"]["correctness"]
+    line, other = index.get(answered.folder.name), index.get(plain)
+    assert line is not None
+    assert other is not None
+    assert (line["correctness"], line["questions"]) == (row["mean"], row["n"])
+    assert (line["correctness_low"], line["correctness_high"]) == (row["low"], row["high"])
+    assert other["correctness"] is None
+
+
+def test_of_a_process_that_ran_a_baseline_too_the_target_s_run_is_found(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    import os
+
+    first, second = evaluate("target", 3), evaluate("baseline", 3)
+    (runs / second).rename(runs / f"9{second}")  # surely the later one
+    index.refresh()
+    line = index.of_process(os.getpid(), "2000-01-01T00:00:00+00:00")
+    assert line is not None
+    assert line["name"] == first

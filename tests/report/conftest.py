@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay import Dataset, Document, Outcome, Query, evaluate_agent
+from assay.data.dataset import Fact, ReferenceAnswer
 
 SCRIPT = "<script>alert('x')</script>"
 HANDLER = '" onmouseover="alert(1)'
@@ -68,3 +69,82 @@ def hostile_run(hostile_dataset: Dataset, out: Path) -> Outcome:
 @pytest.fixture(scope="session")
 def plain_run(hostile_dataset: Dataset, out: Path) -> Outcome:
     return evaluate_agent(plain_agent, hostile_dataset, out=out)
+
+
+class ScriptedJudge:
+    """TRUE for what the reference says, a sentence in place of a verdict about anything odd."""
+
+    name = "scripted"
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        if "odd" in prompt:
+            return "That depends."
+        return "TRUE" if "the answer is right" in prompt else "FALSE"
+
+
+@pytest.fixture(scope="session")
+def answered_dataset() -> Dataset:
+    """48 questions with an answer, the last 4 of them in two documents, and 4 without."""
+    queries = {f"q{i}": Query(f"q{i}", f"question {i} {SCRIPT}") for i in range(52)}
+    needed = {f"q{i}": (f"d{i}", "d90") if i >= 44 else (f"d{i}",) for i in range(48)}
+    return Dataset(
+        name="answered",
+        documents={
+            f"d{i}": Document(f"d{i}", f"Title {i} {SCRIPT}", f"the fact {i} {SCRIPT}")
+            for i in range(100)
+        },
+        queries=queries,
+        judgments={"test": {query_id: dict.fromkeys(ids, 2) for query_id, ids in needed.items()}},
+        answers={
+            query_id: ReferenceAnswer(
+                query_id,
+                f"the answer is right: fact {query_id[1:]} {SCRIPT}",
+                (
+                    Fact(f"fact {query_id[1:]}", (f"fact {query_id[1:]}",)),
+                    Fact("right", ("right",)),
+                ),
+                needed[query_id],
+            )
+            if query_id in needed
+            else ReferenceAnswer(query_id, None)
+            for query_id in queries
+        },
+    )
+
+
+def answering_agent(query: str, top_k: int) -> dict[str, object]:
+    """Fails in each of the ways that have a name; every tenth cites what does not exist."""
+    number = int(query.split()[1])
+    ids = [f"d{number}", "d95", "d96"] if number % 3 else ["d95", "d96", "d97"]
+    if number % 10 == 7:
+        raise ValueError(f"refused {SCRIPT}")
+    answer = f"the answer is right: fact {number} {SCRIPT} [1]"
+    if number % 4 == 1:
+        answer = f"something odd {SCRIPT} [1]" if number % 8 == 1 else "I do not know."
+    cited = [ids[0]] if number % 10 else [ids[0], f"made-up{SCRIPT}"]
+    return {"doc_ids": ids, "answer": answer, "citations": cited}
+
+
+def timid_agent(query: str, top_k: int) -> dict[str, object]:
+    """Right on odd numbers, silent on even ones."""
+    number = int(query.split()[1])
+    answer = f"fact {number} is right [1]" if number % 2 else "I do not know."
+    return {"doc_ids": [f"d{number}"], "answer": answer, "citations": [f"d{number}"]}
+
+
+@pytest.fixture(scope="session")
+def answered_run(answered_dataset: Dataset, out: Path) -> Outcome:
+    return evaluate_agent(answering_agent, answered_dataset, out=out, retries=0, answers=True)
+
+
+@pytest.fixture(scope="session")
+def timid_run(answered_dataset: Dataset, out: Path) -> Outcome:
+    return evaluate_agent(timid_agent, answered_dataset, out=out, retries=0, answers=True)
+
+
+@pytest.fixture(scope="session")
+def judged_run(answered_dataset: Dataset, out: Path) -> Outcome:
+    judge = ScriptedJudge()
+    return evaluate_agent(
+        answering_agent, answered_dataset, out=out, retries=0, answers=True, judge=judge
+    )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -35,6 +35,9 @@ import os, time
 
 def right(query, top_k):
     return [f"d{query.split()[1]}"]
+
+def nothing(query, top_k):
+    return {"doc_ids": [], "answer": "I do not know."}
 
 def waits(query, top_k):
     '''Answers as soon as the file `go` is there.'''
@@ -92,6 +95,25 @@ def runs(folder: Path) -> Path:
     return out
 
 
+@pytest.fixture(scope="package")
+def answer_runs(folder: Path) -> Path:
+    """`bm25` on the bundled notes, asked again in other contexts; `liar`, who means harm."""
+    out = folder / "answer-runs"
+
+    def liar(query: str, top_k: int) -> dict[str, object]:
+        return {
+            "doc_ids": ["note-001", "note-002"],
+            "answer": f"Nothing {SCRIPT} [1], <b>bold</b>.",
+            "citations": ["note-001", f"no{SCRIPT}"],
+        }
+
+    liar.__qualname__ = "liar"
+    settings: dict[str, Any] = {"out": out, "answers": True, "num_queries": 60}
+    evaluate_agent("builtin:bm25", "notes", counterfactuals=True, **settings)
+    evaluate_agent(liar, "notes", **settings)
+    return out
+
+
 def _path_of(folder: Path) -> str:
     return f'"dataset": "{folder / "tiny"}"'
 
@@ -135,8 +157,14 @@ def server(folder: Path, runs: Path) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.fixture(scope="package")
+def answer_server(folder: Path, answer_runs: Path) -> Iterator[httpx.Client]:
+    with running(folder, "--runs", str(answer_runs), "--dataset", "notes") as client:
+        yield client
+
+
 @pytest.fixture(scope="module")
-def browser(runs: Path) -> Iterator["Browser"]:
+def browser(runs: Path, answer_runs: Path) -> Iterator["Browser"]:
     """While it is there, its event loop is in the way of others: the runs are made before."""
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = os.environ.get("ASSAY_CHROMIUM") or shutil.which("chromium")

@@ -55,6 +55,29 @@ PAGES = (
 )
 
 
+def answer_addresses(runs: Path) -> dict[str, str]:
+    bm25, liar = names(runs, "bm25")[0], names(runs, "liar")[0]
+    row = next(row for row in RunFolder(runs / bm25).read_answers() if row["citations"])
+    return {
+        "runs-answers": "/",
+        "run-answers": f"/runs/{bm25}",
+        "run-answers-invented": f"/runs/{liar}",
+        "questions": f"/runs/{bm25}/questions",
+        "question": f"/runs/{bm25}/questions/{row['query_id']}",
+        "compare-answers": f"/compare?run={bm25}&run={liar}",
+    }
+
+
+ANSWER_PAGES = (
+    "runs-answers",
+    "run-answers",
+    "run-answers-invented",
+    "questions",
+    "question",
+    "compare-answers",
+)
+
+
 def go(page: "Page", server: httpx.Client, path: str) -> None:
     page.goto(f"{str(server.base_url).rstrip('/')}{path}")
 
@@ -114,6 +137,83 @@ def test_nothing_that_a_run_holds_is_obeyed(
     page.wait_for_load_state("networkidle")
     assert page.title() != "owned"
     assert page.locator("main script, main img").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ANSWER_PAGES)
+def test_axe_finds_nothing_serious_on_pages_with_answers(
+    browser: "Browser",
+    answer_server: httpx.Client,
+    answer_runs: Path,
+    axe: str,
+    keep: Keep,
+    name: str,
+    scheme: Any,
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    try:
+        go(page, answer_server, answer_addresses(answer_runs)[name])
+        for closed in page.locator(".kind details.query > summary").all()[:5]:
+            closed.click()
+        keep(page, f"{name}-{scheme}")
+        assert serious(page, axe) == []
+        assert page.title() != "owned"
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("name", ANSWER_PAGES)
+def test_a_phone_shows_the_answers_without_scrolling_sideways(
+    browser: "Browser", answer_server: httpx.Client, answer_runs: Path, keep: Keep, name: str
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    try:
+        go(page, answer_server, answer_addresses(answer_runs)[name])
+        keep(page, f"{name}-phone")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    finally:
+        page.close()
+
+
+def test_a_citation_leads_to_its_document(
+    page: "Page", answer_server: httpx.Client, answer_runs: Path
+) -> None:
+    go(page, answer_server, answer_addresses(answer_runs)["question"])
+    link = page.locator(".said a").first
+    target = link.get_attribute("href")
+    assert target is not None
+    link.click()
+    document = page.locator("li:target")
+    expect(document).to_be_in_viewport()
+    expect(document).to_contain_text("cited")
+    document.locator("summary").click()
+    expect(document.locator("p")).to_be_visible()
+
+
+def test_questions_are_filtered_by_diagnosis_at_once(
+    page: "Page", answer_server: httpx.Client, answer_runs: Path
+) -> None:
+    go(page, answer_server, answer_addresses(answer_runs)["questions"])
+    page.get_by_label("What went wrong").select_option("retrieval missed")
+    expect(page.get_by_role("link", name="Show all")).to_be_visible()
+    assert "diagnosis=retrieval+missed" in page.url
+    kinds = page.locator("table.questions tbody td:nth-child(4)").all_inner_texts()
+    assert set(kinds) == {"retrieval missed"}
+
+
+@pytest.mark.parametrize("width", [700, 1280])
+def test_on_paper_the_answers_are_open_and_nothing_is_cut_off(
+    page: "Page", answer_runs: Path, keep: Keep, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.goto((answer_runs / names(answer_runs, "liar")[0] / "report.html").as_uri())
+    said = page.locator(".kind .said").first
+    expect(said).to_be_hidden()
+    page.emulate_media(media="print")
+    keep(page, f"static-answers-print-{width}")
+    expect(said).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.title() != "owned"
 
 
 def test_the_first_tab_leads_past_the_navigation(page: "Page", server: httpx.Client) -> None:

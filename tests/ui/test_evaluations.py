@@ -13,6 +13,7 @@ from tests.ui.test_access import form_token
 from assay.contract.sse import EventReader
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.run_folder import RunFolder
+from assay.serve.ui.evaluation_form import DEFAULTS, form_fields, read_config
 from assay.serve.ui.evaluations import arguments
 
 
@@ -91,6 +92,9 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
         ({"target": "builtin:bm25", "timeout": "-1"}, "timeout must be a positive number"),
         ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "looks at 99 documents"),
         ({"target": "builtin:bm25", "track": "mine"}, "track must be one of"),
+        ({"target": "builtin:bm25", "counterfactuals": "on"}, "are for --answers"),
+        ({"target": "builtin:bm25", "answers": "on", "judge_votes": "0"}, "judge_votes must be"),
+        ({"target": "builtin:bm25", "answers": "on", "judge": "oracle"}, "no provider is called"),
     ],
 )
 def test_a_wrong_form_comes_back_with_what_is_wrong(
@@ -109,7 +113,62 @@ def test_no_value_of_the_form_can_pass_for_another_option() -> None:
         RunConfig(target="--resume=x", dataset="--json", gates=("--out=/etc",)), Path("runs")
     )
     assert words[-2:] == ["--", "--resume=x"]
-    assert all("=" in word for word in words[1:-2])
+    assert all("=" in word for word in words[1:-2] if word != "--no-answers")
+    words = arguments(RunConfig(target="x", answers=True, judge="--json"), Path("runs"))
+    assert "--judge=--json" in words
+
+
+def test_what_the_form_leaves_open_is_not_filled_in_by_the_environment() -> None:
+    """Else a variable of the server would run a baseline, or pay a judge, that nobody asked for."""
+    words = arguments(RunConfig(target="x"), Path("runs"))
+    assert {"--baseline=", "--map=", "--no-answers"} <= set(words)
+    words = arguments(RunConfig(target="x", answers=True), Path("runs"))
+    assert {"--judge=extractive", "--no-counterfactuals"} <= set(words)
+
+
+def test_a_run_fills_in_the_form_that_makes_it_again() -> None:
+    config = RunConfig(
+        target="builtin:bm25",
+        dataset="notes",
+        gates=("ndcg@5>=0.1", "mrr@5>=0.1"),
+        baseline="builtin:dense",
+        mapping="query=q",
+        answers=True,
+        counterfactuals=True,
+        judge_votes=5,
+        max_cost=1.5,
+        timeout=2.5,
+    )
+    assert read_config({**DEFAULTS, **form_fields(config.to_json())}) == config
+
+
+@pytest.mark.slow
+def test_answers_and_a_baseline_are_evaluated_from_the_form(
+    client: httpx.Client, folder: Path, out: Path
+) -> None:
+    answer = start(
+        client,
+        folder,
+        target="builtin:bm25",
+        dataset="notes",
+        num_queries="8",
+        answers="on",
+        counterfactuals="on",
+        baseline="python:target:nothing",
+        gates="correctness>=0.01",
+    )
+    assert answer.status_code == 303, answer.text
+    place = answer.headers["location"]
+    assert [name for name, _ in events(client, f"{place}/events")][-1] == "final"
+    run = RunFolder(out / client.get(place).headers["location"].rpartition("/")[2])
+    head = run.read_head()
+    assert head["target"]["name"] == "builtin:bm25"  # not the baseline, which came later
+    assert head["config"]["counterfactuals"]
+    assert head["answers"]["questions"] == 8
+    assert head["comparison"]["metrics"]
+    page = client.get(f"/runs/{run.name}").text
+    assert "Which half to fix" in page
+    assert "answers=on" in page  # in the link that fills in the form again
 
 
 def test_ending_the_server_ends_what_it_started(folder: Path, out: Path) -> None:

@@ -50,3 +50,21 @@ def test_beyond_loopback_only_known_data_sets_are_read() -> None:
     OPEN.check_dataset("notes")
     with pytest.raises(UsageError, match="/etc"):
         OPEN.check_dataset("/etc")
+
+
+@pytest.mark.parametrize(
+    "judge",
+    ["", "ollama", "ollama:llama3.1:8b", "anthropic", "openai:m@http://tools:8000/v1", "gguf"],
+)
+def test_beyond_loopback_the_server_s_own_judges_and_named_hosts_may_judge(judge: str) -> None:
+    OPEN.check_judge(judge)
+
+
+@pytest.mark.parametrize(
+    "judge",
+    ["openai:m@http://169.254.169.254/v1", "ollama:m@http://localhost:1", "gguf:/etc/passwd"],
+)
+def test_beyond_loopback_no_other_judge_may(judge: str) -> None:
+    AT_HOME.check_judge(judge)
+    with pytest.raises(UsageError):
+        OPEN.check_judge(judge)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import numpy as np
 
 from assay.evaluate.report_reading import read_rows
 from assay.measure.metrics import parse_metric
-from assay.measure.statistics import compare_paired
+from assay.measure.statistics import compare_paired, holm
 
-Separates = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
+Line = Mapping[str, Any]
+Separates = Callable[[Line, Line], bool]
+_File = tuple[str, int]
+"""A report and when it was written: what is known of it holds until it is written anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +25,13 @@ class Place:
 
     rank: int
     shared: bool
-    line: Mapping[str, Any]
+    line: Line
 
 
-def rank(lines: Sequence[Mapping[str, Any]], separates: Separates) -> list[Place]:
+def rank(lines: Sequence[Line], separates: Separates) -> list[Place]:
     """`lines` best first. A rank goes on for as long as its first one is not surely better."""
     ranks: list[int] = []
-    leader: Mapping[str, Any] | None = None
+    leader: Line | None = None
     for place, line in enumerate(lines, start=1):
         if leader is None or separates(leader, line):
             leader = line
@@ -37,25 +41,40 @@ def rank(lines: Sequence[Mapping[str, Any]], separates: Separates) -> list[Place
     return [Place(r, ranks.count(r) > 1, line) for r, line in zip(ranks, lines, strict=True)]
 
 
-def told_apart_in(folder: Path) -> Separates:
-    """Whether two runs under `folder` differ by a paired test at 0.05, on the queries of both."""
+def told_apart(folder: Path, lines: Sequence[Line]) -> Separates:
+    """Whether two of the runs differ at 0.05, on the queries of both.
 
-    def separates(better: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        reports = [folder / line["name"] / "report.json" for line in (better, other)]
-        if not all(report.exists() for report in reports):
-            return False
-        return _differ(better["metric"], *((str(r), r.stat().st_mtime_ns) for r in reports))
+    All pairs of the board are tested, and their p-values corrected together (Holm): of twenty
+    equal targets some pair always differs by chance.
+    """
+    pairs = list(combinations(lines, 2))
+    adjusted = holm([_pair_p_value(folder, a, b) for a, b in pairs])
+    apart = {
+        frozenset((a["name"], b["name"]))
+        for (a, b), p_value in zip(pairs, adjusted, strict=True)
+        if p_value < 0.05
+    }
+    return lambda better, other: frozenset((better["name"], other["name"])) in apart
 
-    return separates
+
+def _pair_p_value(folder: Path, a: Line, b: Line) -> float:
+    reports = [folder / line["name"] / "report.json" for line in (a, b)]
+    if not all(report.exists() for report in reports):
+        return 1.0
+    first, second = ((str(report), report.stat().st_mtime_ns) for report in reports)
+    return _p_value(str(a["metric"]), first, second)
 
 
-@lru_cache(maxsize=2000)
-def _differ(metric: str, a: tuple[str, int], b: tuple[str, int]) -> bool:
+@lru_cache(maxsize=5000)
+def _p_value(metric: str, a: _File, b: _File) -> float:
     """Kept, because a page of ranks asks the same again and reports hardly ever change."""
-    key = parse_metric(metric).key
-    scores_a, scores_b = (
-        {row["query_id"]: float(row[key]) for row in read_rows(Path(path))} for path, _ in (a, b)
-    )
+    scores_a, scores_b = _scores(metric, a), _scores(metric, b)
     shared = [query_id for query_id in scores_a if query_id in scores_b]
     first, second = (np.array([each[q] for q in shared]) for each in (scores_a, scores_b))
-    return bool(shared) and compare_paired(first, second).p_value < 0.05
+    return compare_paired(first, second).p_value
+
+
+@lru_cache(maxsize=32)
+def _scores(metric: str, report: _File) -> Mapping[str, float]:
+    key = parse_metric(metric).key
+    return {row["query_id"]: float(row[key]) for row in read_rows(Path(report[0]))}

@@ -1,6 +1,8 @@
 """`report.html` beside `report.json`: the same run, to look at."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from assay.data.dataset import Dataset
 from assay.evaluate.report_reading import read_rows
@@ -19,5 +21,15 @@ def write_report_page(folder: RunFolder, dataset: Dataset | None) -> Path:
 def report_page(folder: RunFolder, dataset: Dataset | None) -> str:
     from assay.report.html import render_run  # templates are read only where a page is made
 
-    head = folder.read_head()
-    return render_run(head, read_rows(folder.report), name=folder.name, dataset=dataset)
+    return render_run(
+        folder.read_head(),
+        read_rows(folder.report),
+        name=folder.name,
+        dataset=dataset,
+        answers=read_answer_rows(folder),
+    )
+
+
+def read_answer_rows(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """None where answers were not evaluated."""
+    return folder.read_answers() if folder.answers.exists() else iter(())

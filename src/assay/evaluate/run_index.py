@@ -102,10 +102,10 @@ class RunIndex:
         return lines[0] if lines else None
 
     def of_process(self, process: int, since: str) -> Line | None:
-        """The run that a process has made at `since` or later: process ids come back."""
-        question = (
-            "SELECT * FROM runs WHERE process = ? AND started >= ? ORDER BY name DESC LIMIT 1"
-        )
+        """The first run that a process has made at `since` or later: process ids come back, and
+        the run of a baseline follows that of the target.
+        """
+        question = "SELECT * FROM runs WHERE process = ? AND started >= ? ORDER BY name LIMIT 1"
         lines = self._ask(question, [process, since])
         return lines[0] if lines else None
 

@@ -35,6 +35,10 @@ COLUMNS = {
     "gates": "INTEGER",
     "gates_failed": "INTEGER",
     "latency_p50": "DOUBLE",
+    "questions": "INTEGER",
+    "correctness": "DOUBLE",
+    "correctness_low": "DOUBLE",
+    "correctness_high": "DOUBLE",
 }
 
 Line = dict[str, Any]
@@ -108,4 +112,18 @@ def _from_head(head: Mapping[str, Any]) -> Line:
         "gates": len(head["gates"]),
         "gates_failed": sum(not gate["passed"] for gate in head["gates"]),
         "latency_p50": head["latency_ms"]["p50"],
+        **_from_answers(head.get("answers") or {}),
+    }
+
+
+def _from_answers(answers: Mapping[str, Any]) -> Line:
+    """Nothing where there were no answers, or nothing to hold them against."""
+    row = answers.get("statistics", {}).get("correctness")
+    if row is None:
+        return {}
+    return {
+        "questions": row["n"],
+        "correctness": row["mean"],
+        "correctness_low": row["low"],
+        "correctness_high": row["high"],
     }

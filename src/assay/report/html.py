@@ -20,12 +20,16 @@ from assay.data.dataset import Dataset
 from assay.measure.figures import parse_figure
 from assay.measure.metrics import parse_metric
 from assay.report import numbers, plots
+from assay.report.html_answers import answers_view
 from assay.report.html_figures import RowFigures, count_failures
 from assay.report.html_queries import QueryPainter, violation_lines
+from assay.report.html_questions import QuestionPainter
 from assay.report.terminal import verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 _PASSWORD = re.compile(r"(?<=//)[^/@\s]+@")
+NO_JUDGE = "extractive"
+"""What `--judge` takes for none, whatever the environment says."""
 _OPTIONS = ("dataset", "split", "num_queries", "seed", "top_k", "concurrency", "timeout", "retries")
 
 
@@ -35,9 +39,10 @@ def render_run(
     *,
     name: str,
     dataset: Dataset | None = None,
+    answers: Iterable[Mapping[str, Any]] = (),
 ) -> str:
     """A whole page. `dataset` adds grades, titles and texts; without it there are only ids."""
-    view = run_view(head, rows, name=name, dataset=dataset)
+    view = run_view(head, rows, name=name, dataset=dataset, answers=answers)
     return render_page("run_page.html", run=view, title=f"{view['title']}: {view['score']}")
 
 
@@ -47,11 +52,14 @@ def run_view(
     *,
     name: str,
     dataset: Dataset | None = None,
+    answers: Iterable[Mapping[str, Any]] = (),
     query_links: str = "",
+    question_links: str = "",
 ) -> dict[str, Any]:
     """What the template `run_body.html` shows of a run.
 
-    `query_links`, where queries have pages of their own, is the address before their ids.
+    `query_links`, where queries have pages of their own, is the address before their ids;
+    `question_links` is the address of the list of questions, where there is one.
     """
     headline, score = next(iter(head["statistics"].items()))
     metric, config = parse_metric(headline), head["config"]
@@ -75,6 +83,7 @@ def run_view(
         "violations": violation_lines(head["violations"]),
         "worst": [painter.paint(row) for row in figures.worst],
         "best": [painter.paint(row) for row in figures.best],
+        "answers": _answers(head, answers, dataset, question_links),
         "graded": dataset is not None,
         "query_links": query_links,
         "command": command_of(config),
@@ -90,11 +99,26 @@ def command_of(config: Mapping[str, Any]) -> str:
             words += [f"--{option.replace('_', '-')}", f"{config[option]}"]
     for gate in config.get("gates", ()):
         words += ["--gate", gate]
+    if config.get("baseline"):
+        words += ["--baseline", _hidden(config["baseline"])]
     if config.get("mapping"):
         words += ["--map", config["mapping"]]
     if config.get("track", "undeclared") != "undeclared":
         words += ["--track", config["track"]]
-    return shlex.join(words)
+    return shlex.join([*words, *_answer_options(config)])
+
+
+def _answer_options(config: Mapping[str, Any]) -> list[str]:
+    if not config.get("answers"):
+        return []
+    words = ["--answers", "--judge", _hidden(config["judge"]) or NO_JUDGE]
+    if config["judge"]:
+        words += ["--judge-votes", f"{config['judge_votes']}"]
+        if config["max_cost"] is not None:
+            words += ["--max-cost", f"{config['max_cost']:g}"]
+    if config.get("ground_truth"):
+        words += ["--ground-truth", config["ground_truth"]]
+    return [*words, "--counterfactuals"] if config["counterfactuals"] else words
 
 
 def environment(*folders: Path) -> Environment:
@@ -150,6 +174,20 @@ def moment(iso: str) -> str:
 @cache
 def _own_environment() -> Environment:
     return environment()
+
+
+def _answers(
+    head: Mapping[str, Any],
+    rows: Iterable[Mapping[str, Any]],
+    dataset: Dataset | None,
+    links: str,
+) -> dict[str, Any] | None:
+    """None for a run that was not asked for answers, or that is older than they are."""
+    if not head.get("answers"):
+        return None
+    config = head["config"]
+    painter = QuestionPainter(config["top_k"], config["split"], dataset)
+    return answers_view(head["answers"], rows, painter, links)
 
 
 def _groups(figures: RowFigures) -> list[tuple[str, Any]]:

@@ -4,15 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from assay.data.dataset import Dataset
-from assay.measure.metrics import Metric, parse_metric
+from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.metrics import Metric
 from assay.report import plots
 from assay.report.html import render_page
+from assay.report.html_answer_changes import answer_changes
 from assay.report.html_queries import QueryPainter, ShownQuery
 from assay.report.numbers import figure
 from assay.report.terminal import verdict
 
 SHOWN = 8
+Figure = Metric | AnswerFigure
 DRAWN = 3000
 """More dots than this hide each other, and make the file large."""
 
@@ -27,6 +32,12 @@ class Side:
     @property
     def label(self) -> str:
         return str(self.report["target"]["name"])
+
+    def rows(self, key: str) -> dict[str, Mapping[str, Any]]:
+        """By query, those that have a figure of this name: of rankings, or of answers."""
+        report = self.report
+        rows = (*report["per_query_results"], *report.get("answer_results", ()))
+        return {row["query_id"]: row for row in rows if key in row}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,10 @@ def comparison_view(
         _pair(first, other, comparison, dataset, (labels[0], label))
         for other, comparison, label in zip(others, comparisons, labels[1:], strict=True)
     ]
+    for place, pair in enumerate(pairs, start=1):
+        pair["answers"] = answer_changes(
+            first.report, others[place - 1].report, pair["comparison"], dataset, f"pair-{place}"
+        )
     return {
         "title": f"{' and '.join(labels[1:])} against {labels[0]}",
         "sides": [
@@ -72,6 +87,7 @@ def comparison_view(
             for label, side in zip(labels, sides, strict=True)
         ],
         "metrics": _metrics(sides),
+        "correctness": _correctness(sides),
         "pairs": pairs,
         "graded": dataset is not None,
         "dataset": first.report["dataset"],
@@ -96,11 +112,11 @@ def _pair(
     dataset: Dataset | None,
     labels: tuple[str, str],
 ) -> dict[str, Any]:
-    metric = parse_metric(next(iter(comparison["metrics"])))
+    metric = parse_figure(next(iter(comparison["metrics"])))
     scores = _paired(first, other, metric)
     label_a, label_b = labels
     named = {**comparison, "a": label_a, "b": label_b}
-    changes = _changes(first, other, metric, dataset)
+    better, worse = _changes(first, other, metric, dataset)
     return {
         "a": label_a,
         "b": label_b,
@@ -108,38 +124,48 @@ def _pair(
         "metric": str(metric),
         "comparison": named,
         "verdict": verdict(named, a=label_a, b=label_b),
-        "scatter": plots.scatter(
-            [(a, b, f"{text}: {figure(a, 3)} and {figure(b, 3)}") for a, b, text in scores[:DRAWN]],
-            f"{metric} of {label_a}",
-            f"{metric} of {label_b}",
-        ),
-        "drawn": min(DRAWN, len(scores)),
+        "scatter": None if metric.key == "correctness" else _scatter(scores, metric, labels),
         "win_loss": plots.win_loss(
             [b - a for a, b, _ in scores], f"queries, by difference in {metric}"
         ),
-        "better": changes[0],
-        "worse": changes[1],
+        "ranked": isinstance(metric, Metric),
+        "better": better,
+        "worse": worse,
     }
 
 
-def _paired(first: Side, other: Side, metric: Metric) -> list[tuple[float, float, str]]:
-    theirs = {row["query_id"]: row[metric.key] for row in other.report["per_query_results"]}
+def _scatter(
+    scores: Sequence[tuple[float, float, str]], metric: Figure, labels: tuple[str, str]
+) -> Markup:
+    return plots.scatter(
+        [(a, b, f"{text}: {figure(a, 3)} and {figure(b, 3)}") for a, b, text in scores[:DRAWN]],
+        f"{metric} of {labels[0]}",
+        f"{metric} of {labels[1]}",
+    )
+
+
+def _paired(first: Side, other: Side, metric: Figure) -> list[tuple[float, float, str]]:
+    theirs = other.rows(metric.key)
     return [
-        (float(row[metric.key]), float(theirs[row["query_id"]]), str(row["query_text"]))
-        for row in first.report["per_query_results"]
-        if row["query_id"] in theirs
+        (float(row[metric.key]), float(theirs[query_id][metric.key]), str(row["query_text"]))
+        for query_id, row in first.rows(metric.key).items()
+        if query_id in theirs
     ]
 
 
 def _changes(
-    first: Side, other: Side, metric: Metric, dataset: Dataset | None
+    first: Side, other: Side, metric: Figure, dataset: Dataset | None
 ) -> tuple[list[Change], list[Change]]:
-    """The queries with the largest gains, and those with the largest losses."""
-    theirs = {row["query_id"]: row for row in other.report["per_query_results"]}
+    """The queries with the largest gains, and those with the largest losses; none where the metric
+    is not about rankings.
+    """
+    if not isinstance(metric, Metric):
+        return [], []
+    theirs = other.rows(metric.key)
     both = [
-        (theirs[row["query_id"]][metric.key] - row[metric.key], row, theirs[row["query_id"]])
-        for row in first.report["per_query_results"]
-        if row["query_id"] in theirs
+        (theirs[query_id][metric.key] - row[metric.key], row, theirs[query_id])
+        for query_id, row in first.rows(metric.key).items()
+        if query_id in theirs
     ]
     ordered = sorted(both, key=lambda each: -each[0])
     config = first.report["config"]
@@ -164,3 +190,11 @@ def _metrics(sides: Sequence[Side]) -> list[str]:
         for name in sides[0].report["statistics"]
         if all(name in side.report["statistics"] for side in sides)
     ]
+
+
+def _correctness(sides: Sequence[Side]) -> list[Mapping[str, Any]]:
+    """One figure for each side, where all of them have one and mean the same by it."""
+    answers = [side.report.get("answers") or {} for side in sides]
+    rows = [each.get("statistics", {}).get("correctness") for each in answers]
+    ways = {(each.get("correctness_by"), each.get("references")) for each in answers}
+    return [row for row in rows if row] if all(rows) and len(ways) == 1 else []

@@ -20,8 +20,19 @@ WORDS: Mapping[Kind, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """A word beside a document, in the class that colours it."""
+
+    words: str
+    tone: str = "plain"
+
+
+@dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """`mark` is the grade, or what is wrong with the id; `tone` the class that colours it."""
+    """`mark` is the grade, or what is wrong with the id; `tone` the class that colours it.
+
+    `anchor` is what links lead to, where something on the page refers to the document.
+    """
 
     doc_id: str
     title: str
@@ -30,6 +41,8 @@ class ShownDocument:
     tone: str
     meaning: str
     also_retrieved: bool = False
+    remarks: tuple[Remark, ...] = ()
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +102,14 @@ class QueryPainter:
             self._document(doc_id, *self._judged(doc_id, grades, listed[:place]))
             for place, doc_id in enumerate(listed)
         ]
+
+    def documents(self, query_id: str, ids: Sequence[str]) -> list[ShownDocument]:
+        """Each with its grade, as if it stood alone: for lists that are no ranking."""
+        grades = self._grades(query_id)
+        return [self._document(each, *self._judged(each, grades, ())) for each in ids[:LISTED]]
+
+    def retrieved(self, query_id: str, ids: Sequence[str]) -> list[ShownDocument]:
+        return self._retrieved(ids, self._grades(query_id))
 
     def _ideal(
         self, ids: Sequence[str], grades: Mapping[str, int], retrieved: Collection[str]

@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +22,7 @@ from assay.report.numbers import (
     share,
     with_interval,
 )
+from assay.report.safe_console import SafeConsole
 from assay.report.terminal_answers import render_answers
 
 _WORDS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids beyond top_k"}
@@ -41,7 +42,7 @@ def render_report(report: Mapping[str, Any], *, path: str) -> RenderableType:
 
 def plain_text(renderable: RenderableType) -> str:
     """For files: no colours, 80 columns, no trailing blanks."""
-    console = Console(file=io.StringIO(), width=80, color_system=None, highlight=False)
+    console = SafeConsole(file=io.StringIO(), width=80, color_system=None, highlight=False)
     with console.capture() as capture:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
@@ -129,13 +130,19 @@ def _facts(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     ]
     if wrong:
         yield "violations", "; ".join(wrong)
-    answered = summary["successful_queries"] > 0
-    percentiles = [
-        f"{name} {duration(latency[name] / 1000 if answered else None)}"
-        for name in ("p50", "p95", "p99")
-    ]
-    speed = f"{rate(summary['queries_per_second'])} queries/s"
-    yield "latency", ", ".join([*percentiles, speed])
+    yield "latency", _latency(latency, summary)
     for gate in report["gates"]:
         word = "passed" if gate["passed"] else "FAILED"
         yield "gate", f"{gate['gate']}  {word}: {figure(gate['value'])}"
+
+
+def _latency(latency: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    timed = latency.get("queries", summary["successful_queries"]) > 0
+    words = [
+        f"{name} {duration(latency[name] / 1000 if timed else None)}"
+        for name in ("p50", "p95", "p99")
+    ]
+    words.append(f"{rate(summary['queries_per_second'])} queries/s")
+    if timeouts := latency.get("timeouts"):
+        words.append(f"{counted(timeouts, 'timeout')} counted at the limit")
+    return ", ".join(words)

@@ -31,6 +31,7 @@ from assay.serve.ui.compare import compare_routes
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.live import live_routes
 from assay.serve.ui.queries import query_routes
+from assay.serve.ui.questions import question_routes
 from assay.serve.ui.runs import run_routes
 from assay.serve.ui.search import search_routes
 from assay.serve.ui.start import start_routes
@@ -74,6 +75,7 @@ def _routes() -> list[BaseRoute]:
         *run_routes(),
         *live_routes(),
         *query_routes(),
+        *question_routes(),
         *compare_routes(),
         *start_routes(),
         *search_routes(),

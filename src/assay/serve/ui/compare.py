@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
 from assay.evaluate.comparison import compare_with_each
-from assay.evaluate.leaderboard import Place, rank, told_apart_in
+from assay.evaluate.leaderboard import Place, rank, told_apart
 from assay.evaluate.run_folder import RunFolder
 from assay.evaluate.run_index import Board
 from assay.report.html_comparison import Side, comparison_view
@@ -67,8 +67,8 @@ def _compared(folders: list[RunFolder], dataset: Dataset | None) -> dict[str, An
 
 
 def _ranked(ui: Ui, boards: list[Board]) -> list[tuple[Board, list[Place]]]:
-    apart = told_apart_in(ui.runs)
-    return [
-        (board, rank(ui.index.latest_of_each_target(board, limit=MOST_RANKED), apart))
-        for board in boards
-    ]
+    ranked = []
+    for board in boards:
+        lines = ui.index.latest_of_each_target(board, limit=MOST_RANKED)
+        ranked.append((board, rank(lines, told_apart(ui.runs, lines))))
+    return ranked

@@ -18,7 +18,7 @@ from assay.data.dataset import Dataset
 from assay.evaluate.run_dataset import find_run_dataset
 from assay.evaluate.run_folder import RunFolder
 from assay.evaluate.run_index import RunIndex
-from assay.evaluate.run_lines import Line
+from assay.evaluate.run_lines import DAMAGED, Line
 from assay.report.html import environment
 from assay.serve.ui.evaluations import Evaluations
 from assay.serve.ui.search_desk import SearchDesk
@@ -84,6 +84,8 @@ class Ui:
         line = self.index.get(name)
         if line is None:
             raise HTTPException(404, f"there is no run {name!r} under {self.runs}")
+        if line["state"] == DAMAGED:
+            raise HTTPException(409, f"run {name!r} cannot be read: its files are damaged")
         return line, RunFolder(self.runs / name)
 
     async def form(self, request: Request) -> dict[str, str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from assay.errors import UsageError
 from assay.evaluate.plan import RunConfig
+from assay.report.html import NO_JUDGE
 
 LIMIT = 4
 KEPT = 50
@@ -23,7 +24,7 @@ _LINES = 20
 _GRACE_S = 10.0
 _START = "from assay.cli.app import main; main()"
 # What the form leaves open must not be filled in by the environment of the server.
-_NOT_INHERITED = frozenset({"ASSAY_NUM_QUERIES", "ASSAY_GATE", "ASSAY_BASELINE"})
+_NOT_INHERITED = frozenset({"ASSAY_NUM_QUERIES", "ASSAY_GATE", "ASSAY_MAX_COST"})
 
 
 @dataclass
@@ -117,7 +118,18 @@ def arguments(config: RunConfig, runs: Path) -> list[str]:
     if config.num_queries is not None:
         words.append(f"--num-queries={config.num_queries}")
     words += [f"--gate={gate}" for gate in config.gates]
-    return [*words, "--", config.target]
+    words += [f"--baseline={config.baseline}", f"--map={config.mapping}"]
+    return [*words, *_answer_arguments(config), "--", config.target]
+
+
+def _answer_arguments(config: RunConfig) -> list[str]:
+    if not config.answers:
+        return ["--no-answers"]
+    words = ["--answers", f"--judge={config.judge or NO_JUDGE}"]
+    words.append(f"--judge-votes={config.judge_votes}")
+    if config.max_cost is not None:
+        words.append(f"--max-cost={config.max_cost}")
+    return [*words, "--counterfactuals" if config.counterfactuals else "--no-counterfactuals"]
 
 
 async def _read(started: Started) -> None:

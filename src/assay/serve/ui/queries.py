@@ -65,8 +65,15 @@ async def query(request: Request) -> Response:
     metrics = {str(metric): row[metric.key] for metric in map(parse_metric, statistics)}
     painter = QueryPainter(parse_metric(line["metric"]).key, line["top_k"], line["split"], dataset)
     shown = painter.paint(row)
-    graded = dataset is not None
-    return ui.page(request, "query.html", line=line, query=shown, graded=graded, metrics=metrics)
+    return ui.page(
+        request,
+        "query.html",
+        line=line,
+        query=shown,
+        graded=dataset is not None,
+        metrics=metrics,
+        answered=folder.answers.exists(),
+    )
 
 
 def _require_report(folder: RunFolder) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
@@ -12,7 +13,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.evaluate.report_page import report_page
+from assay.evaluate.report_page import read_answer_rows, report_page
 from assay.evaluate.report_reading import read_rows
 from assay.evaluate.run_folder import RunFolder
 from assay.evaluate.run_index import FILTERS, Trend
@@ -20,6 +21,7 @@ from assay.evaluate.run_lines import DAMAGED, RUNNING, Line
 from assay.report.html import run_view
 from assay.report.plots import sparkline
 from assay.serve.ui.context import PER_PAGE, Ui, slice_of, ui_of
+from assay.serve.ui.evaluation_form import form_fields
 from assay.serve.ui.live import last_look
 
 _OTHERS = 40
@@ -41,10 +43,12 @@ async def runs(request: Request) -> Response:
     filters = {name: value for name, value in asked.items() if value}
     pages = slice_of(request, ui.index.find(filters, limit=0).total)
     trends = [] if pages.previous else ui.index.trends(filters)
+    lines = ui.index.find(filters, skip=pages.skip, limit=PER_PAGE).lines
     return ui.page(
         request,
         "runs.html",
-        lines=ui.index.find(filters, skip=pages.skip, limit=PER_PAGE).lines,
+        lines=lines,
+        answers=any(line["correctness"] is not None for line in lines),
         pages=pages,
         running=ui.index.find({"state": RUNNING}).lines,
         trends=[(trend, _spark(trend)) for trend in trends],
@@ -63,7 +67,9 @@ async def run(request: Request) -> Response:
     if line["state"] == RUNNING or not folder.report.exists():
         return await _unfinished(request, ui, line, folder, dataset)
     view = await asyncio.to_thread(_view, folder, dataset)
-    return ui.page(request, "run.html", run=view, line=line, others=_comparable(ui, line))
+    again = urlencode(form_fields(view["config"] | {"gates": view["head"]["config"]["gates"]}))
+    others = _comparable(ui, line)
+    return ui.page(request, "run.html", run=view, line=line, others=others, again=again)
 
 
 async def as_html(request: Request) -> Response:
@@ -131,7 +137,9 @@ def _kept_view(path: str, _stamp: int, data: "_Identity") -> dict[str, Any]:
         read_rows(folder.report),
         name=folder.name,
         dataset=data.dataset,
+        answers=read_answer_rows(folder),
         query_links=f"/runs/{folder.name}/queries/",
+        question_links=f"/runs/{folder.name}/questions",
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -10,27 +11,21 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.load import KNOWN
-from assay.errors import AssayError, UsageError
-from assay.evaluate.gates import parse_gate
-from assay.evaluate.plan import TRACKS, RunConfig
+from assay.errors import AssayError
+from assay.evaluate.plan import TRACKS
 from assay.evaluate.run_folder import RunFolder
 from assay.evaluate.run_lines import RUNNING
 from assay.serve.ui.context import Ui, ui_of
+from assay.serve.ui.evaluation_form import (
+    DEFAULTS,
+    defaults,
+    form_fields,
+    read_config,
+    require_model,
+)
 from assay.serve.ui.evaluations import Started
 from assay.serve.ui.live import event_stream, follow
 
-DEFAULTS = {
-    "target": "",
-    "dataset": "nfcorpus",
-    "split": "test",
-    "num_queries": "",
-    "top_k": "10",
-    "seed": "42",
-    "concurrency": "8",
-    "timeout": "60",
-    "track": "undeclared",
-    "gates": "",
-}
 _PAUSE_S = 0.4
 
 
@@ -47,17 +42,21 @@ def start_routes() -> list[BaseRoute]:
 async def form(request: Request) -> Response:
     ui = ui_of(request)
     await ui.refresh()
-    given = {name: request.query_params.get(name, value) for name, value in DEFAULTS.items()}
+    given = {name: request.query_params.get(name, value) for name, value in defaults().items()}
     return _form_page(request, ui, given)
 
 
 async def start(request: Request) -> Response:
     ui = ui_of(request)
-    given = {**DEFAULTS, "num_queries": "", **await ui.form(request)}
+    given = {**DEFAULTS, **await ui.form(request)}
     try:
         config = read_config(given)
         ui.rules.check_target(config.target)
         ui.rules.check_dataset(config.dataset)
+        if config.baseline:
+            ui.rules.check_target(config.baseline)
+        ui.rules.check_judge(config.judge)
+        require_model(config.judge)
         started = await ui.evaluations.start(config)
     except AssayError as error:
         return _form_page(request, ui, given, problem=str(error))
@@ -69,7 +68,8 @@ async def show(request: Request) -> Response:
     await _find_run(ui, started)
     if started.ended and started.run is not None:
         return RedirectResponse(f"/runs/{started.run}", 303)
-    return ui.page(request, "evaluation.html", started=started)
+    again = urlencode(form_fields(started.config.to_json()))
+    return ui.page(request, "evaluation.html", started=started, again=again)
 
 
 async def events(request: Request) -> Response:
@@ -83,27 +83,10 @@ async def cancel(request: Request) -> Response:
     return RedirectResponse(f"/evaluations/{started.id}", 303)
 
 
-def read_config(given: Mapping[str, str]) -> RunConfig:
-    """Refuses what the run itself would refuse, before anything is started."""
-    config = RunConfig(
-        target=given["target"].strip(),
-        dataset=given["dataset"].strip(),
-        split=given["split"].strip(),
-        num_queries=_whole(given, "num_queries") if given["num_queries"].strip() else None,
-        seed=_whole(given, "seed"),
-        top_k=_whole(given, "top_k"),
-        concurrency=_whole(given, "concurrency"),
-        timeout=_number(given, "timeout"),
-        gates=tuple(line.strip() for line in given["gates"].splitlines() if line.strip()),
-        track=given["track"],
-    )
-    for gate in config.gates:
-        parse_gate(gate, config.top_k)
-    return config
-
-
 async def _follow(ui: Ui, started: Started) -> AsyncIterator[dict[str, Any]]:
-    """First what the process says while it makes itself ready, then how far the run is."""
+    """What the process says while it makes itself ready, then how far the run is, and what the
+    process says while it examines the answers or asks the baseline.
+    """
     while not started.ended and not await _is_running(ui, started):
         yield {"message": started.message}
         await asyncio.sleep(_PAUSE_S)
@@ -111,7 +94,9 @@ async def _follow(ui: Ui, started: Started) -> AsyncIterator[dict[str, Any]]:
         async for view in follow(ui, RunFolder(ui.runs / started.run)):
             if "location" not in view:
                 yield {**view, "message": "being canceled" if started.canceled else "asking"}
-    await started.process.wait()
+    while not started.ended:
+        yield {"message": "being canceled" if started.canceled else started.message}
+        await asyncio.sleep(_PAUSE_S)
     yield {"location": f"/evaluations/{started.id}"}
 
 
@@ -146,17 +131,3 @@ def _form_page(request: Request, ui: Ui, given: Mapping[str, str], problem: str 
         datasets=list(KNOWN),
         tracks=TRACKS,
     )
-
-
-def _whole(given: Mapping[str, str], name: str) -> int:
-    try:
-        return int(given[name])
-    except ValueError:
-        raise UsageError(f"{name} must be a whole number, got {given[name]!r}") from None
-
-
-def _number(given: Mapping[str, str], name: str) -> float:
-    try:
-        return float(given[name])
-    except ValueError:
-        raise UsageError(f"{name} must be a number, got {given[name]!r}") from None

@@ -39,6 +39,19 @@ class TargetRules:
                 f"allow it with --allow-hosts or {VARIABLE}"
             )
 
+    def check_judge(self, judge: str) -> None:
+        """As it is configured here, a judge may be used; at another address, only a named host."""
+        kind, _, rest = judge.partition(":")
+        address = rest.partition("@")[2]
+        if not self.policy.public_only or not (address or (kind == "gguf" and rest)):
+            return
+        if not address or not self.policy.names(*split_address(address)):
+            raise UsageError(
+                f"judge {judge!r} names a file or a host that is not for everyone here; leave it "
+                f"out, or let whoever runs this server allow the host with --allow-hosts or "
+                f"{VARIABLE}"
+            )
+
     def check_dataset(self, dataset: str) -> None:
         if self.policy.public_only and dataset not in KNOWN:
             known = ", ".join(KNOWN)

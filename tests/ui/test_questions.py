@@ -1,0 +1,151 @@
+"""The answers of a run on the web: listed, filtered by diagnosis, and one by one."""
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from tests.report.page_reading import read_page
+from tests.ui.conftest import SCRIPT
+from tests.ui.test_pages import names
+
+from assay.evaluate.run_folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def bm25(answer_runs: Path) -> str:
+    return names(answer_runs, "bm25")[0]
+
+
+@pytest.fixture(scope="module")
+def liar(answer_runs: Path) -> str:
+    return names(answer_runs, "liar")[0]
+
+
+@pytest.fixture(scope="module")
+def rows(answer_runs: Path, bm25: str) -> list[dict[str, Any]]:
+    return list(RunFolder(answer_runs / bm25).read_answers())
+
+
+def test_the_run_s_page_holds_its_answers_and_links_to_their_lists(
+    answer_server: httpx.Client, bm25: str
+) -> None:
+    page = read_page(answer_server.get(f"/runs/{bm25}").text)
+    assert "Which half to fix" in page.text
+    links = {a.get("href", "") for a in page.tags("a")}
+    assert f"/runs/{bm25}/questions" in links
+    assert f"/runs/{bm25}/questions?diagnosis=retrieval+missed" in links
+
+
+def test_questions_are_listed_in_pages(answer_server: httpx.Client, bm25: str) -> None:
+    page = answer_server.get(f"/runs/{bm25}/questions")
+    assert re.search(r"1 to 25 of\s+60 questions", page.text)
+    last = answer_server.get(f"/runs/{bm25}/questions", params={"page": 3})
+    assert "51 to 60 of" in last.text
+
+
+@pytest.mark.parametrize("name", ["verdict", "diagnosis", "half"])
+def test_a_filter_shows_those_and_stays_in_the_address(
+    answer_server: httpx.Client, bm25: str, rows: list[dict[str, Any]], name: str
+) -> None:
+    value = {"verdict": "wrong", "diagnosis": "retrieved but unused", "half": "generation"}[name]
+    wanted = {"verdict": "correct", "diagnosis": "failure", "half": "half"}[name]
+    expected = [
+        row["query_id"]
+        for row in rows
+        if (
+            row["correct"] is False
+            if name == "verdict"
+            else row.get("diagnosis", {}).get(wanted) == value
+        )
+    ]
+    found: list[str] = []
+    address: str | None = f"/runs/{bm25}/questions?{name}={quote(value)}"
+    while address:
+        html = answer_server.get(address).text
+        assert re.search(rf'value="{value}" selected', html)
+        found += re.findall(r"<td><code>(.*?)</code></td>", html)
+        following = re.search(r'rel="next" href="([^"]+)"', html)
+        address = following[1].replace("&amp;", "&") if following else None
+    assert found == expected
+    assert expected
+
+
+def test_words_of_an_answer_find_it(answer_server: httpx.Client, liar: str) -> None:
+    address = f"/runs/{liar}/questions"
+    assert "60 questions" in answer_server.get(address, params={"text": "BOLD</b>"}).text
+    assert "No question is like that" in answer_server.get(address, params={"text": "xyzzy"}).text
+
+
+def test_every_question_has_a_page_with_its_evidence(
+    answer_server: httpx.Client, bm25: str, rows: list[dict[str, Any]]
+) -> None:
+    row = next(row for row in rows if "diagnosis" in row and row["needed_docs"])
+    page = read_page(answer_server.get(f"/runs/{bm25}/questions/{row['query_id']}").text)
+    assert row["query_text"] in page.text
+    assert row["reference_answer"] in page.text
+    assert row["diagnosis"]["failure"] in page.text
+    for doc_id in (*row["needed_docs"], *row["retrieved_docs"]):
+        assert doc_id in page.text
+    links = {a.get("href", "") for a in page.tags("a")}
+    assert f"/runs/{bm25}/queries/{row['query_id']}" in links
+    ranking = answer_server.get(f"/runs/{bm25}/queries/{row['query_id']}").text
+    assert f"/runs/{bm25}/questions/{row['query_id']}" in ranking
+
+
+def test_a_question_without_an_answer_has_no_ranking_to_link_to(
+    answer_server: httpx.Client, bm25: str, rows: list[dict[str, Any]]
+) -> None:
+    row = next(row for row in rows if not row["answerable"])
+    page = answer_server.get(f"/runs/{bm25}/questions/{row['query_id']}").text
+    assert "to decline is right" in page
+    assert "its ranking" not in page
+
+
+def test_what_an_agent_says_is_text(answer_server: httpx.Client, liar: str) -> None:
+    first = next(iter(listed_ids(answer_server, liar)))
+    for address in (f"/runs/{liar}", f"/runs/{liar}/questions", f"/runs/{liar}/questions/{first}"):
+        page = read_page(answer_server.get(address).text)
+        assert "<script>" in page.text, address
+        assert not [s for s in page.tags("script") if not s.get("src", "").startswith("/static/")]
+        assert not page.tags("img")
+    assert f"no{SCRIPT} does not exist" in page.text
+
+
+def listed_ids(server: httpx.Client, run: str) -> list[str]:
+    return re.findall(r"<td><code>(.*?)</code></td>", server.get(f"/runs/{run}/questions").text)
+
+
+def test_the_list_of_runs_shows_correctness_where_there_is_one(
+    answer_server: httpx.Client, server: httpx.Client, answer_runs: Path, bm25: str
+) -> None:
+    mean = RunFolder(answer_runs / bm25).read_head()["answers"]["metrics"]["correctness"]
+    html = answer_server.get("/").text
+    assert "Answers right" in html
+    assert re.search(rf'href="/runs/{bm25}#answers"[^>]*>{mean:.4f}<', html)
+    assert "Answers right" not in server.get("/").text
+
+
+def test_two_runs_are_compared_by_their_answers(
+    answer_server: httpx.Client, bm25: str, liar: str
+) -> None:
+    page = read_page(answer_server.get("/compare", params={"run": [bm25, liar]}).text)
+    assert "Answers, by correctness" in page.text
+    assert "Became wrong" in page.text
+
+
+def test_a_run_without_answers_has_no_such_pages(server: httpx.Client, runs: Path) -> None:
+    first = names(runs, "first")[0]
+    assert "/questions" not in server.get(f"/runs/{first}").text
+    assert "its answer" not in server.get(f"/runs/{first}/queries/q1").text
+    answer = server.get(f"/runs/{first}/questions")
+    assert answer.status_code == 404
+    assert "were not evaluated" in answer.text
+
+
+def test_a_question_that_was_not_asked_is_not_there(answer_server: httpx.Client, bm25: str) -> None:
+    answer = answer_server.get(f"/runs/{bm25}/questions/nope")
+    assert answer.status_code == 404
+    assert "has no question" in answer.text
