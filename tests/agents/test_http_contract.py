@@ -13,7 +13,9 @@ from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 from assay.agents import AgentFailure, FailureKind, open_target
 from assay.agents.contract.outputs import OutputReader
 from assay.agents.contract.target import ContractAgent, ContractTarget, parse_contract_target
+from assay.agents.outbound import OutboundPolicy
 from assay.agents.probe import ProbedAgent
+from assay.answer.passages import Passage
 from assay.contract.calling.client import ClientLimits
 from assay.contract.calling.failures import Fault
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
@@ -21,6 +23,7 @@ from assay.contract.serving.app import AgentService, agent_app
 from assay.contract.serving.execution import ReportProgress
 from assay.data import Dataset, Document
 from assay.errors import TargetError, UsageError
+from assay.serve.guards import BearerToken
 
 URL = "https://www.ncbi.nlm.nih.gov/pubmed/"
 DATA = Dataset(
@@ -249,3 +252,52 @@ def test_an_answer_comes_with_the_documents_it_cites(
     response = respond({"answer": "Yes. [1]", "chunks": CHUNKS, **outputs}, grounding)
     answer = OutputReader(DATA.documents.values()).read(response)
     assert (answer.answer, answer.citations) == ("Yes. [1]", expected)
+
+
+async def test_the_users_token_goes_to_the_agent_that_the_user_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_TOKEN", "t0ken")
+    async with opened(BearerToken(DEMO, "t0ken")) as agent:
+        assert (await agent.ask("blood pressure", 1)).doc_ids == ("d1",)
+
+
+async def test_a_server_does_not_give_its_token_to_agents_that_strangers_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AGENT_TOKEN", "t0ken")
+    policy = OutboundPolicy(("127.0.0.1",), public_only=True)
+    async with running(BearerToken(DEMO, "t0ken")) as url:
+        agent = ContractAgent(ContractTarget(url, "RAG_RETRIEVE"), policy=policy, limits=LIMITS)
+        await agent.open()
+        with pytest.raises(AgentFailure, match="HTTP 401"):
+            await agent.ask("blood pressure", 1)
+        await agent.close()
+
+
+def answering(search: bool) -> Any:
+    """Rests on the grounding it is given, or searches all the same."""
+
+    async def work(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        given = [] if search else request.inputs["groundingPack"]["chunks"]
+        chunks = given or [{"chunk_id": "MED-5", "doc_id": "MED-5", "text": ""}]
+        said = " ".join(chunk["text"] for chunk in chunks)
+        return succeeded(request, {"chunks": chunks, "answer": said, "citations": ["MED-1"]})
+
+    return agent_app(AgentService("answers", "RAG_ANSWER", work))
+
+
+async def test_an_answer_can_be_asked_for_from_documents_of_our_choice() -> None:
+    passages = [Passage("MED-1", "Tea", "Green tea."), Passage("MED-2", "", "Salt.")]
+    async with opened(answering(search=False), "RAG_ANSWER") as agent:
+        assert agent.takes_context
+        answer = await agent.answer_from("What?", passages)
+    assert (answer.doc_ids, answer.answer) == (("MED-1", "MED-2"), "Green tea. Salt.")
+    assert answer.citations == ("MED-1",)
+
+
+async def test_an_agent_that_searches_instead_is_not_believed() -> None:
+    async with opened(answering(search=True), "RAG_ANSWER") as agent:
+        with pytest.raises(AgentFailure, match="instead of answering from the grounding") as raised:
+            await agent.answer_from("What?", [Passage("MED-1", "", "Tea.")])
+    assert raised.value.kind is FailureKind.INVALID_ANSWER

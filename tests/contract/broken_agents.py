@@ -12,6 +12,7 @@ from tests.contract.faults import (
     field_missing,
     having,
     json_broken,
+    naming_keys,
     nested_null,
     numbered,
     once,
@@ -277,6 +278,11 @@ BROKEN_AGENTS = [
         ("stream-wrong-type",),
     ),
     Broken("error quotes the inputs", refusal("stream", task_unknown, quoting), ("no-echo",)),
+    Broken(
+        "error names keys that the caller chose",
+        refusal("sync", task_unknown, naming_keys),
+        warns=("no-echo",),
+    ),
     Broken("failed sync run is a 500", failed_run("sync", crashed), ("sync-failed-run",)),
     Broken(
         "failed sync run has outputs",

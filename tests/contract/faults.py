@@ -130,6 +130,12 @@ def quoting(reply: Reply) -> Reply:
     return reply.with_json(body)
 
 
+def naming_keys(reply: Reply) -> Reply:
+    body = reply.json
+    body["error"]["message"] = f"unknown inputs: {sorted(reply.sent['inputs'])}"
+    return reply.with_json(body)
+
+
 def nested_null(body: dict[str, Any]) -> None:
     body["grounding"]["chunks"][0]["doc_id"] = None
 

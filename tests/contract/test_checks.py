@@ -17,6 +17,7 @@ from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
 from assay.contract.serving.app import AgentService, ServingLimits, agent_app
 from assay.contract.serving.execution import ReportProgress
 from assay.errors import UsageError
+from assay.serve.guards import BearerToken
 
 
 class Silent:
@@ -116,3 +117,16 @@ def test_a_target_is_an_address_and_a_task() -> None:
 def test_a_target_that_cannot_be_read_says_how_to_write_one(text: str) -> None:
     with pytest.raises(UsageError, match="http://"):
         parse_target(text)
+
+
+async def test_an_agent_that_asks_for_a_token_can_be_checked_with_it() -> None:
+    async with running(BearerToken(agent_app(demo_service()), "t0ken")) as url:
+        target = CheckTarget(url, "RAG_RETRIEVE")
+        assert (await check_agent(target, token="t0ken")).passed
+        assert not (await check_agent(target)).passed
+
+
+async def test_a_password_in_an_address_is_not_in_the_report() -> None:
+    async with running(agent_app(demo_service())) as url:
+        report = await check_agent(parse_target(f"{url.replace('//', '//me:s3cret@')}=X"))
+    assert report.url == url

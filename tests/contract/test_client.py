@@ -23,6 +23,7 @@ from assay.contract.calling.failures import AgentCallError, Fault
 from assay.contract.calling.stream_result import AgentEvent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse
 from assay.contract.serving.app import AgentService, ServingLimits, agent_app
+from assay.serve.guards import BearerToken
 
 REQUEST = AgentRunRequest(
     request_id="r1", task_type="RAG_RETRIEVE", inputs={"query": "blood pressure"}
@@ -323,3 +324,52 @@ async def test_the_circuit_opens_after_five_failures_and_recovers() -> None:
             await asyncio.sleep(0.02)
         assert found is None
         assert asked == 6
+
+
+async def test_answers_that_cannot_be_used_open_the_circuit_too() -> None:
+    app = tampered(lambda reply: reply.with_json({"status": "ok"}))
+    async with running(app) as url, AgentClient(failures_to_open=2) as client:
+        faults = []
+        for _ in range(3):
+            with pytest.raises(AgentCallError) as caught:
+                await client.run_sync(url, REQUEST)
+            faults.append(caught.value.fault)
+    assert faults == [Fault.NOT_CONTRACT, Fault.NOT_CONTRACT, Fault.CIRCUIT_OPEN]
+
+
+@pytest.mark.parametrize("way", ["sync", "stream"])
+@pytest.mark.parametrize("depth", [300, 900])
+async def test_an_answer_that_is_nested_too_deeply_is_called_that(way: str, depth: int) -> None:
+    said = b'{"request_id": "r1", "status": "ok", "outputs": {"a": %s}}' % (
+        b"[" * depth + b"]" * depth
+    )
+    event = b"event: final\ndata: " + said + b"\n\n"
+    app = tampered(lambda reply: reply.with_body(said if way == "sync" else event))
+    with pytest.raises(AgentCallError, match="nested too deeply") as caught:
+        await ask(app, way)
+    assert caught.value.fault is Fault.NOT_CONTRACT
+
+
+@pytest.mark.parametrize("way", ["sync", "stream"])
+async def test_a_token_is_sent_to_agents_that_ask_for_one(way: str) -> None:
+    app = BearerToken(agent_app(demo_service()), "t0ken")
+    async with (
+        running(app) as url,
+        AgentClient(token="t0ken") as client,
+        AgentClient() as stranger,
+    ):
+        if way == "sync":
+            assert (await client.run_sync(url, REQUEST)).ok
+        else:
+            assert (await follow(client, url))[-1].response is not None
+        with pytest.raises(AgentCallError, match="HTTP 401"):
+            await stranger.run_sync(url, REQUEST)
+
+
+async def test_a_password_in_an_address_is_not_in_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    async with AgentClient() as client:
+        with pytest.raises(AgentCallError, match=f"no connection to http://127.0.0.1:{port}") as no:
+            await client.run_sync(f"http://me:s3cret@127.0.0.1:{port}", REQUEST)
+    assert "s3cret" not in str(no.value)

@@ -13,8 +13,12 @@ from typer.testing import CliRunner, Result
 
 from assay.cli.run_agent import run_agent
 from assay.contract.calling.failures import AgentCallError, Fault
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode
+from assay.contract.refusals import TaskError
 from assay.contract.serving.app import AgentService, agent_app
+from assay.contract.serving.execution import ReportProgress
 from assay.errors import UsageError
+from assay.serve.guards import BearerToken
 
 QUERY = '{"query": "blood pressure"}'
 
@@ -101,3 +105,22 @@ async def test_a_mistake_is_told_in_words(arguments: list[str], said: str) -> No
     result = await invoke(*arguments)
     assert isinstance(result.exception, UsageError)
     assert said in str(result.exception)
+
+
+async def test_what_an_agent_says_does_not_drive_the_terminal() -> None:
+    async def coloured(request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
+        report("\x1b[2Jbegun")
+        raise TaskError(ErrorCode.TASK_FAILED, "\x1b[31mred\x07\nand more")
+
+    async with running(agent_app(AgentService("x", "X", coloured))) as url:
+        result = await invoke(url, "X", "--stream")
+    assert result.exit_code == 1
+    assert "\x1b" not in result.stderr
+    assert "error: TASK_FAILED: \ufffd[31mred\ufffd\ufffdand more" in result.stderr
+
+
+async def test_a_token_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(BearerToken(agent_app(demo_service()), "t0ken")) as url:
+        monkeypatch.setenv("AGENT_TOKEN", "t0ken")
+        result = await invoke(url, "RAG_RETRIEVE", "--inputs", QUERY)
+    assert result.exit_code == 0

@@ -235,6 +235,58 @@ async def test_a_request_that_is_not_accepted_gets_a_contract_shaped_refusal(
     )
 
 
+@pytest.mark.parametrize(
+    "request_id", [" ", "\u00a0 \t", "\u200b", "a\u202eb", "\ufeffa", "a\u2028b", "a\nb"]
+)
+async def test_an_id_that_is_blank_or_hides_something_is_refused(
+    start_agent: StartAgent, request_id: str
+) -> None:
+    answer = await (await start_agent(count_words)).post(SYNC, json=body(request_id))
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"] == "request_id holds characters that are not allowed"
+
+
+@pytest.mark.parametrize("number", ["1e308", "1" + "0" * 18 + "e5"])
+async def test_a_number_beyond_all_bounds_is_called_that(
+    start_agent: StartAgent, number: str
+) -> None:
+    content = f'{{"request_id": "r1", "task_type": "TEST", "budgets": {{"timeout_ms": {number}}}}}'
+    answer = await (await start_agent(count_words)).post(SYNC, content=content)
+    assert answer.status_code in (200, 422)
+    if answer.status_code == 422:
+        assert answer.json()["error"]["message"] == "budgets.timeout_ms is too large"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", SYNC, 405), ("PUT", STREAM, 405), ("POST", "/agents/run/canary", 404)],
+)
+async def test_another_method_or_path_is_refused_in_the_same_shape(
+    start_agent: StartAgent, method: str, path: str, status: int
+) -> None:
+    client = await start_agent(count_words)
+    answer = await client.request(method, f"{path}?canary", headers={"X-Request-ID": "r9"})
+    assert answer.status_code == status
+    refused = answer.json()
+    assert (refused["status"], refused["ok"], refused["outputs"]) == ("error", False, {})
+    assert (refused["request_id"], refused["error"]["code"]) == ("r9", "VALIDATION_ERROR")
+    assert "canary" not in answer.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    start_agent: StartAgent, way: str
+) -> None:
+    client = await start_agent(count_words, body_s=0.05)
+    url = client.base_url
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(f"POST {way} HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{{".encode())
+    answer = (await asyncio.wait_for(reader.read(), 30)).decode()
+    writer.close()
+    assert answer.startswith("HTTP/1.1 408 ")
+    assert '"code":"VALIDATION_ERROR"' in answer
+
+
 async def test_a_refusal_without_any_id_gets_one(start_agent: StartAgent) -> None:
     answer = await (await start_agent(count_words)).post(SYNC, content=b"{}")
     assert answer.json()["request_id"]

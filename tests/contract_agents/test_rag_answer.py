@@ -42,5 +42,18 @@ async def test_a_budget_of_context_is_all_that_is_read(agents: Agents) -> None:
 async def test_the_stream_tells_that_it_was_answered(agents: Agents) -> None:
     told = await agents.stream("RAG_ANSWER", {"query": QUESTION})
     steps = [event["step"] for event in told if event["type"] == "progress"]
-    assert steps == ["index ready", "ranked", "answered"]
+    assert steps == ["index ready", "candidates found", "reranked", "answered"]
     assert told[-1]["outputs"] == await agents.outputs("RAG_ANSWER", {"query": QUESTION})
+
+
+async def test_a_grounding_that_the_caller_brings_is_answered_from_and_nothing_searched(
+    agents: Agents,
+) -> None:
+    chunk = {"chunk_id": "mine-1", "text": "Blood pressure fell by 99 mmHg in the moon study."}
+    inputs = {"query": "By how much fell blood pressure?", "groundingPack": {"chunks": [chunk]}}
+    answer = await agents.run("RAG_ANSWER", inputs)
+    assert "99 mmHg" in answer["outputs"]["answer"]
+    assert answer["outputs"]["citations"] == ["mine-1"]
+    assert answer["provenance"]["search_mode"] == "given"
+    nothing = {**inputs, "groundingPack": {"chunks": []}}
+    assert (await agents.outputs("RAG_ANSWER", nothing))["abstained"]

@@ -11,6 +11,9 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
+from assay.serve.listening import Server
+from assay.serve.prompt_headers import PromptHeaders
+
 NEW = {"A2A-Version": "1.0"}
 
 
@@ -18,8 +21,14 @@ NEW = {"A2A-Version": "1.0"}
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """The address of `app`, served on the test's own event loop until the block is left."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(
-            uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=2)
+        server = Server(
+            uvicorn.Config(
+                app,
+                http=PromptHeaders,
+                lifespan="on",
+                log_config=None,
+                timeout_graceful_shutdown=2,
+            )
         )
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:

@@ -55,6 +55,31 @@ async def test_memory_does_not_grow_with_the_number_of_tasks() -> None:
     assert (await store.list(ListTasksRequest(page_size=100), CONTEXT)).total_size == 10
 
 
+async def test_large_tasks_are_forgotten_sooner_than_small_ones() -> None:
+    store = BoundedTaskStore(100, listable=False, most_bytes=1_000)
+    for number in range(5):
+        await store.save(new_task(f"t{number}", "c" * 400, DONE), CONTEXT)
+    assert await kept(store, 5) == [3, 4]
+    await store.save(task(5), CONTEXT)
+    assert await kept(store, 6) == [3, 4, 5]
+
+
+async def test_a_task_that_is_saved_again_counts_once() -> None:
+    store = BoundedTaskStore(100, listable=False, most_bytes=1_000)
+    for _ in range(5):
+        await store.save(new_task("t0", "c" * 400, DONE), CONTEXT)
+    await store.save(task(1), CONTEXT)
+    assert await kept(store, 2) == [0, 1]
+
+
+async def test_nothing_of_a_request_but_its_caller_is_kept_with_a_task() -> None:
+    store = BoundedTaskStore(10, listable=False)
+    context = ServerCallContext(state={"headers": {"x-large": "x" * 10_000}})
+    await store.save(task(0), context)
+    (finished,) = store._finished.values()
+    assert finished.owner.state == {}
+
+
 async def test_tasks_are_not_listed_to_strangers() -> None:
     with pytest.raises(UnsupportedOperationError):
         await BoundedTaskStore(10, listable=False).list(ListTasksRequest(), CONTEXT)

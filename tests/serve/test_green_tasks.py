@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serve.serving import call, send, serving
+from tests.serve.serving import call, send, serving, stream
 
 from assay.agents.a2a.target import A2AAgent
 from assay.agents.outbound import UNRESTRICTED
@@ -208,3 +208,59 @@ async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
         go_on.set()
         for place in places:
             assert (await final(http, url + place))["state"] == "completed"
+
+
+async def test_requests_that_wait_for_the_data_set_take_places_too(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    loaded = asyncio.Event()
+
+    async def load(_progress: Progress) -> Dataset:
+        await loaded.wait()
+        return tiny
+
+    jobs = Jobs(lambda url: A2AAgent(url), out, running=1, waiting=1)
+    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED, jobs=jobs)
+    order = {"participants": {"retrieval_agent": "http://127.0.0.1:1"}}
+    async with serving(app) as url:
+        waiting = [asyncio.create_task(http.post(f"{url}/tasks", json=order)) for _ in range(5)]
+        early, late = await asyncio.wait(waiting, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        while len(early) < 3:
+            more, late = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+            early |= more
+        assert {task.result().status_code for task in early} == {429}
+        loaded.set()
+        assert [(await task).status_code for task in late] == [202, 202]
+
+
+async def test_whoever_follows_hears_of_the_end_when_the_server_stops(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def find(query: str, top_k: int) -> list[str]:
+        begun.set()
+        await never.wait()
+        return []
+
+    async with both(tiny, out, find) as (url, order):
+        place = (await http.post(f"{url}/tasks", json=order)).headers["location"]
+        following = asyncio.create_task(final(http, url + place))
+        streamed = asyncio.create_task(_last_state(http, url, order))
+        blocked = asyncio.create_task(send(http, url, order))
+        await begun.wait()
+        while len(list(out.glob("*"))) < 3:  # all three have begun
+            await asyncio.sleep(0.01)
+    async with asyncio.timeout(20):
+        assert (await following)["state"] == "canceled"
+        assert await streamed == "TASK_STATE_CANCELED"
+        assert (await blocked)["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+async def _last_state(http: httpx.AsyncClient, url: str, order: dict[str, Any]) -> str:
+    states = [
+        event["statusUpdate"]["status"]["state"]
+        async for event in stream(http, url, order)
+        if "statusUpdate" in event
+    ]
+    return str(states[-1])

@@ -64,6 +64,8 @@ async def test_top_k_is_five_where_it_is_left_out(http: httpx.AsyncClient) -> No
         ({"top_k": 5, "note": SECRET}, "query"),
         ({"query": "   "}, "query"),
         ({"query": 7}, "query"),
+        ({"query": "\x00\x01"}, "query"),
+        ({"query": SECRET, "top_k": True}, "top_k"),
         ({"query": SECRET, "top_k": 0}, "top_k"),
         ({"query": SECRET, "top_k": 2.5}, "top_k"),
         ({"query": SECRET, "top_k": SECRET}, "top_k"),
@@ -191,8 +193,11 @@ async def test_too_much_at_once_is_turned_away_but_questions_about_tasks_are_not
     async with serving(purple_app(finding(slow), in_flight=1)) as url:
         first = asyncio.create_task(send(http, url, ASKED))
         await begun.wait()
-        for body in (request_1_0(ASKED), request_0_3(ASKED, "message/stream")):
-            refused = await http.post(url, json=body, headers=NEW)
+        for body, version in (
+            (request_1_0(ASKED), NEW),
+            (request_0_3(ASKED, "message/stream"), {}),
+        ):
+            refused = await http.post(url, json=body, headers=version)
             assert refused.status_code == 503
             assert int(refused.headers["retry-after"]) > 0
         rest = await http.post(f"{url}/a2a/rest/message:send", json=request_1_0(ASKED)["params"])

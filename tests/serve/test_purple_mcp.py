@@ -4,12 +4,13 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 import pytest
 import uvicorn
 from mcp.server.mcpserver import MCPServer
+from pydantic import Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -143,6 +144,50 @@ async def test_a_call_that_finds_the_server_away_is_made_once_more() -> None:
         with pytest.raises(SearchError, match="HTTP 503"):
             await find("x", 5)
         await search.close()
+
+
+async def test_a_server_is_asked_for_no_more_than_it_gives(http: httpx.AsyncClient) -> None:
+    server, asked = MCPServer("search"), []
+
+    @server.tool()
+    def search_nfcorpus(
+        query: str, top_k: Annotated[int, Field(ge=1, le=20)] = 5
+    ) -> dict[str, Any]:
+        asked.append(top_k)
+        return {"results": HITS}
+
+    async with serving(server.streamable_http_app()) as there, purple(there) as url:
+        for top_k in (3, 20, 1000):
+            task = await send(http, url, {"query": "x", "top_k": top_k})
+            assert found(task) == ["MED-3", "MED-1", "MED-2"]
+    assert asked == [3, 20, 20]
+
+
+async def test_a_server_that_does_not_say_is_asked_for_a_hundred_at_most(
+    http: httpx.AsyncClient,
+) -> None:
+    app = rest_server()
+    async with serving(app) as there, purple(there) as url:
+        await send(http, url, {"query": "x", "top_k": 1000})
+    assert app.state.asked[-1]["top_k"] == 100
+
+
+async def test_a_server_whose_first_answers_are_too_large_is_waited_for(
+    http: httpx.AsyncClient,
+) -> None:
+    sizes = [2_000_000, 0]
+
+    async def search(_request: Request) -> JSONResponse:
+        padding = "x" * (sizes.pop(0) if sizes else 0)
+        return JSONResponse({"results": HITS, "padding": padding})
+
+    app = Starlette(routes=[Route("/search_nfcorpus", search, methods=["POST"])])
+    async with serving(app) as there, purple(there) as url:
+        task = await send(http, url, {"query": "x"})
+        assert found(task) == ["MED-3", "MED-1", "MED-2"]
+        sizes[:] = [2_000_000]
+        failed = await send(http, url, {"query": "x"})
+    assert words(failed) == "the search server's answer broke off or is too large"
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, {"results": "MED-1"}])

@@ -40,9 +40,45 @@ CASES = [
 async def test_a_request_that_does_not_parse_is_not_quoted(
     http: httpx.AsyncClient, path: str, body: Any, code: int
 ) -> None:
+    old = isinstance(body, dict) and "/" in body.get("method", "")
     async with serving(purple_app(_load)) as url:
-        answer = await http.post(url + path, json=body, headers=NEW)
+        answer = await http.post(url + path, json=body, headers={} if old else NEW)
     assert answer.json()["error"]["code"] == code
+    assert SECRET not in answer.text
+
+
+WITH_TASK = {"taskId": SECRET}
+UNKNOWN = {"jsonrpc": "2.0", "id": 1, "params": {"id": SECRET}}
+NOT_FOUND = "there is no such task, or it has been forgotten"
+
+
+@pytest.mark.parametrize(
+    ("body", "version", "code", "words"),
+    [
+        (_spoiled(request_1_0("{}"), **WITH_TASK), "1.0", -32001, NOT_FOUND),
+        (_spoiled(request_0_3("{}"), **WITH_TASK), "0.3", -32001, NOT_FOUND),
+        (UNKNOWN | {"method": "GetTask"}, "1.0", -32001, NOT_FOUND),
+        (UNKNOWN | {"method": "tasks/get"}, "0.3", -32001, NOT_FOUND),
+        (request_1_0("{}"), SECRET, -32009, "this agent speaks A2A 1.0 and 0.3; "),
+        (UNKNOWN | {"method": SECRET}, "1.0", -32601, "there is no such method"),
+        (UNKNOWN | {"method": "ListTasks"}, "1.0", -32004, "tasks are listed only to holders"),
+    ],
+)
+async def test_an_error_has_words_of_ours_and_nothing_of_the_request(
+    http: httpx.AsyncClient, body: Any, version: str, code: int, words: str
+) -> None:
+    async with serving(purple_app(_load)) as url:
+        answer = await http.post(url, json=body, headers={"A2A-Version": version})
+    assert answer.json()["error"]["code"] == code
+    assert answer.json()["error"]["message"].startswith(words)
+    assert SECRET not in answer.text
+
+
+async def test_clients_can_still_tell_errors_apart_over_rest(http: httpx.AsyncClient) -> None:
+    async with serving(purple_app(_load)) as url:
+        answer = await http.get(f"{url}/a2a/rest/tasks/{SECRET}", headers=NEW)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["details"][0]["reason"] == "TASK_NOT_FOUND"
     assert SECRET not in answer.text
 
 
@@ -51,4 +87,6 @@ async def test_a_missing_field_is_still_named(http: httpx.AsyncClient) -> None:
     del body["params"]["message"]["messageId"]
     async with serving(purple_app(_load)) as url:
         error = (await http.post(url, json=body, headers=NEW)).json()["error"]
-    assert error["data"][0]["fieldViolations"][0]["field"] == "message.message_id"
+    reason, fields = error["data"]
+    assert reason["reason"] == "INVALID_PARAMS"
+    assert fields["fieldViolations"][0]["field"] == "message.message_id"

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from assay.errors import UsageError
+from assay.serve.listening import bind
 
 COMMAND = [sys.executable, "-m", "assay.cli.serve"]
 
@@ -23,6 +27,7 @@ def started(*arguments: str, folder: Path) -> Iterator[tuple["subprocess.Popen[s
         process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=folder,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -82,3 +87,56 @@ def test_a_full_evaluation_between_two_processes(tmp_path: Path) -> None:
     assert report["summary"]["total_time_seconds"] < time.monotonic() - started_at
     (run,) = (tmp_path / "results").iterdir()
     assert json.loads((run / "report.json").read_text())["metrics"] == report["metrics"]
+
+
+def test_an_index_that_still_loads_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """Reading from a pipe that nobody writes to takes for ever, as a large index seems to."""
+    folder = tmp_path / "slow"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "x"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    os.mkfifo(folder / "corpus.jsonl")
+    arguments = ("--port", "0", "--dataset", "slow")
+    for kind in (("purple", "--mode", "bm25", "--stop-with-stdin"), ("green",)):
+        with started(*kind, *arguments, folder=tmp_path) as (process, url):
+            ready = httpx.get(f"{url}/health/ready", trust_env=False)
+            assert (ready.status_code, ready.json()["index"]) == (503, "loading")
+            assert process.stdin is not None
+            process.stdin.close()
+            if kind == ("green",):
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+            process.stdin = None  # for `communicate`, which would flush it
+
+
+def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Path) -> None:
+    mute = socket.create_server(("127.0.0.1", 0))
+    with (
+        mute,
+        started("green", "--port", "0", "--dataset", "notes", folder=tmp_path) as (process, url),
+        httpx.Client(trust_env=False, timeout=60) as http,
+    ):
+        agent = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        task = http.post(f"{url}/tasks", json={"participants": {"retrieval_agent": agent}})
+        with http.stream("GET", url + task.headers["location"] + "/events") as events:
+            lines = events.iter_lines()
+            assert next(lines) == "event: status"
+            process.send_signal(signal.SIGTERM)
+            rest = [line for line in lines if line]
+        assert rest[-2] == "event: final"
+        assert json.loads(rest[-1].removeprefix("data: "))["state"] == "canceled"
+        assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("port", ["-5", "65536", "http"])
+def test_a_port_that_is_none_is_told_in_words(port: str) -> None:
+    done = subprocess.run([*COMMAND, "green", "--port", port], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("port", [-5, 65536])
+def test_no_server_binds_a_port_that_is_none(port: int) -> None:
+    with pytest.raises(UsageError, match="--port must be from 0"):
+        bind("127.0.0.1", port)

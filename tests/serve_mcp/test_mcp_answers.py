@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import httpx
 import pytest
 from mcp import Client
 from mcp.client.session import ClientRequestContext, SamplingFnT
@@ -19,7 +20,8 @@ from tests.serve_mcp.serving import load_tiny, make_retrieval, served
 from assay.answer import NOT_FOUND
 from assay.progress import Progress
 from assay.serve.mcp.app import mcp_app
-from assay.serve.retrieval import Retrieval
+from assay.serve.mcp.rounds import KeptHits
+from assay.serve.retrieval import Hit, Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 QUESTION = "does calcium slow the loss of bone"
@@ -62,6 +64,22 @@ async def test_a_client_that_samples_writes_the_answer(url: str, mode: str) -> N
     assert (answer["stop_reason"], answer["warnings"]) == ("endTurn", [])
     assert len(seen) == 1
     assert seen[0].max_tokens == 77
+
+
+@ERAS
+async def test_an_answer_searches_once_however_often_its_client_is_asked(mode: str) -> None:
+    async with served(mcp_app(load_tiny)) as url, httpx.AsyncClient(trust_env=False) as http:
+        for count in (1, 2):
+            answer = await ask(url, mode, QUESTION, replying("Yes, it does [1]."))
+            assert answer["citations"] == ["MED-1"]
+            assert (await http.get(f"{url}/stats")).json() == {"search_call_count": count}
+
+
+def test_hits_are_kept_for_one_reply_and_only_so_many() -> None:
+    kept, hits = KeptHits(most=2), [Hit("MED-1", 1.0, "", "")]
+    names = [kept.keep(hits) for _ in range(3)]
+    assert [kept.take(name) for name in names] == [None, hits, hits]
+    assert [kept.take(name) for name in (names[1], "made up", None)] == [None, None, None]
 
 
 @ERAS

@@ -62,7 +62,7 @@ async def test_stdio_serves_either_era(corpus: Path, tmp_path: Path, mode: str) 
 @asynccontextmanager
 async def started(*options: str, **variables: str) -> AsyncIterator[tuple[str, list[str]]]:
     """The address of a server process, and the lines that it logs."""
-    environment = {key: value for key, value in os.environ.items() if key != "ASSAY_TOKEN"}
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("_TOKEN")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *COMMAND,
@@ -122,6 +122,7 @@ async def test_logs_and_progress_hold_nothing_of_queries_or_documents(
         await http.get(f"{url}/{CANARY}", headers={"Host": CANARY, "Origin": f"http://{CANARY}"})
     assert len(lines) > 20
     assert [line for line in lines if CANARY in line] == []
+    assert [line for line in lines if '"level":"debug"' in line] == []
     assert set(steps) == {"searching", "answering", "done"}
 
 
@@ -143,9 +144,16 @@ async def test_the_address_is_there_before_the_documents(
 async def test_token_and_hosts_come_from_the_environment(
     corpus: Path, http: httpx.AsyncClient
 ) -> None:
-    names = {"ASSAY_TOKEN": "s3cret", "MCP_ALLOWED_HOSTS": "search.example"}
+    names = {
+        "ASSAY_TOKEN": "s3cret",
+        "ASSAY_ADMIN_TOKEN": "0perator",
+        "MCP_ALLOWED_HOSTS": "search.example",
+    }
     async with started("--dataset", str(corpus), **names) as (url, _lines):
         headers = {"Host": "search.example"}
         assert (await http.get(f"{url}/stats", headers=headers)).status_code == 401
         headers["Authorization"] = "Bearer s3cret"
         assert (await http.get(f"{url}/stats", headers=headers)).status_code == 200
+        assert (await http.post(f"{url}/stats/reset", headers=headers)).status_code == 401
+        headers["Authorization"] = "Bearer 0perator"
+        assert (await http.post(f"{url}/stats/reset", headers=headers)).status_code == 200

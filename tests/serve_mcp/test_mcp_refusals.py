@@ -20,10 +20,13 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"query": None}, "query: input should be a valid string"),
     ({"query": ["canary"]}, "query: input should be a valid string"),
     ({"query": "   "}, "query: string should have at least 1 character"),
+    ({"query": "\0"}, "query: string should have at least 1 character"),
+    ({"query": " \x1c\x9f "}, "query: string should have at least 1 character"),
     ({"query": "canary" * 170_000}, "query: string should have at most 10000 characters"),
     ({"query": "x", "top_k": 0}, "top_k: input should be greater than or equal to 1"),
     ({"query": "x", "top_k": 101}, "top_k: input should be less than or equal to 100"),
     ({"query": "x", "top_k": "canary"}, "top_k: input should be a valid integer"),
+    ({"query": "x", "top_k": True}, "top_k: input should be a valid integer"),
     ({"query": "x", "top_k": 2.5}, "top_k: input should be a valid integer"),
 ]
 SHOWN = [str(arguments)[:30] for arguments, _ in BAD_ARGUMENTS]
@@ -59,6 +62,28 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(url: str, mode: str) 
         with pytest.raises(MCPError, match="there is no such tool") as caught:
             await client.call_tool("canary", {})
     assert caught.value.code == INVALID_PARAMS
+
+
+@ERAS
+@pytest.mark.parametrize("question", ["", "  ", "\0", "canary" * 2000])
+async def test_a_question_that_does_not_fit_the_prompt_is_the_callers_mistake(
+    url: str, mode: str, question: str
+) -> None:
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        with pytest.raises(MCPError, match="question: string should have at") as caught:
+            await client.get_prompt("cited_answer", {"question": question})
+    assert caught.value.code == INVALID_PARAMS
+    assert "canary" not in str(caught.value.error)
+
+
+@ERAS
+@pytest.mark.parametrize("uri", ["doc://canary", "canary://a/b", "doc://canary/../x", "canary"])
+async def test_a_document_that_there_is_not_is_not_repeated(url: str, mode: str, uri: str) -> None:
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        with pytest.raises(MCPError, match="there is no such document") as caught:
+            await client.read_resource(uri)
+    assert caught.value.code == INVALID_PARAMS
+    assert "canary" not in str(caught.value.error)
 
 
 @pytest.mark.parametrize("body", ["", "{", "\xff", "nul", "[]", '"text"', "7"])

@@ -73,24 +73,61 @@ async def test_every_search_is_counted(url: str, http: httpx.AsyncClient) -> Non
     assert (await http.get(f"{url}/stats")).json() == {"search_call_count": 3}
 
 
-async def test_counts_are_not_reset_where_no_token_is_set(
-    url: str, http: httpx.AsyncClient
+@pytest.mark.parametrize("token", [None, "s3cret"])
+async def test_counts_are_not_reset_where_no_admin_token_is_set(
+    http: httpx.AsyncClient, token: str | None
 ) -> None:
-    await http.post(f"{url}/search_nfcorpus", json={"query": "coffee"})
-    for headers in ({}, {"Authorization": "Bearer anything"}):
-        refused = await http.post(f"{url}/stats/reset", headers=headers)
-        assert (refused.status_code, "ASSAY_TOKEN" in refused.text) == (403, True)
-    assert (await http.get(f"{url}/stats")).json() == {"search_call_count": 1}
-
-
-async def test_counts_are_reset_with_the_token(http: httpx.AsyncClient) -> None:
     right = {"Authorization": "Bearer s3cret"}
-    async with served(mcp_app(load_tiny, token="s3cret")) as url:
+    async with served(mcp_app(load_tiny, token=token)) as url:
         await http.post(f"{url}/search_nfcorpus", json={"query": "coffee"}, headers=right)
-        assert (await http.post(f"{url}/stats/reset")).status_code == 401
-        done = await http.post(f"{url}/stats/reset", headers=right)
+        for headers in ({}, right, {"Authorization": "Bearer anything"}):
+            refused = await http.post(f"{url}/stats/reset", headers=headers)
+            assert (refused.status_code, "ASSAY_ADMIN_TOKEN" in refused.text) == (403, True)
+        assert (await http.get(f"{url}/stats", headers=right)).json() == {"search_call_count": 1}
+
+
+@pytest.mark.parametrize("token", [None, "s3cret"])
+async def test_who_may_search_may_not_reset_the_count_of_it(
+    http: httpx.AsyncClient, token: str | None
+) -> None:
+    agent = {"Authorization": "Bearer s3cret"}
+    operator = {"Authorization": "Bearer 0perator"}
+    async with served(mcp_app(load_tiny, token=token, admin_token="0perator")) as url:
+        await http.post(f"{url}/search_nfcorpus", json={"query": "coffee"}, headers=agent)
+        for headers in ({}, agent):
+            for path in ("/stats/reset", "/stats/reset/", "/stats%2Freset"):
+                refused = await http.post(f"{url}{path}", headers=headers, follow_redirects=True)
+                assert refused.status_code in (401, 404)
+        count = await http.get(f"{url}/stats", headers=agent)
+        assert count.json() == {"search_call_count": 1}
+        done = await http.post(f"{url}/stats/reset", headers=operator)
         assert (done.status_code, done.json()) == (200, {"search_call_count": 0})
-        assert (await http.get(f"{url}/stats", headers=right)).json()["search_call_count"] == 0
+        count = await http.get(f"{url}/stats", headers=agent)
+        assert count.json() == {"search_call_count": 0}
+
+
+def test_one_token_for_both_is_refused_at_the_start() -> None:
+    with pytest.raises(UsageError, match="ASSAY_ADMIN_TOKEN and ASSAY_TOKEN are the same"):
+        mcp_app(load_tiny, token="s3cret", admin_token="s3cret")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/canary", 404),
+        ("POST", "/health/canary?canary", 404),
+        ("GET", "/search_nfcorpus?query=canary", 405),
+        ("DELETE", "/stats", 405),
+    ],
+)
+async def test_what_there_is_not_is_refused_as_everything_else(
+    url: str, http: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    answer = await http.request(method, f"{url}{path}")
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
+    assert ("allow" in answer.headers) == (status == 405)
+    assert "canary" not in answer.text
 
 
 @pytest.mark.parametrize("token", [None, "wrong", "s3cre"])

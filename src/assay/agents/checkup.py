@@ -24,6 +24,15 @@ _REMEDIES = {
     FailureKind.AGENT_ERROR: "the agent itself failed: its own log tells why",
 }
 
+_OF_A_FUNCTION = {
+    FailureKind.TIMEOUT: "find out what takes the function so long, or allow more with --timeout",
+    FailureKind.CONNECTION: "the function could not reach what it calls: see that this runs",
+    FailureKind.INVALID_ANSWER: "have the function return a list of document ids, best first, or "
+    '{"doc_ids": [...], "answer": "..."}',
+    FailureKind.AGENT_ERROR: "mend the function at the line that is named",
+}
+_NO_DOCUMENTS = "built-in targets search a data set, and none is open here; try: assay eval {}"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -115,17 +124,18 @@ async def _check_a2a(url: str, sample: Sample) -> Checkup:
 async def _check_other(target: str, sample: Sample, build: Callable[[str], Agent]) -> Checkup:
     agent = build(target)
     call = await _opened_call(agent, "sample", sample)
-    protocol, _, address = target.partition(":")
+    place, mark, tool = target.partition("#")
+    protocol, _, address = place.partition(":")
     return Checkup(
         url=shown(address),
         protocol=protocol,
-        target=shown(target),
+        target=f"{shown(place)}{mark}{tool}",
         details=agent.info.details,
         card_place="",
         card=None,
         interfaces=(),
         calls=(call,),
-        problems=tuple(_about_calls([call], sample)),
+        problems=tuple(_about_calls([call], sample, target)),
     )
 
 
@@ -159,12 +169,16 @@ def _about_place(place: str) -> list[Finding]:
     return [Finding(what, f"serve it there as well; it was found at {shown(place)}")]
 
 
-def _about_calls(calls: list[SampleCall], sample: Sample) -> list[Problem]:
+def _about_calls(calls: list[SampleCall], sample: Sample, target: str = "") -> list[Problem]:
+    remedies = _REMEDIES | (_OF_A_FUNCTION if target.startswith("python:") else {})
     problems: dict[Problem, None] = {}
     for call in calls:
         if call.failure:
             what = f"the {call.way} call failed, {call.failure}: {call.message}"
-            problems[Problem(what, _REMEDIES[FailureKind(call.failure)], grave=True)] = None
+            problems[Problem(what, remedies[FailureKind(call.failure)], grave=True)] = None
+        elif not call.doc_ids and target.startswith("builtin:"):
+            remedy = _NO_DOCUMENTS.format(target)
+            problems[Problem("the answer has no ids", remedy, grave=False)] = None
         else:
             problems.update(dict.fromkeys(_about_ids(call.doc_ids, sample.top_k)))
     return list(problems)

@@ -8,6 +8,7 @@ since a name may resolve to anything: what counts are the addresses at the momen
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -28,7 +29,9 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 _SPECIAL = tuple(
     ipaddress.ip_network(block) for block in ("168.63.129.16/32", "192.0.0.0/24", "64:ff9b:1::/48")
 )
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Prefixes before an IPv4 address that a translator takes off again: NAT64 (RFC 6052) and SIIT.
+_TRANSLATED = tuple(ipaddress.ip_network(block) for block in ("64:ff9b::/96", "::ffff:0:0:0/96"))
+_PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 
 
 class OutboundRefused(httpx.RequestError):
@@ -136,11 +139,23 @@ def split_address(url: str) -> tuple[str, int]:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise UsageError(f"{url[:200]!r} is not an address: {error}") from None
+    except ValueError:
+        words = "the host must be followed by nothing or by a port from 0 to 65535"
+        raise UsageError(f"{shown(url)[:200]!r} is not an address: {words}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise UsageError(f"{url[:200]!r} is not an http(s) address such as http://host:9010")
+        raise UsageError(f"{shown(url)[:200]!r} is not an http(s) address such as http://host:9010")
     return host, port or (443 if parts.scheme == "https" else 80)
+
+
+def shown(url: str) -> str:
+    """The address as it may be printed: without user, password, query and fragment, any of which
+    may be a key. Of one that cannot be taken apart as much as is surely no password."""
+    scheme, separator, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
+    host, slash, path = rest.partition("/")
+    host = host.rpartition("@")[2]
+    if separator and not _PLAIN_HOST.fullmatch(host):
+        host, slash, path = "...", "", ""
+    return f"{scheme}{separator}{host}{slash}{path}"
 
 
 def as_address(host: str) -> Address | None:
@@ -169,7 +184,7 @@ def _unwrapped(address: Address) -> Address:
     if isinstance(address, ipaddress.IPv4Address):
         return address
     inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and address in _NAT64:
+    if inner is None and any(address in prefix for prefix in _TRANSLATED):
         inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if inner is None and 0 < int(address) >> 1 < 2**31:  # ::a.b.c.d, out of use but still routed
         inner = ipaddress.IPv4Address(int(address))

@@ -106,7 +106,7 @@ async def _attempts(
     own = urlsplit(base).path
     for place in dict.fromkeys((at_path(base, own.removesuffix("/mcp") + "/mcp"), base)):
         yield await _mcp(http, place, tried)
-    yield await _contract(http, base, tried)
+    yield await _contract(http, base.partition("?")[0], tried)  # which has no use for a query
 
 
 async def _a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:

@@ -7,8 +7,10 @@ operating system sees to even where we are killed.
 import asyncio
 import os
 import re
+import shutil
 import sys
 import tempfile
+import time
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
@@ -28,9 +30,12 @@ _START_S = 60.0
 _STOP_S = 3.0
 _POLL_S = 0.1
 _LOG_TAIL = 2000
+_ORPHANED_S = 3600.0
+_PREFIX = "assay-purple-"
+_FOLDER = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
 # What is set for a user's own servers must not bend this one.
-_DROPPED = ("ASSAY_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL")
+_DROPPED = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL")
 
 
 class PurpleProcess:
@@ -51,7 +56,8 @@ class PurpleProcess:
 
     async def open(self) -> None:
         self._progress("starting the purple agent", 0, None)
-        self._folder = tempfile.TemporaryDirectory(prefix="assay-purple-")
+        _remove_orphans()
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")
         url = await self._start(Path(self._folder.name))
         await self._wait_until_ready(url)
         self._folder.cleanup()  # it holds the documents in memory now; nothing stays behind
@@ -141,6 +147,34 @@ async def _stop(process: Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
+
+
+def _remove_orphans() -> None:
+    """What a process left that was killed in the moments in which its folder was there.
+
+    Only after a while: a container that shares the folder has processes that are not seen here.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = _FOLDER.fullmatch(folder.name)
+        if owner is not None and not _is_alive(int(owner[1])) and _age(folder) > _ORPHANED_S:
+            shutil.rmtree(folder, ignore_errors=True)  # another user's cannot be, and stays
+
+
+def _age(folder: Path) -> float:
+    try:
+        return time.time() - folder.lstat().st_mtime
+    except OSError:  # somebody else removed it just now
+        return 0.0
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 def _environment() -> dict[str, str]:

@@ -49,7 +49,8 @@ def check(
 ) -> None:
     """Check that agents keep the HTTP agent contract.
 
-    Exits 0 when every check passed, 1 when one failed, 3 when an agent could not be reached.
+    AGENT_TOKEN is sent as a bearer token where it is set. Exits 0 when every check passed, 1 when
+    one failed, 3 when an agent could not be reached.
     """
     given = targets or targets_from_environment()
     if not given:
@@ -76,6 +77,7 @@ def check_all(
 ) -> "list[TargetReport]":
     import asyncio
 
+    from assay.contract.calling.endpoints import shown_address, token_from_environment
     from assay.contract.checking.checks import check_agent, parse_target, select_checks
 
     parsed = [parse_target(target) for target in targets]
@@ -84,8 +86,11 @@ def check_all(
     async def each() -> "list[TargetReport]":
         reports = []
         for target in parsed:
-            say(f"checking {target.task_type} at {target.url}")
-            reports.append(await check_agent(target, inputs=inputs, skip=skip))
+            say(f"checking {target.task_type} at {shown_address(target.url)}")
+            report = await check_agent(
+                target, inputs=inputs, skip=skip, token=token_from_environment()
+            )
+            reports.append(report)
         return reports
 
     return asyncio.run(each())

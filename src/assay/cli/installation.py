@@ -18,7 +18,9 @@ _PACKAGES = (
 )
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 # Read where they are needed and not by an option.
-_PLAIN_VARIABLES = ("ASSAY_CACHE", "ASSAY_TOKEN", "ASSAY_ALLOWED_HOSTS")
+_PLAIN_VARIABLES = (
+    *("ASSAY_CACHE", "ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "AGENT_TOKEN", "ASSAY_ALLOWED_HOSTS"),
+)
 
 
 @dataclass(frozen=True, slots=True)

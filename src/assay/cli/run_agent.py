@@ -51,8 +51,9 @@ def run_agent(
 ) -> None:
     """Send one request to an agent and print its result.
 
-    Exits 0 when the run succeeded, 1 when it failed or broke the contract, 3 when the agent could
-    not be reached or did not answer in time.
+    AGENT_TOKEN is sent as a bearer token where it is set. Exits 0 when the run succeeded, 1 when
+    it failed or broke the contract, 3 when the agent could not be reached or did not answer in
+    time.
     """
     import asyncio
 
@@ -95,12 +96,13 @@ async def _dispatch(
     agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
 ) -> "AgentRunResponse":
     from assay.contract.calling.client import AgentClient, ClientLimits
+    from assay.contract.calling.endpoints import token_from_environment
 
     # A little more than the agent has: its own report of a spent budget is worth waiting for.
     limits = ClientLimits()
     if timeout is not None:
         limits = ClientLimits(sync_s=timeout + 2, stream_s=timeout + 2)
-    async with AgentClient(limits=limits) as client:
+    async with AgentClient(limits=limits, token=token_from_environment()) as client:
         if stream:
             return await _follow(client, agent, request)
         return await client.run_sync(agent, request)
@@ -128,7 +130,12 @@ def _progress_line(event: "AgentEvent") -> str:
     }
     words = [event.name, str(event.data.get("step", ""))]
     words += [f"{name}={value}" for name, value in shown.items()]
-    return " ".join(word for word in words if word)
+    return _printable(" ".join(word for word in words if word))
+
+
+def _printable(text: str) -> str:
+    """The agent's words, which must not move the cursor or colour the terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def _save(path: Path, response: "AgentRunResponse") -> None:
@@ -143,8 +150,8 @@ def _save(path: Path, response: "AgentRunResponse") -> None:
 def _tell(response: "AgentRunResponse") -> None:
     say(f"{response.status}  request_id={response.request_id}")
     for warning in response.warnings:
-        say(f"warning: {warning}")
+        say(_printable(f"warning: {warning}"))
     if response.error is not None:
-        say(f"error: {response.error.code}: {response.error.message}")
+        say(_printable(f"error: {response.error.code}: {response.error.message}"))
     if response.ok:
         print_json(response.to_wire()["outputs"])

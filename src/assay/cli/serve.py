@@ -29,7 +29,8 @@ Host = Annotated[
     ),
 ]
 Port = Annotated[
-    int, typer.Option(help="0 takes a free one.", envvar="ASSAY_PORT", metavar="PORT", max=65535)
+    int,
+    typer.Option(help="0 takes a free one.", envvar="ASSAY_PORT", metavar="PORT", min=0, max=65535),
 ]
 CardUrl = Annotated[
     str | None,

@@ -80,4 +80,5 @@ def agent(
         for task in wanted:
             say(f"{task} on {url}{path_of(task) if len(wanted) > 1 else ''}")
         set_up_logging()
-        serve_on(agents_app(wanted, workshop, token=token_from_environment()), listener)
+        app = agents_app(wanted, workshop, token=token_from_environment(), hosts={host})
+        serve_on(app, listener)

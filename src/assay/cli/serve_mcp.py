@@ -69,7 +69,8 @@ def mcp(
 ) -> None:
     """The MCP server: MCP at /mcp, and POST /search_nfcorpus for those who do not speak it.
 
-    With ASSAY_TOKEN set, callers over HTTP need that bearer token.
+    With ASSAY_TOKEN set, callers over HTTP need that bearer token. POST /stats/reset needs
+    another one, ASSAY_ADMIN_TOKEN.
     """
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
@@ -93,6 +94,7 @@ def mcp(
         url = url_of(listener)
         print(url, flush=True)
         say(f"MCP server on {url}/mcp (Ctrl-C ends it)")
+        from assay.serve.mcp.admin import admin_token_from_environment
         from assay.serve.mcp.app import mcp_app
         from assay.serve.mcp.hosts import allowed_hosts
 
@@ -100,6 +102,7 @@ def mcp(
         app = mcp_app(
             _loader(dataset, mode),
             token=token_from_environment(),
+            admin_token=admin_token_from_environment(),
             hosts=allowed_hosts(host, allow_hosts),
             session_idle_s=session_idle,
             max_sessions=max_sessions,

@@ -13,12 +13,14 @@ import orjson
 from pydantic import (
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
     computed_field,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 
 class ErrorCode(StrEnum):
@@ -31,14 +33,29 @@ class ErrorCode(StrEnum):
 
 SUCCESS_STATUSES = ("ok", "success")
 
-# Ids go into logs and headers, so they hold nothing that could end a line, and have an end.
+# Ids go into logs and headers: nothing in them ends a line, hides or turns the text around it
+# (controls, separators, zero-width spaces, bidirectional marks; but joiners, which some scripts
+# need, may stand in them). They are not blank, and have an end.
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 Identifier = Annotated[
     str,
     StringConstraints(
-        min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
+        min_length=1, max_length=256, pattern=rf"^[^{_UNSEEN}]*[^\s{_UNSEEN}][^{_UNSEEN}]*$"
     ),
 ]
-Count = Annotated[int, Field(ge=0)]
+
+
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+# Pydantic reads true as 1: a budget of one millisecond, which nobody meant. Stands after a number's
+# bounds, so that these still show in its schema.
+NO_FLAG = BeforeValidator(_no_flag)
+Positive = Annotated[int, Field(ge=1), NO_FLAG]
+Count = Annotated[int, Field(ge=0), NO_FLAG]
 
 
 class ContractModel(BaseModel):
@@ -57,21 +74,19 @@ class ContractModel(BaseModel):
 class Budgets(ContractModel):
     """What a run may cost; an absent limit is no limit."""
 
-    max_output_tokens: int | None = Field(
+    max_output_tokens: Positive | None = Field(
         default=None,
-        ge=1,
         validation_alias=AliasChoices("max_output_tokens", "max_tokens"),
         description="Most tokens to generate. Also read from max_tokens.",
     )
-    max_context_tokens: int | None = Field(
-        default=None, ge=1, description="Most tokens of context to give to a model."
+    max_context_tokens: Positive | None = Field(
+        default=None, description="Most tokens of context to give to a model."
     )
-    max_escalations: int | None = Field(
-        default=None, ge=0, description="How often the agent may turn to a costlier method."
+    max_escalations: Count | None = Field(
+        default=None, description="How often the agent may turn to a costlier method."
     )
-    timeout_ms: int | None = Field(
+    timeout_ms: Positive | None = Field(
         default=None,
-        ge=1,
         validation_alias=AliasChoices("timeout_ms", "max_time_ms"),
         description="Most milliseconds the run may take. Also read from max_time_ms.",
     )

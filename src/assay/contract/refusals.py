@@ -31,6 +31,7 @@ _PLAIN = {
     "string_too_long": "is too long",
     "string_pattern_mismatch": "holds characters that are not allowed",
     "int_parsing": "should be a whole number",
+    "int_parsing_size": "is too large",
     "int_type": "should be a whole number",
     "int_from_float": "should be a whole number",
     "value_error": "is not acceptable",

@@ -6,9 +6,10 @@ Only what starts work is turned away. Asking after a task, or ending one, always
 from collections.abc import Callable
 
 import orjson
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from assay.serve.guards import refuse
+from assay.serve.whole_body import read_whole, replay
 
 _STARTING = frozenset({"message/send", "message/stream", "SendMessage", "SendStreamingMessage"})
 _STARTING_PATHS = ("/message:send", "/message:stream")
@@ -24,35 +25,13 @@ class Admission:
         if scope["type"] != "http" or scope["method"] != "POST" or not self._is_full():
             await self._app(scope, receive, send)
             return
-        body = await _read(receive)
+        body = await read_whole(receive)
         if _starts_work(scope["path"], body):
             await refuse(
                 send, 503, "too much work at the moment", {"retry-after": str(self._retry_after)}
             )
         else:
-            await self._app(scope, _replay(body, receive), send)
-
-
-async def _read(receive: Receive) -> bytes:
-    parts = []
-    while True:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    given = False
-
-    async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
+            await self._app(scope, replay(body, receive), send)
 
 
 def _starts_work(path: str, body: bytes) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import threading
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import BinaryIO
 
@@ -11,9 +12,27 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from assay.errors import UsageError
+from assay.serve.prompt_headers import PromptHeaders
+
+END_WORK = "end_work"
+"""Under this name an application's lifespan may yield what ends its long work."""
 
 _GRACE_S = 5
 _BACKLOG = 2048
+_LAST_PORT = 65535
+
+
+class Server(uvicorn.Server):
+    """Ends the application's long work first. Otherwise whoever follows it would be cut off
+    before its end, which the application hears of only when the last of them has gone."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        end_work = self.lifespan.state.get(END_WORK)
+        if end_work is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_S):
+                    await end_work()
+        await super().shutdown(sockets)
 
 
 def serve(app: ASGIApp, host: str, port: int) -> None:
@@ -23,7 +42,7 @@ def serve(app: ASGIApp, host: str, port: int) -> None:
 
 def serve_on(app: ASGIApp, listener: socket.socket, *, stop_with: BinaryIO | None = None) -> None:
     """As `serve`, and also until `stop_with` ends: a pipe that closes when its writer dies."""
-    server = uvicorn.Server(_config(app))
+    server = Server(_config(app))
     if stop_with is not None:
         threading.Thread(target=_stop_at_end, args=(stop_with, server), daemon=True).start()
     # uvicorn chooses its faster loop only where it makes the loop itself.
@@ -42,6 +61,8 @@ def url_of(listener: socket.socket) -> str:
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Bound before anything slow is loaded."""
+    if not 0 <= port <= _LAST_PORT:
+        raise UsageError(f"--port must be from 0 (a free one) to {_LAST_PORT}, got {port}")
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -79,6 +100,7 @@ def _config(app: ASGIApp) -> uvicorn.Config:
     """No access log of uvicorn's: it writes whole URLs. `request_log` says what may be said."""
     return uvicorn.Config(
         app,
+        http=PromptHeaders,
         access_log=False,
         log_config=None,
         server_header=False,

@@ -13,11 +13,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
-from assay.errors import AssayError
+from assay.errors import AssayError, SearchError
+from assay.serve.without_places import without_places
 
 _logger = logging.getLogger(__name__)
 
 Loaded = TypeVar("Loaded")
+
+_MORE = "the server's log says more"
 
 
 class Loading(Generic[Loaded]):
@@ -33,7 +36,8 @@ class Loading(Generic[Loaded]):
         self._task = asyncio.create_task(self._run())
 
     async def get(self) -> Loaded:
-        """The thing itself, as soon as it is there; raises what went wrong with it."""
+        """The thing itself, as soon as it is there. What went wrong with it is raised in words
+        that are safe to show: paths and addresses are in the log alone."""
         assert self._task is not None, "start() comes before get()"
         return await asyncio.shield(self._task)
 
@@ -61,7 +65,7 @@ class Loading(Generic[Loaded]):
             return await self._load()
         except AssayError as error:
             _logger.error("loading failed: %s", error)
-            raise
+            raise SearchError(f"{without_places(str(error))} ({_MORE})") from error
         except Exception as error:
             _logger.error("loading failed: %s", type(error).__name__)
             raise

@@ -22,6 +22,9 @@ _LIBRARIES = ("a2a", "mcp", "httpx", "httpx2", "httpcore", "sse_starlette", "asy
 _SILENT = ("a2a", "uvicorn.access")
 # Its messages are fixed sentences; only the tracebacks quote.
 _FIXED = ("uvicorn.error",)
+_WATCHED = (*_LIBRARIES, *_SILENT, *_FIXED)
+_NOWHERE = logging.NullHandler()
+_DONE = "assay_scrubbed"  # set on a record: it may pass a logger and a handler that both ask
 
 
 class RequestLog:
@@ -77,6 +80,7 @@ def set_up_logging(level: str = "info") -> None:
     """JSON lines on stderr. Libraries speak from warnings on, and never of payloads."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(_unwatched_or_scrubbed)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     keep_payloads_out()
 
@@ -84,18 +88,30 @@ def set_up_logging(level: str = "info") -> None:
 def keep_payloads_out() -> None:
     """On the loggers themselves: a filter there holds for every handler, whoever set it up, and
     also when someone turns on debugging for everything."""
-    watched = (*_LIBRARIES, *_SILENT, *_FIXED)
-    for name in watched:
+    for name in _WATCHED:
         logging.getLogger(name)
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger) and _is_in(name, watched):
+        if isinstance(logger, logging.Logger) and _is_in(name, _WATCHED):
             logger.addFilter(_scrubbed)  # a second time does nothing
+    for name in _SILENT:
+        # Filters are not inherited: loggers that are made later below these end here.
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        logger.addHandler(_NOWHERE)
+
+
+def _unwatched_or_scrubbed(record: logging.LogRecord) -> bool:
+    """For our own handler, which also meets the loggers that a library made later."""
+    return not _is_in(record.name, _WATCHED) or _scrubbed(record)
 
 
 def _scrubbed(record: logging.LogRecord) -> bool:
     """Of a library's warning, where it was given and the class of the exception are kept."""
     if _is_in(record.name, _SILENT):
         return False
+    if getattr(record, _DONE, False):
+        return True
+    setattr(record, _DONE, True)
     if not _is_in(record.name, _FIXED):
         if record.levelno < logging.WARNING:
             return False
@@ -134,4 +150,4 @@ def _request_id(scope: Scope) -> str:
 
 def _length(scope: Scope) -> int | None:
     given = dict(scope["headers"]).get(b"content-length", b"")
-    return int(given) if given.isdigit() else None
+    return int(given) if given.isdigit() and len(given) < 20 else None

@@ -9,6 +9,7 @@ import orjson
 
 from assay.agents.a2a.card import Card, CardError, read_card
 from assay.agents.a2a.http import exchange, failure_of_status, read_body
+from assay.agents.outbound import shown as shown
 from assay.agents.outbound import split_address
 from assay.agents.protocol import AgentFailure, FailureKind
 from assay.errors import TargetError
@@ -41,22 +42,19 @@ def base_address(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path.rstrip("/"), parts.query, ""))
 
 
-def shown(url: str) -> str:
-    """The address as it may be printed: without a password."""
-    scheme, separator, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
-
-
 def places(base: str) -> list[str]:
-    """Where the card may be, likeliest first."""
-    parts = urlsplit(base)
-    root = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-    found = [base + path for path in WELL_KNOWN]
-    found.append(base if parts.path else f"{base}/")
-    if parts.path:
-        found += [root + path for path in WELL_KNOWN]
-    return found
+    """Where the card may be, likeliest first. A query (some gateways want a key there) stays at
+    the end of each."""
+    own = urlsplit(base).path
+    paths = [own + path for path in WELL_KNOWN]
+    paths.append(own or "/")
+    if own:
+        paths += WELL_KNOWN
+    return [at_path(base, path) for path in paths]
+
+
+def at_path(base: str, path: str) -> str:
+    return urlunsplit(urlsplit(base)._replace(path=path))
 
 
 async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:

@@ -8,9 +8,10 @@ agent is asked to stream.
 import re
 import sys
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -19,8 +20,9 @@ from assay.agents.contract.outputs import OutputReader
 from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.agents.outbound_client import open_client
 from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.answer.passages import Passage
 from assay.contract.calling.client import AgentClient, ClientLimits
-from assay.contract.calling.endpoints import read_endpoints, resolve
+from assay.contract.calling.endpoints import read_endpoints, resolve, token_from_environment
 from assay.contract.calling.failures import AgentCallError, Fault
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode
 from assay.data.dataset import Document
@@ -29,6 +31,7 @@ from assay.errors import TargetError, UsageError
 _TARGET = re.compile(
     r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?"
 )
+_ANSWERS = "RAG_ANSWER"
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
 
 # How long a call may take is the evaluation's to say, and so is when to stop asking.
@@ -108,16 +111,39 @@ class ContractAgent:
         except OutboundRefused as error:
             raise TargetError(str(error)) from None
         self._http = open_client(self._policy)
+        # Ours to give where the user named the agent, not where a stranger did.
+        token = None if self._policy.public_only else token_from_environment()
         self._client = AgentClient(
-            http=self._http, endpoints={}, limits=self._limits, failures_to_open=_NEVER
+            http=self._http,
+            endpoints={},
+            limits=self._limits,
+            token=token,
+            failures_to_open=_NEVER,
         )
         await self._expect_somebody(self._http)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        return await self._answer(_inputs(self._target.task, query, top_k))
+
+    @property
+    def takes_context(self) -> bool:
+        """As far as the task goes; whether this agent heeds it shows in what it rests on."""
+        return self._target.task == _ANSWERS
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        pack = {"chunks": [_chunk(passage) for passage in passages], "citations": []}
+        inputs = _inputs(self._target.task, query, max(1, len(passages)))
+        answer = await self._answer({**inputs, "groundingPack": pack})
+        if not {passage.id for passage in passages}.issuperset(answer.doc_ids):
+            message = "the agent searched, instead of answering from the grounding it was given"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+        return answer
+
+    async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
         request = AgentRunRequest(
             request_id=f"assay-{uuid.uuid4().hex}",
             task_type=self._target.task,
-            inputs=_inputs(self._target.task, query, top_k),
+            inputs=dict(inputs),
         )
         try:
             response = await self._run(request)
@@ -152,6 +178,15 @@ class ContractAgent:
             raise TargetError(
                 f"no answer from {where} ({type(error).__name__}); is the agent running?"
             ) from None
+
+
+def _chunk(passage: Passage) -> dict[str, Any]:
+    return {
+        "chunk_id": passage.id,
+        "doc_id": passage.id,
+        "text": passage.text,
+        "metadata": {"title": passage.title},
+    }
 
 
 def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:

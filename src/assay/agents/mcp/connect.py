@@ -19,8 +19,8 @@ from assay.agents.outbound import split_address
 from assay.errors import UsageError
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-# A secret of ours, which is not for the server under test.
-_KEPT_BACK = "ASSAY_TOKEN"
+# Secrets of ours, which are not for the server under test.
+_KEPT_BACK = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN")
 _TAIL = 300
 
 
@@ -69,7 +69,7 @@ class StdioServer:
             raise UsageError(f"cannot read the command {command!r}: {error}") from None
         if not words:
             raise UsageError("there is no command; write mcp-stdio:COMMAND, such as 'uvx server'")
-        environment = {key: value for key, value in os.environ.items() if key != _KEPT_BACK}
+        environment = {key: value for key, value in os.environ.items() if key not in _KEPT_BACK}
         self._parameters = StdioServerParameters(
             command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"
         )

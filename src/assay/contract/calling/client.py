@@ -18,7 +18,7 @@ import httpx
 
 from assay.contract.calling.answers import read_body, require
 from assay.contract.calling.circuit import CircuitBreaker
-from assay.contract.calling.endpoints import read_endpoints, resolve
+from assay.contract.calling.endpoints import authorization, read_endpoints, resolve, shown_address
 from assay.contract.calling.failures import AgentCallError, Fault
 from assay.contract.calling.reading import read_object, read_response
 from assay.contract.calling.stream_result import AgentEvent, StreamResult, expect_echo
@@ -38,7 +38,10 @@ class ClientLimits:
 
 
 class AgentClient:
-    """`agent` is a name from `endpoints` (AGENT_ENDPOINTS_JSON when not given) or an address."""
+    """`agent` is a name from `endpoints` (AGENT_ENDPOINTS_JSON when not given) or an address.
+
+    `token` goes to every agent that is called.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class AgentClient:
         http: httpx.AsyncClient | None = None,
         endpoints: Mapping[str, str] | None = None,
         limits: ClientLimits | None = None,
+        token: str | None = None,
         failures_to_open: int = 5,
         recovery_s: float = 30.0,
     ) -> None:
@@ -53,6 +57,7 @@ class AgentClient:
         self._owns_http = http is None
         self._endpoints = read_endpoints() if endpoints is None else endpoints
         self._limits = limits or ClientLimits()
+        self._authorization = authorization(token)
         self._failures_to_open = failures_to_open
         self._recovery_s = recovery_s
         self._circuits: dict[str, CircuitBreaker] = {}
@@ -65,7 +70,7 @@ class AgentClient:
                 async with self._post(base, "sync", request, self._limits.sync_s) as answer:
                     await require("application/json", answer, self._limits.max_bytes)
                     body = read_object(await read_body(answer, self._limits.max_bytes))
-        return expect_echo(read_response(body), request)
+            return expect_echo(read_response(body), request)
 
     async def run_stream(
         self, agent: str, request: AgentRunRequest
@@ -107,10 +112,11 @@ class AgentClient:
         self, base: str, way: str, request: AgentRunRequest, read_s: float
     ) -> AbstractAsyncContextManager[httpx.Response]:
         headers = {
-            b"Content-Type": b"application/json",
+            "Content-Type": "application/json",
             # Without compression, what is counted is what is held in memory.
-            b"Accept-Encoding": b"identity",
-            b"X-Request-ID": request.request_id.encode("ascii", "backslashreplace"),
+            "Accept-Encoding": "identity",
+            "X-Request-ID": request.request_id.encode("ascii", "backslashreplace").decode(),
+            **self._authorization,
         }
         return self._http.stream(
             "POST",
@@ -151,6 +157,7 @@ class AgentClient:
 @contextmanager
 def _as_call_errors(silence: Fault, base: str) -> Iterator[None]:
     """`silence` is what it means that no byte came for as long as was allowed."""
+    base = shown_address(base)
     try:
         yield
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:

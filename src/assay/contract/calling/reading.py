@@ -14,6 +14,7 @@ from assay.contract.sse import Event
 TERMINAL_EVENTS = frozenset({"final", "complete", "done"})
 
 _UNPARSED = object()
+_DEEP = 200
 _REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
 
 
@@ -49,7 +50,21 @@ def read_object(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         kind = type(value).__name__
         raise AgentCallError(Fault.NOT_CONTRACT, f"the agent's answer is a {kind}, not an object")
+    if _is_too_deep(value, text):
+        raise AgentCallError(Fault.NOT_CONTRACT, "the agent's answer is nested too deeply")
     return value
+
+
+def _is_too_deep(value: Any, text: str | bytes) -> bool:
+    """JSON is read deeper than it can be written again. Most answers need no closer look."""
+    written = text.encode() if isinstance(text, str) else text
+    if written.count(b"[") + written.count(b"{") < _DEEP:
+        return False
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return True
+    return False
 
 
 def _parsed(text: str | bytes) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from assay.contract.calling.endpoints import base_address
+from assay.contract.calling.endpoints import base_address, shown_address
 from assay.contract.checking.exchange import Exchange
 from assay.contract.checking.probes import CheckLimits, Observation, Prober
 from assay.contract.checking.refusing import REFUSAL_CHECKS
@@ -47,10 +47,12 @@ async def check_agent(
     inputs: Mapping[str, Any] | None = None,
     skip: Collection[str] = (),
     limits: CheckLimits | None = None,
+    token: str | None = None,
 ) -> TargetReport:
     """About twenty requests, one after the other. `inputs` replace the plausible ones that are
     sent otherwise; they should be such that the agent can succeed."""
     checks = select_checks(skip)
+    shown = shown_address(target.url)
     async with httpx.AsyncClient(follow_redirects=False) as http:
         prober = Prober(
             http,
@@ -58,12 +60,13 @@ async def check_agent(
             target.task_type,
             sample_inputs(target.task_type) if inputs is None else inputs,
             limits or CheckLimits(),
+            token,
         )
         health = await prober.get("/health")
         if reason := _unreachable(health):
-            return TargetReport(target.url, target.task_type, unreachable=reason)
+            return TargetReport(shown, target.task_type, unreachable=reason)
         seen = await prober.observe(health)
-    return TargetReport(target.url, target.task_type, tuple(_judge(checks, seen)))
+    return TargetReport(shown, target.task_type, tuple(_judge(checks, seen)))
 
 
 def _unreachable(health: Exchange) -> str | None:

@@ -10,6 +10,7 @@ import httpx
 import orjson
 
 from assay.contract.calling.answers import media_type
+from assay.contract.calling.endpoints import authorization
 from assay.contract.calling.reading import event_name
 from assay.contract.sse import Event, EventReader, EventTooLarge
 
@@ -89,6 +90,7 @@ async def exchange(
     seconds: float,
     content: bytes = b"",
     request_id: str = "",
+    token: str | None = None,
 ) -> Exchange:
     clock = asyncio.get_running_loop().time
     started = clock()
@@ -98,7 +100,11 @@ async def exchange(
         async with (
             asyncio.timeout(seconds),
             http.stream(
-                method, url, content=content, headers=_headers(request_id), timeout=_CONNECT_ONLY
+                method,
+                url,
+                content=content,
+                headers=_headers(request_id) | authorization(token),
+                timeout=_CONNECT_ONLY,
             ) as answer,
         ):
             seen |= _head_of(answer)

@@ -35,6 +35,7 @@ class Observation:
 
     task_type: str
     canary: str
+    canary_key: str
     limits: CheckLimits
     health: Exchange
     ready: Exchange
@@ -67,7 +68,9 @@ class Prober:
     task_type: str
     inputs: Mapping[str, Any]
     limits: CheckLimits
+    token: str | None = None
     canary: str = field(default_factory=lambda: f"canary-{uuid.uuid4().hex}")
+    canary_key: str = field(default_factory=lambda: f"canary_key_{uuid.uuid4().hex}")
 
     async def observe(self, health: Exchange) -> Observation:
         body = self._body()
@@ -75,6 +78,7 @@ class Prober:
         return Observation(
             task_type=self.task_type,
             canary=self.canary,
+            canary_key=self.canary_key,
             limits=self.limits,
             health=health,
             ready=await self.get("/health/ready"),
@@ -89,10 +93,12 @@ class Prober:
         )
 
     async def get(self, path: str) -> Exchange:
-        return await exchange(self.http, "GET", self.base + path, seconds=self.limits.sync_s)
+        return await exchange(
+            self.http, "GET", self.base + path, seconds=self.limits.sync_s, token=self.token
+        )
 
     def _secret(self) -> dict[str, str]:
-        return {"assay_check_note": self.canary}
+        return {"assay_check_note": self.canary, self.canary_key: "x"}
 
     def _body(self, **changes: Any) -> dict[str, Any]:
         return {
@@ -128,5 +134,6 @@ class Prober:
             f"{self.base}/agents/run/{way}",
             content=content,
             request_id=request_id,
+            token=self.token,
             seconds=self.limits.sync_s if way == "sync" else self.limits.stream_s,
         )

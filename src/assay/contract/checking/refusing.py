@@ -125,7 +125,12 @@ def _failed_before_stream(answer: Exchange) -> Finding:
 def _no_echo(seen: Observation) -> Finding:
     canary = seen.canary.encode()
     leaks = [each for each in seen.errors() if canary in each.body or canary in each.headers]
-    return fail(f"{len(leaks)} error answers repeat text of the inputs") if leaks else PASS
+    if leaks:
+        return fail(f"{len(leaks)} error answers repeat text of the inputs")
+    named = [each for each in seen.errors() if seen.canary_key.encode() in each.body]
+    if named:
+        return warn(f"{len(named)} error answers repeat a key of the inputs, which callers choose")
+    return PASS
 
 
 REFUSAL_CHECKS = (

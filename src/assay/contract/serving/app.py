@@ -8,19 +8,22 @@ an HTTP error; a run that fails is HTTP 200 with status "error", in both ways of
 
 import asyncio
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive
+from starlette.types import ExceptionHandler, Receive
 
 from assay.contract.envelope import AgentRunRequest, ErrorCode, to_json
 from assay.contract.serving.execution import Execution, Outcome, Work
-from assay.contract.serving.intake import Accepted, Refused, refused, take_request
+from assay.contract.serving.intake import Accepted, Refused, refused, take_request, usable_id
 from assay.contract.serving.replay import Conflict, ReplayLimits, RunStore
 from assay.contract.serving.run_stream import RunStream
 from assay.contract.serving.runlog import RunRecord, log_failure, log_run
@@ -30,9 +33,11 @@ _CLIENT_LEFT = 499  # sent to nobody; the number that proxies log for a client t
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
-    """`run_s` bounds every run, also one whose caller set no `budgets.timeout_ms`."""
+    """`run_s` bounds every run, also one whose caller set no `budgets.timeout_ms`; `body_s` is how
+    long a request may take to come in, which would hold its connection for as long as it likes."""
 
     max_body_bytes: int = 1_000_000
+    body_s: float = 30.0
     max_running: int = 256
     run_s: float = 300.0
     heartbeat_s: float = 10.0
@@ -61,7 +66,7 @@ class AgentService:
 
 
 def agent_app(service: AgentService) -> Starlette:
-    return Starlette(routes=agent_routes(service))
+    return Starlette(routes=agent_routes(service), exception_handlers=EXCEPTION_HANDLERS)
 
 
 def agent_routes(service: AgentService) -> list[BaseRoute]:
@@ -73,6 +78,20 @@ def agent_routes(service: AgentService) -> list[BaseRoute]:
         Route("/health", endpoints.health),
         Route("/health/ready", endpoints.ready),
     ]
+
+
+async def _no_such_endpoint(http: Request, error: Exception) -> Response:
+    """Another path, or another method than POST, in the shape of every other refusal."""
+    assert isinstance(error, HTTPException)
+    given = usable_id(http.headers.get("x-request-id")) or uuid.uuid4().hex
+    message = "an agent takes POST /agents/run/sync, POST /agents/run/stream and GET /health"
+    refusal = refused(error.status_code, ErrorCode.VALIDATION_ERROR, message, given)
+    body = to_json(refusal.response.to_wire())
+    return Response(body, error.status_code, error.headers, "application/json")
+
+
+EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {HTTPException: _no_such_endpoint}
+"""For an application that has `agent_routes`."""
 
 
 class _Endpoints:
@@ -129,7 +148,10 @@ class _Endpoints:
         return JSONResponse(body, status_code=200 if readiness.ready else 503)
 
     async def _take(self, http: Request) -> Accepted:
-        return await take_request(http, self._service.task_type, self._limits.max_body_bytes)
+        limits = self._limits
+        return await take_request(
+            http, self._service.task_type, limits.max_body_bytes, limits.body_s
+        )
 
     def _join_or_start(self, accepted: Accepted) -> Execution | Outcome:
         request = accepted.request

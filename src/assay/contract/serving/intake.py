@@ -3,6 +3,7 @@
 A refusal is contract-shaped whatever was wrong, and repeats nothing of the body.
 """
 
+import asyncio
 import hashlib
 import uuid
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ _identifier = TypeAdapter(Identifier)
 # A client that is still sending cannot read our answer: some of what is too much is read and
 # thrown away, so that it gets to see why.
 _DISCARD_FACTOR = 8
+_TOO_SLOW = 408
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,23 @@ class Refused(Exception):
         self.http_status = http_status
         self.response = response
         self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+        if http_status == _TOO_SLOW:
+            self.headers["Connection"] = "close"  # the rest of the body is still to come
 
 
-async def take_request(http: Request, task_type: str, max_bytes: int) -> Accepted:
-    request_id = _usable(http.headers.get("x-request-id")) or uuid.uuid4().hex
-    body = await _read_body(http, max_bytes, request_id)
+async def take_request(
+    http: Request, task_type: str, max_bytes: int, max_seconds: float
+) -> Accepted:
+    request_id = usable_id(http.headers.get("x-request-id")) or uuid.uuid4().hex
+    try:
+        async with asyncio.timeout(max_seconds):
+            body = await _read_body(http, max_bytes, request_id)
+    except TimeoutError:
+        message = f"the body did not come within {max_seconds:g} s"
+        raise refused(_TOO_SLOW, ErrorCode.VALIDATION_ERROR, message, request_id) from None
     value = _parse(body, request_id)
     if isinstance(value, dict):
-        request_id = _usable(value.get("request_id")) or request_id
+        request_id = usable_id(value.get("request_id")) or request_id
     request = _validate(value, request_id)
     if request.task_type != task_type:
         raise refused(
@@ -102,7 +113,7 @@ def _validate(value: Any, request_id: str) -> AgentRunRequest:
     raise Refused(422, response)
 
 
-def _usable(request_id: Any) -> str | None:
+def usable_id(request_id: Any) -> str | None:
     try:
         return _identifier.validate_python(request_id, strict=True)
     except ValidationError:

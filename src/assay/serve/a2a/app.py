@@ -16,15 +16,19 @@ from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp
 
 from assay.serve.a2a.card import PATHS, REST_PREFIX, Profile, build_card, card_routes
+from assay.serve.a2a.one_message import OneMessageHandler
 from assay.serve.a2a.tasks import BoundedTaskStore
+from assay.serve.a2a.well_formed import WellFormed
 from assay.serve.admission import Admission
 from assay.serve.guards import OPEN_PATHS, BearerToken, BodyLimit, KnownOrigins
+from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loading, health_routes
 from assay.serve.request_log import RequestLog
 from assay.serve.safe_errors import SafeErrors
 
 BODY_LIMIT = 1_000_000
-_STREAM_GRACE_S = 2.0
+STREAM_GRACE_S = 4.0
+"""For streams to tell of the end when the server stops; less than it waits for them."""
 
 
 def a2a_app(
@@ -39,19 +43,24 @@ def a2a_app(
     is_full: Callable[[], bool],
     retry_after: int,
     routes: Sequence[BaseRoute] = (),
+    end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> ASGIApp:
-    """Card and health are open to anyone; the rest asks for the token, where one is set."""
-    handler = DefaultRequestHandler(
+    """Card and health are open to anyone; the rest asks for the token, where one is set.
+
+    `end_work` comes first when the server stops, while callers can still be told of the end;
+    `on_stop` when the last of them has gone.
+    """
+    handler = OneMessageHandler(
         executor,
         BoundedTaskStore(kept_tasks, listable=token is not None),
         build_card(profile, card_url or "http://localhost", needs_token=token is not None),
     )
 
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, Any]]:
         loading.start()
-        yield
+        yield {END_WORK: end_work}
         if on_stop is not None:
             await on_stop()
         await handler.aclose()
@@ -68,6 +77,7 @@ def a2a_app(
         exception_handlers={HTTPException: _error},
     )
     app = Admission(SafeErrors(app), is_full, retry_after)
+    app = WellFormed(app, REST_PREFIX)
     app = BearerToken(BodyLimit(app, BODY_LIMIT), token, OPEN_PATHS | set(PATHS))
     own = urlsplit(card_url or "").hostname
     return RequestLog(KnownOrigins(app, {own} if own else ()))
@@ -85,14 +95,14 @@ def _protocol_routes(handler: DefaultRequestHandler) -> list[BaseRoute]:
         handler,
         path_prefix=REST_PREFIX,
         enable_v0_3_compat=True,
-        shutdown_grace_period=_STREAM_GRACE_S,
+        shutdown_grace_period=STREAM_GRACE_S,
     )
     return [
         *create_jsonrpc_routes(
             handler,
             rpc_url="/",
             enable_v0_3_compat=True,
-            shutdown_grace_period=_STREAM_GRACE_S,
+            shutdown_grace_period=STREAM_GRACE_S,
         ),
         *(route for route in rest if not isinstance(route, Mount)),
     ]

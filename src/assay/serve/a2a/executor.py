@@ -14,7 +14,6 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, TaskState
-from a2a.utils.errors import UnsupportedOperationError
 from pydantic import ValidationError
 
 from assay.errors import AssayError
@@ -45,8 +44,6 @@ class TaskExecutor(AgentExecutor):
         assert context.message is not None
         assert context.task_id is not None
         assert context.context_id is not None
-        if context.current_task is not None:
-            raise UnsupportedOperationError(message="a task takes one message; send a new one")
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         # Without the message as its history: nothing that was sent is kept or sent back.
         submitted = TaskState.TASK_STATE_SUBMITTED
@@ -95,7 +92,9 @@ def problem_of(error: ValidationError) -> str:
     """`config.top_k: Input should be greater than or equal to 1`, without what was sent."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(str(step) for step in first["loc"])
-    return f"{field or 'request'}: {first['msg'].removeprefix('Value error, ')}"
+    # Its own words for this name a class of ours.
+    words = "not a JSON object" if first["type"] == "model_type" else first["msg"]
+    return f"{field or 'request'}: {words.removeprefix('Value error, ')}"
 
 
 def _object(value: object) -> dict[str, Any]:

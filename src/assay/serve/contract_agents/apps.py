@@ -1,6 +1,6 @@
 """The agents as applications: one at the root, or several under one process, each on its path."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import Answerer
 from assay.contract.serving.app import (
+    EXCEPTION_HANDLERS,
     AgentService,
     Readiness,
     ServingLimits,
@@ -21,6 +22,7 @@ from assay.contract.serving.app import (
     always_ready,
 )
 from assay.contract.serving.execution import Work
+from assay.contract.serving.runlog import keep_payloads_out_of
 from assay.errors import UsageError
 from assay.search.embedding import Embedder, open_embedder
 from assay.search.retriever import check_request
@@ -35,9 +37,11 @@ from assay.serve.contract_agents.pubmed import PubMed
 from assay.serve.contract_agents.rag_answer import RagAnswer
 from assay.serve.contract_agents.rag_ingest import RagIngest
 from assay.serve.contract_agents.rag_retrieve import RagRetrieve
-from assay.serve.guards import OPEN_PATHS, BearerToken
+from assay.serve.guards import OPEN_PATHS, BearerToken, KnownOrigins
 from assay.serve.request_log import RequestLog
 from assay.serve.retrieval import load_retrieval
+
+keep_payloads_out_of("bm25s")  # it turns on debugging for itself
 
 TASKS = (
     "RAG_RETRIEVE",
@@ -106,8 +110,17 @@ def path_of(task: str) -> str:
     return "/" + task.lower().replace("_", "-")
 
 
-def agents_app(tasks: Sequence[str], workshop: Workshop, *, token: str | None = None) -> ASGIApp:
-    """With one task its endpoints stand at the root, with several each under `path_of` its own."""
+def agents_app(
+    tasks: Sequence[str],
+    workshop: Workshop,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] = (),
+) -> ASGIApp:
+    """With one task its endpoints stand at the root, with several each under `path_of` its own.
+
+    `hosts`, besides this machine, are those whose pages may call the agents from a browser.
+    """
     services = [_service(task, workshop) for task in tasks]
 
     @asynccontextmanager
@@ -121,10 +134,13 @@ def agents_app(tasks: Sequence[str], workshop: Workshop, *, token: str | None = 
         finally:
             await workshop.close()
 
-    app = Starlette(routes=_routes(services), lifespan=lifespan)
+    app = Starlette(
+        routes=_routes(services), lifespan=lifespan, exception_handlers=EXCEPTION_HANDLERS
+    )
     mounts = [path_of(service.task_type) for service in services]
     open_paths = OPEN_PATHS | {mount + path for mount in mounts for path in OPEN_PATHS}
-    return RequestLog(BearerToken(app, token, open_paths))
+    # A page in somebody's browser must not drive an agent that listens on loopback.
+    return RequestLog(KnownOrigins(BearerToken(app, token, open_paths), hosts))
 
 
 def _routes(services: Sequence[AgentService]) -> list[BaseRoute]:

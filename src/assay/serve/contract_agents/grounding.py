@@ -87,6 +87,11 @@ def trace_of(mode: str) -> RetrievalTrace:
     )
 
 
+def reranks(mode: str) -> bool:
+    """Whether what a signal found is put into another order."""
+    return len(_STAGES.get(mode, ())) > 1
+
+
 def shown(pack: GroundingPack) -> dict[str, Any]:
     return pack.model_dump(exclude_none=True)
 

@@ -33,6 +33,7 @@ class FoundChunk:
     text: str
     score: float
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    found_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ class KnowledgeBases:
                 hit.text,
                 hit.score,
                 hit.metadata,
+                tuple(hit.signals),
             )
             for hit in hits
         ]
@@ -160,6 +162,7 @@ class _DataSet:
                 hit.text,
                 hit.score,
                 hit.metadata,
+                tuple(hit.signals),
             )
             for hit in hits
         ]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from assay.contract.envelope import (
+    NO_FLAG,
     AgentRunRequest,
     AgentRunResponse,
     ContractModel,
@@ -26,14 +27,18 @@ from assay.serve.contract_agents.knowledge_bases import (
 )
 from assay.serve.contract_agents.papers import Paper, interleaved, paper
 from assay.serve.contract_agents.phi_patterns import PhiPatterns
+from assay.serve.contract_agents.rag_retrieve import found_in
+from assay.serve.query_text import Readable
 
 INDEX = "index"
 """The name, in `databases`, of the literature that the server was started with."""
 
 
 class LiteratureInputs(ContractModel):
-    query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
-    max_results: int = Field(default=25, ge=1, le=200)
+    query: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), Readable
+    ]
+    max_results: Annotated[int, Field(ge=1, le=200), NO_FLAG] = 25
     databases: list[Annotated[str, StringConstraints(min_length=1, max_length=64)]] = Field(
         default_factory=lambda: [INDEX], min_length=1, max_length=10
     )
@@ -85,14 +90,12 @@ class LitRetrieval:
     async def _ask_index(self, name: str | None, search: _Search, report: ReportProgress) -> None:
         base = await self.knowledge.find(name)
         report("index ready", percent=10, documents=base.size)
-        found = await base.search(
-            Wanted(search.inputs.query, min(search.inputs.max_results, MOST), base.mode_for(None))
-        )
+        most = min(search.inputs.max_results, MOST)
+        found = await found_in(base, Wanted(search.inputs.query, most, base.mode_for(None)), report)
         if len(found) == MOST < search.inputs.max_results:
             search.warnings.append(f"an index gives at most {MOST} papers for a query")
         search.searched.append(base.name)
         search.papers.append(_papers(found, base))
-        report("ranked", percent=60, papers=len(found))
 
     async def _ask_pubmed(
         self, request: AgentRunRequest, search: _Search, report: ReportProgress

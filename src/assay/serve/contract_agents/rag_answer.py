@@ -1,19 +1,39 @@
-"""RAG_ANSWER: an answer from what was found, with citations, or none where it holds none."""
+"""RAG_ANSWER: an answer from what was found, with citations, or none where it holds none.
+
+A caller who brings a grounding pack is answered from that alone: nothing is searched. So the same
+question can be put with other documents, to tell what retrieval and what the answer is worth.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import AliasChoices, Field
+
 from assay.answer.passages import Answer, Answerer, Passage
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse, Usage, succeeded
+from assay.contract.chunk_ids import split_chunk_id
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    GroundingChunk,
+    GroundingPack,
+    Usage,
+    succeeded,
+)
 from assay.contract.refusals import read_inputs
 from assay.contract.serving.execution import ReportProgress
-from assay.serve.contract_agents.grounding import grounding_of, retrieval_outputs, tokens_in
+from assay.serve.contract_agents.grounding import (
+    fit_context,
+    grounding_of,
+    retrieval_outputs,
+    tokens_in,
+)
 from assay.serve.contract_agents.knowledge_bases import FoundChunk, KnowledgeBases
 from assay.serve.contract_agents.rag_retrieve import Retrieved, provenance_of, retrieve
 from assay.serve.contract_agents.retrieve_inputs import RetrieveInputs
 
 _ANSWER_TOKENS = 500
 _CUT_SHORT = "maxTokens"
+_GIVEN = "given"
 
 
 @dataclass(frozen=True)
@@ -22,13 +42,40 @@ class RagAnswer:
     answerer: Answerer
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
-        inputs = read_inputs(RetrieveInputs, request)
-        found = await retrieve(self.knowledge, inputs, request.budgets.max_context_tokens, report)
+        inputs = read_inputs(AnswerInputs, request)
+        found = await self._passages(inputs, request.budgets.max_context_tokens, report)
         room = request.budgets.max_output_tokens or _ANSWER_TOKENS
         passages = [Passage(one.chunk_id, one.title, one.text) for one in found.chunks]
         answer = await self.answerer.answer(inputs.query, passages, room)
         report("answered", percent=95, citations=len(answer.citations))
         return _response(request, found, answer, inputs.query)
+
+    async def _passages(
+        self, inputs: "AnswerInputs", max_tokens: int | None, report: ReportProgress
+    ) -> Retrieved:
+        if inputs.grounding is None:
+            return await retrieve(self.knowledge, inputs, max_tokens, report)
+        fitted = fit_context([_given(chunk) for chunk in inputs.grounding.chunks], max_tokens)
+        warnings = (fitted.warning,) if fitted.warning else ()
+        return Retrieved(fitted.chunks, _GIVEN, _GIVEN, warnings, fitted.warning is not None)
+
+
+class AnswerInputs(RetrieveInputs):
+    grounding: GroundingPack | None = Field(
+        default=None,
+        validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding"),
+    )
+
+
+def _given(chunk: GroundingChunk) -> FoundChunk:
+    return FoundChunk(
+        chunk_id=chunk.chunk_id,
+        doc_id=chunk.doc_id or split_chunk_id(chunk.chunk_id)[0],
+        title=str(chunk.metadata.get("title", "")),
+        text=chunk.text,
+        score=1.0 if chunk.score is None else chunk.score,
+        metadata=chunk.metadata,
+    )
 
 
 def _response(

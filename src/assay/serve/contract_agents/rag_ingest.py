@@ -2,16 +2,18 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field, StringConstraints
+from pydantic import AfterValidator, AliasChoices, Field, StringConstraints
 
 from assay.contract.envelope import (
+    NO_FLAG,
     AgentRunRequest,
     AgentRunResponse,
     ContractModel,
+    Count,
     ErrorCode,
     Identifier,
     succeeded,
@@ -25,11 +27,26 @@ from assay.search.embedding import Embedder
 from assay.search.index import IndexReport
 from assay.serve.contract_agents.document_chunks import cut_document
 from assay.serve.contract_agents.knowledge_bases import NAME, KnowledgeBases
-from assay.serve.contract_agents.knowledge_store import replace_documents
+from assay.serve.contract_agents.knowledge_store import EMBEDDING, replace_documents
 
 MAX_DOCUMENTS = 1000
+_DEEPEST = 32
 
 KnowledgeBaseName = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
+
+
+def _shallow(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What is nested as deeply as JSON can be read could not be written into an answer again."""
+    level: list[Any] = [metadata]
+    for _ in range(_DEEPEST):
+        level = [item for each in level for item in _inside(each)]
+    if level:
+        raise ValueError("nested too deeply")
+    return metadata
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 class DocumentInput(ContractModel):
@@ -37,17 +54,17 @@ class DocumentInput(ContractModel):
     title: str = ""
     source: str | None = None
     text: str = ""
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(default_factory=dict)
 
 
 class ChunkConfig(ContractModel):
     """In characters. A chunk also never has more than the embedding model reads."""
 
-    size: int = Field(
-        default=1000, ge=50, le=20_000, validation_alias=AliasChoices("chunkSize", "chunk_size")
+    size: Annotated[int, Field(ge=50, le=20_000), NO_FLAG] = Field(
+        default=1000, validation_alias=AliasChoices("chunkSize", "chunk_size")
     )
-    overlap: int = Field(
-        default=100, ge=0, validation_alias=AliasChoices("chunkOverlap", "chunk_overlap")
+    overlap: Count = Field(
+        default=100, validation_alias=AliasChoices("chunkOverlap", "chunk_overlap")
     )
 
 
@@ -73,7 +90,11 @@ class _Cut:
 
 @dataclass(frozen=True)
 class RagIngest:
+    """One write at a time: embedding takes all cores anyway, and a request that only waits must not
+    take a thread that a search could use."""
+
     knowledge: KnowledgeBases
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         inputs = read_inputs(IngestInputs, request)
@@ -85,7 +106,8 @@ class RagIngest:
         if not cut.taken:
             raise TaskError(ErrorCode.VALIDATION_ERROR, "inputs.documents: none holds any text")
         report("cut", percent=20, documents=len(cut.taken), chunks=len(cut.chunks))
-        written = await self._write(inputs.knowledge_base, cut, embedder, report)
+        async with self.writing:
+            written = await self._write(inputs.knowledge_base, cut, embedder, report)
         report("written", percent=100, chunks=len(cut.chunks))
         return _response(request, inputs.knowledge_base, cut, written)
 
@@ -101,11 +123,11 @@ class RagIngest:
         """In a thread, which is told when nobody waits any longer: then nothing is written."""
         stop = threading.Event()
 
-        def progress(_what: str, done: int, total: int | None) -> None:
+        def progress(what: str, done: int, total: int | None) -> None:
             if stop.is_set():
                 raise _Abandoned
-            if total:
-                report("embedded", percent=round(20 + 75 * done / total), documents=done)
+            if total and what == EMBEDDING:
+                report("embedded", percent=round(20 + 75 * done / total), chunks=done)
 
         work = asyncio.to_thread(self._replace, name, cut, embedder, progress)
         try:

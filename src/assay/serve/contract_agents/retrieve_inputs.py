@@ -5,11 +5,14 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, StringConstraints
 
-from assay.contract.envelope import ContractModel
+from assay.contract.envelope import NO_FLAG, ContractModel, Positive
 from assay.search.retriever import MOST, Mode
 from assay.serve.contract_agents.knowledge_bases import Wanted, check_filters
+from assay.serve.query_text import Readable
 
-QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10000)]
+QueryText = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10000), Readable
+]
 
 
 class RetrieveInputs(ContractModel):
@@ -21,12 +24,14 @@ class RetrieveInputs(ContractModel):
         max_length=256,
         validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base"),
     )
-    top_k: int = Field(default=10, ge=1, le=MOST, validation_alias=AliasChoices("topK", "top_k"))
+    top_k: Annotated[int, Field(ge=1, le=MOST), NO_FLAG] = Field(
+        default=10, validation_alias=AliasChoices("topK", "top_k")
+    )
     filters: dict[str, Any] | None = Field(
         default=None, validation_alias=AliasChoices("metadataFilters", "where", "filter")
     )
     semantic_weight: float | None = Field(default=None, ge=0, le=1)
-    semantic_k: int | None = Field(default=None, ge=1)
+    semantic_k: Positive | None = None
     rerank_mode: str | None = Field(
         default=None, validation_alias=AliasChoices("rerankMode", "rerank_mode")
     )

@@ -78,6 +78,7 @@ def green_app(
         is_full=jobs.is_full,
         retry_after=RETRY_AFTER_S,
         routes=task_routes(desk),
+        end_work=jobs.close,
         on_stop=jobs.close,
     )
 
@@ -112,6 +113,9 @@ class GreenExecutor(TaskExecutor):
             while not (await asyncio.wait({taking}, timeout=STATUS_S))[0]:
                 await say(updater, TaskState.TASK_STATE_SUBMITTED, "the data set is being loaded")
             return taking.result()
+        except asyncio.CancelledError:
+            taking.add_done_callback(_cancel_job)  # it may have been taken in this very moment
+            raise
         finally:
             taking.cancel()
 
@@ -125,6 +129,11 @@ class GreenExecutor(TaskExecutor):
             return
         job.cancel()
         await told.wait()
+
+
+def _cancel_job(taking: "asyncio.Task[Job]") -> None:
+    if not taking.cancelled() and taking.exception() is None:
+        taking.result().cancel()
 
 
 async def _tell(job: Job, updater: TaskUpdater) -> None:

@@ -4,11 +4,13 @@ What one agent does, or how long its report takes to compute, so never holds up 
 """
 
 import asyncio
+import logging
+import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
@@ -16,18 +18,22 @@ from typing import Any
 
 from assay.agents.protocol import Agent
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, RunError
+from assay.errors import AssayError, RunError, TargetError
 from assay.evaluate.evaluation import INTERRUPTED, Evaluation, Listener, Outcome
 from assay.evaluate.live import Tick
 from assay.report.terminal import plain_text, render_report
 from assay.serve.a2a.executor import INTERNAL_ERROR, log_failure
-from assay.serve.green.request import Order
+from assay.serve.green.request import Order, without_address
+from assay.serve.without_places import without_places
+
+_logger = logging.getLogger(__name__)
 
 OpenAgent = Callable[[str], Agent]
 
 RUNNING = 4
 WAITING = 16
 KEPT = 64
+KEPT_S = 3600.0
 RETRY_AFTER_S = 30
 
 
@@ -61,6 +67,7 @@ class Job:
         self._stop: Callable[[], None] | None = None
         self._canceled = False
         self.place_in_line: Future[None] | None = None
+        self.ended_at: float | None = None
         self._agent: Agent | None = None
 
     def warnings(self) -> tuple[str, ...]:
@@ -110,8 +117,11 @@ class Job:
                 self._end(State.CANCELED, "canceled before it began")
                 return
             asyncio.run(self._evaluate(dataset, open_agent, out))
+        except TargetError as error:
+            self._end(State.FAILED, without_address(str(error), self.order.agent_url))
         except AssayError as error:
-            self._end(State.FAILED, str(error))
+            _logger.error("evaluation failed: %s", error)
+            self._end(State.FAILED, without_places(str(error)))
         except BaseException as error:
             log_failure(self.id, error)
             self._end(State.FAILED, INTERNAL_ERROR)
@@ -153,6 +163,7 @@ class Job:
 
     def _end(self, state: State, note: str) -> None:
         self.note = note
+        self.ended_at = time.monotonic()
         self._become(state)
 
     def _become(self, state: State) -> None:
@@ -166,7 +177,8 @@ class Job:
 
 
 class Jobs:
-    """So many evaluations `running` at once and `waiting` in line; some finished ones are kept."""
+    """So many evaluations `running` at once and `waiting` in line; some finished ones are kept,
+    for a while."""
 
     def __init__(
         self, open_agent: OpenAgent, out: Path, *, running: int = RUNNING, waiting: int = WAITING
@@ -176,9 +188,21 @@ class Jobs:
         self._limit = running + waiting
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
         self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._arriving = 0
+        self._closed = False
 
     def is_full(self) -> bool:
-        return sum(not job.state.is_final for job in self._jobs.values()) >= self._limit
+        unfinished = sum(not job.state.is_final for job in self._jobs.values())
+        return self._closed or unfinished + self._arriving >= self._limit
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Held by a request that is not a job yet: it may wait for the data set for minutes."""
+        self._arriving += 1
+        try:
+            yield
+        finally:
+            self._arriving -= 1
 
     def submit(self, order: Order, dataset: Dataset, job_id: str | None = None) -> Job:
         if job_id in self._jobs:
@@ -190,18 +214,22 @@ class Jobs:
         return job
 
     def get(self, job_id: str) -> Job | None:
+        self._forget()
         return self._jobs.get(job_id)
 
     async def close(self) -> None:
         """End what runs, keeping what was answered, as Ctrl-C does on the command line."""
+        self._closed = True
         for job in self._jobs.values():
             job.cancel()
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=False)
 
     def _forget(self) -> None:
-        finished = [job.id for job in self._jobs.values() if job.state.is_final]
-        for job_id in finished[: max(0, len(finished) - KEPT)]:
-            del self._jobs[job_id]
+        oldest_kept = time.monotonic() - KEPT_S
+        ended = [(job.id, job.ended_at) for job in self._jobs.values() if job.ended_at is not None]
+        for place, (job_id, ended_at) in enumerate(ended):
+            if place < len(ended) - KEPT or ended_at < oldest_kept:
+                del self._jobs[job_id]
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:

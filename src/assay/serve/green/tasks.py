@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from assay.serve.a2a.app import STREAM_GRACE_S
 from assay.serve.a2a.executor import Refused, Unavailable
-from assay.serve.green.desk import TOO_MANY, Desk
+from assay.serve.green.desk import Desk, Full
 from assay.serve.green.jobs import RETRY_AFTER_S, Job
 from assay.serve.green.results import report_of
 
@@ -24,10 +25,10 @@ _PING_S = 15
 
 def task_routes(desk: Desk) -> list[BaseRoute]:
     async def start(request: Request) -> Response:
-        if desk.jobs.is_full():
-            return _error(429, TOO_MANY, {"Retry-After": str(RETRY_AFTER_S)})
         try:
             job = await desk.take(_object(await request.body()))
+        except Full as refusal:
+            return _error(429, str(refusal), {"Retry-After": str(RETRY_AFTER_S)})
         except Unavailable as refusal:
             return _error(503, str(refusal))
         except Refused as refusal:
@@ -41,7 +42,9 @@ def task_routes(desk: Desk) -> list[BaseRoute]:
 
     async def follow(request: Request) -> Response:
         events = _events(_find(desk, request))
-        return EventSourceResponse(events, sep="\n", ping=_PING_S)
+        return EventSourceResponse(
+            events, sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
+        )
 
     async def end(request: Request) -> Response:
         job = _find(desk, request)

@@ -10,6 +10,7 @@ from mcp_types import InputRequiredResult
 from assay.answer.passages import Answer, Answerer, Passage, not_found
 from assay.answer.prompt import question_prompt
 from assay.serve.mcp.library import Library, found_note
+from assay.serve.mcp.rounds import KeptHits
 from assay.serve.mcp.sampling import NoSample, offers_sampling, sampled_answer
 from assay.serve.mcp.shapes import SemanticAnswer
 from assay.serve.retrieval import Hit
@@ -25,6 +26,7 @@ class AnswerDesk:
     def __init__(self, library: Library, answerer: Answerer) -> None:
         self._library = library
         self._answerer = answerer
+        self._kept = KeptHits()
 
     async def answer(
         self,
@@ -35,7 +37,9 @@ class AnswerDesk:
         ctx: Context[Any, Any],
     ) -> SemanticAnswer | InputRequiredResult:
         await ctx.report_progress(0, 2, "searching")
-        hits = await self._library.search(query, limit, score_threshold)
+        hits = self._kept.take(ctx.request_state)
+        if hits is None:
+            hits = await self._library.search(query, limit, score_threshold)
         mode = (await self._library.retrieval()).mode
         if not hits:
             return _shaped(query, hits, mode, not_found(NOBODY))
@@ -43,7 +47,7 @@ class AnswerDesk:
         passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
         answer, way = await self._written(query, passages, max_answer_tokens, ctx)
         if isinstance(answer, InputRequiredResult):
-            return answer
+            return answer.model_copy(update={"request_state": self._kept.keep(hits)})
         await ctx.report_progress(2, 2, "done")
         return _shaped(query, hits, f"{mode}+{way}", answer)
 

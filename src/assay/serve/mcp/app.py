@@ -6,13 +6,15 @@ from contextlib import asynccontextmanager
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from assay.answer.passages import Answerer
-from assay.serve.guards import BearerToken, BodyLimit
+from assay.serve.guards import BodyLimit
+from assay.serve.mcp.admin import TwoTokens
 from assay.serve.mcp.hosts import LOCAL, SERVICES, AllowedHosts
 from assay.serve.mcp.library import Library, Load
-from assay.serve.mcp.rest import rest_routes
+from assay.serve.mcp.rest import RESET, refused, rest_routes
 from assay.serve.mcp.server import mcp_server
 from assay.serve.request_log import RequestLog
 from assay.serve.safe_errors import SafeErrors, safe_mcp_error
@@ -29,12 +31,14 @@ def mcp_app(
     load: Load,
     *,
     token: str | None = None,
+    admin_token: str | None = None,
     hosts: Sequence[str] = (*LOCAL, *SERVICES),
     answerer: Answerer | None = None,
     session_idle_s: float = SESSION_IDLE_S,
     max_sessions: int = MAX_SESSIONS,
 ) -> ASGIApp:
-    """`load` starts with the server and may take minutes; calls wait for it."""
+    """`load` starts with the server and may take minutes; calls wait for it. `token` is what every
+    caller needs, `admin_token` what resetting the counts needs."""
     library = Library(load)
     server = mcp_server(library, answerer)
     inner = server.streamable_http_app(
@@ -43,9 +47,13 @@ def mcp_app(
         max_sessions=max_sessions,
         max_request_body_size=_BODY_LIMIT,
     )
-    routes = [*inner.routes, *rest_routes(library, may_reset=token is not None)]
-    app: ASGIApp = Starlette(routes=routes, lifespan=lambda _app: _sessions(server))
-    app = BearerToken(SafeErrors(app, safe_mcp_error), token)
+    routes = [*inner.routes, *rest_routes(library, may_reset=admin_token is not None)]
+    app: ASGIApp = Starlette(
+        routes=routes,
+        lifespan=lambda _app: _sessions(server),
+        exception_handlers={HTTPException: refused},
+    )
+    app = TwoTokens(SafeErrors(app, safe_mcp_error), token, admin_token, {RESET})
     app = AllowedHosts(app, hosts)
     return RequestLog(BodyLimit(_TrimmedHeaders(app), _BODY_LIMIT))
 

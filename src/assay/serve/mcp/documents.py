@@ -17,7 +17,7 @@ from pydantic import Field
 from assay.answer.passages import Passage
 from assay.answer.prompt import SYSTEM, question_prompt
 from assay.serve.mcp.library import Library
-from assay.serve.mcp.shapes import LONGEST_QUERY
+from assay.serve.mcp.shapes import QueryText
 
 _PROMPT_DOCUMENTS = 5
 _COMPLETIONS = 100  # the most that MCP allows
@@ -55,7 +55,7 @@ def add_documents(server: MCPServer[Any], library: Library) -> None:
 
     @server.prompt(title="Cited answer")
     async def cited_answer(
-        question: Annotated[str, Field(max_length=LONGEST_QUERY, description="What to answer.")],
+        question: Annotated[QueryText, Field(description="What to answer.")],
     ) -> str:
         """Asks for an answer from the documents found for a question, with citations."""
         hits = await library.search(question, _PROMPT_DOCUMENTS)

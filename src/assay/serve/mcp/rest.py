@@ -2,20 +2,23 @@
 
 import orjson
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError
-from assay.serve.guards import TOKEN_VARIABLE
+from assay.serve.mcp.admin import ADMIN_VARIABLE
 from assay.serve.mcp.library import Library
 from assay.serve.mcp.server import problems_of
 from assay.serve.mcp.shapes import SearchRequest
 from assay.serve.readiness import health_routes
 
+RESET = "/stats/reset"
+
 
 def rest_routes(library: Library, *, may_reset: bool) -> list[BaseRoute]:
-    """`may_reset`: a token is asked for, so that whoever comes this far is no agent under test."""
+    """`may_reset`: the operator's token is asked for, so that no agent under test gets there."""
 
     async def search(request: Request) -> Response:
         try:
@@ -39,7 +42,10 @@ def rest_routes(library: Library, *, may_reset: bool) -> list[BaseRoute]:
 
     async def reset(_request: Request) -> Response:
         if not may_reset:
-            message = f"counts can be reset only where {TOKEN_VARIABLE} is set, and with that token"
+            message = (
+                f"counts can be reset only where {ADMIN_VARIABLE} is set, and with that token: "
+                "the one for searching would let an agent under test erase its own count"
+            )
             return _refusal(403, message)
         library.search_calls = 0
         return JSONResponse({"search_call_count": 0})
@@ -48,9 +54,17 @@ def rest_routes(library: Library, *, may_reset: bool) -> list[BaseRoute]:
         Route("/search_nfcorpus", search, methods=["POST"]),
         Route("/health_check", health_check, methods=["GET", "POST"]),
         Route("/stats", stats, methods=["GET"]),
-        Route("/stats/reset", reset, methods=["POST"]),
+        Route(RESET, reset, methods=["POST"]),
         *health_routes("mcp", library.loading),
     ]
+
+
+async def refused(_request: Request, error: Exception) -> Response:
+    """No such path, or not that method, in the shape of every other error."""
+    assert isinstance(error, HTTPException)
+    answer = _refusal(error.status_code, error.detail.lower())
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def _json(body: str, status: int = 200) -> Response:

@@ -1,13 +1,19 @@
 """The MCP server itself, for any transport: tools, documents, and errors in our own words."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
 from mcp import MCPError
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.exceptions import (
+    ResourceError,
+    ResourceNotFoundError,
+    ToolError,
+    UnexpectedToolError,
+)
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -15,7 +21,7 @@ from mcp_types import (
     GetPromptResult,
     InputRequiredResult,
 )
-from pydantic import ValidationError
+from pydantic import AnyUrl, ValidationError
 
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import Answerer
@@ -84,12 +90,28 @@ class _Server(MCPServer[None]):
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:
             cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, AssayError):
+            while cause is not None and not isinstance(cause, AssayError | ValidationError):
                 cause = cause.__cause__
+            if isinstance(cause, ValidationError):
+                raise MCPError(INVALID_PARAMS, problems_of(cause)) from cause
             if cause is not None:
                 raise MCPError(INTERNAL_ERROR, str(cause)) from cause
             message = "no such prompt, or arguments that do not fit it; prompts/list describes them"
             raise MCPError(INVALID_PARAMS, message) from error
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[None, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        """Not found in words of ours: the SDK's repeat the address, which is the caller's text."""
+        try:
+            return await super().read_resource(uri, context)
+        except ResourceNotFoundError as error:
+            message = "there is no such document; addresses are doc:// and an id that a search gave"
+            raise MCPError(INVALID_PARAMS, message) from error
+        except ResourceError as error:
+            cause = error.__cause__
+            message = str(cause) if isinstance(cause, AssayError) else "it could not be read"
+            raise MCPError(INTERNAL_ERROR, message) from error
 
 
 def problems_of(error: ValidationError) -> str:

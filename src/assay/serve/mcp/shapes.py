@@ -4,19 +4,23 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
+from assay.contract.envelope import NO_FLAG
+from assay.serve.query_text import Readable
+
 LONGEST_QUERY = 10_000
 
 QueryText = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUERY),
+    Readable,
     Field(description="What to look for, in plain words."),
 ]
-TopK = Annotated[int, Field(ge=1, le=100, description="How many documents at most.")]
+TopK = Annotated[int, Field(ge=1, le=100, description="How many documents at most."), NO_FLAG]
 Threshold = Annotated[
     float, Field(ge=0.0, le=1.0, description="Leave out documents with a lower score.")
 ]
 AnswerTokens = Annotated[
-    int, Field(ge=1, le=4000, description="How long the answer may be, in tokens.")
+    int, Field(ge=1, le=4000, description="How long the answer may be, in tokens."), NO_FLAG
 ]
 
 

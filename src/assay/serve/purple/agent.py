@@ -13,6 +13,8 @@ from assay.progress import Progress
 from assay.serve.a2a.app import a2a_app
 from assay.serve.a2a.card import Profile
 from assay.serve.a2a.executor import Refused, TaskExecutor, problem_of, ready
+from assay.serve.a2a.whole_number import WholeNumber
+from assay.serve.query_text import Readable
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import load_retrieval
 
@@ -39,8 +41,10 @@ PROFILE = Profile(
 
 
 class QueryRequest(BaseModel):
-    query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
-    top_k: int = Field(default=5, ge=1, le=1000)
+    query: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), Readable
+    ]
+    top_k: WholeNumber = Field(default=5, ge=1, le=1000)
 
 
 def purple_app(

@@ -5,7 +5,7 @@ server was started anew.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -19,6 +19,8 @@ from assay.agents.protocol import AgentFailure
 from assay.errors import SearchError, TargetError
 
 TOOL = "search_nfcorpus"
+MOST = 100
+"""How many documents a search server gives at once, where it does not say otherwise."""
 
 _PAUSES = (0.5, 1.0, 2.0, 5.0)
 
@@ -31,6 +33,7 @@ class McpSearch:
     def __init__(self, url: str) -> None:
         self._base = url.rstrip("/").removesuffix("/mcp")
         self._http = open_http()
+        self._most = MOST
         self._session = McpSession(
             lambda: streamable_http_client(f"{self._base}/mcp", http_client=self._http)
         )
@@ -51,7 +54,7 @@ class McpSearch:
         await self._http.aclose()
 
     async def by_mcp(self, query: str, top_k: int) -> list[str]:
-        arguments = {"query": query, "top_k": top_k}
+        arguments = {"query": query, "top_k": min(top_k, self._most)}
         try:
             result = await self._call_twice(arguments)
         except AgentFailure as failure:
@@ -61,9 +64,11 @@ class McpSearch:
         return doc_ids(result.structured_content or _text_json(result))
 
     async def by_rest(self, query: str, top_k: int) -> list[str]:
-        answer = await self._http.post(
-            f"{self._base}/{TOOL}", json={"query": query, "top_k": top_k}
-        )
+        wanted = {"query": query, "top_k": min(top_k, self._most)}
+        try:
+            answer = await self._http.post(f"{self._base}/{TOOL}", json=wanted)
+        except (httpx2.HTTPError, httpx2.StreamError):
+            raise SearchError("the search server's answer broke off or is too large") from None
         if answer.status_code != 200:
             raise SearchError(f"the search server answered with status {answer.status_code}")
         try:
@@ -85,14 +90,25 @@ class McpSearch:
             _, tools = await self._session.open()
         except TargetError:
             return False
-        return any(tool.name == TOOL for tool in tools)
+        found = [tool for tool in tools if tool.name == TOOL]
+        if found:
+            self._most = _most(found[0].input_schema)
+        return bool(found)
 
     async def _speaks_rest(self) -> bool:
         try:
             await self.by_rest("health", 1)
-        except (SearchError, httpx2.HTTPError):
+        except SearchError:
             return False
         return True
+
+
+def _most(schema: Mapping[str, Any]) -> int:
+    """The largest `top_k` that the tool takes: more would be refused, and fewer is an answer."""
+    properties = schema.get("properties")
+    wanted = properties.get("top_k") if isinstance(properties, dict) else None
+    most = wanted.get("maximum") if isinstance(wanted, dict) else None
+    return most if isinstance(most, int) and most > 0 else MOST
 
 
 def doc_ids(answer: Any) -> list[str]:

@@ -1,0 +1,128 @@
+"""Evaluations in line: each once, none that was called off, and not kept for ever."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.data import Dataset
+from assay.serve.green import jobs as green_jobs
+from assay.serve.green.jobs import Job, Jobs, State
+from assay.serve.green.request import Order, read_request, to_order
+
+
+class Gate:
+    """An agent that answers when it is let; counts how often it was opened."""
+
+    info = AgentInfo(name="gate", protocol="python")
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.begun = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        self.open_gate = asyncio.Event()
+
+    async def open(self) -> None:
+        self.opened += 1
+        self.loop.call_soon_threadsafe(self.begun.set)
+
+    async def close(self) -> None: ...
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        waiting = asyncio.run_coroutine_threadsafe(self.open_gate.wait(), self.loop)
+        await asyncio.wrap_future(waiting)
+        return AgentAnswer(())
+
+
+@asynccontextmanager
+async def line(out: Path, **limits: int) -> AsyncIterator[tuple[Jobs, Gate]]:
+    gate = Gate()
+    jobs = Jobs(lambda _url: gate, out, **limits)
+    yield jobs, gate
+    gate.open_gate.set()
+    await jobs.close()
+
+
+def order(tiny: Dataset) -> Order:
+    asked = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
+    return to_order(read_request(asked), tiny, "tiny", 2)
+
+
+async def end_of(job: Job) -> State:
+    async with asyncio.timeout(30):
+        return [state async for state in job.updates(600)][-1]
+
+
+async def test_a_task_id_runs_once(tiny: Dataset, out: Path) -> None:
+    async with line(out) as (jobs, gate):
+        gate.open_gate.set()
+        job = jobs.submit(order(tiny), tiny, "t1")
+        with pytest.raises(ValueError, match="once"):
+            jobs.submit(order(tiny), tiny, "t1")
+        assert await end_of(job) is State.COMPLETED
+        with pytest.raises(ValueError, match="once"):
+            jobs.submit(order(tiny), tiny, "t1")
+    assert gate.opened == 1
+    assert len(list(out.iterdir())) == 1
+
+
+async def test_a_job_that_waits_in_line_can_be_canceled_and_never_runs(
+    tiny: Dataset, out: Path
+) -> None:
+    async with line(out, running=1, waiting=1) as (jobs, gate):
+        first = jobs.submit(order(tiny), tiny)
+        await gate.begun.wait()
+        second = jobs.submit(order(tiny), tiny)
+        assert jobs.is_full()
+        second.cancel()
+        assert await end_of(second) is State.CANCELED
+        assert second.describe() == "canceled before it began"
+        assert not jobs.is_full()
+        gate.open_gate.set()
+        assert await end_of(first) is State.COMPLETED
+    assert gate.opened == 1
+    assert len(list(out.iterdir())) == 1
+
+
+async def test_finished_jobs_are_forgotten_after_a_while(
+    tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with line(out) as (jobs, gate):
+        gate.open_gate.set()
+        done = jobs.submit(order(tiny), tiny)
+        await end_of(done)
+        assert jobs.get(done.id) is done
+        gate.open_gate.clear()
+        running = jobs.submit(order(tiny), tiny)
+        monkeypatch.setattr(green_jobs, "KEPT_S", -1.0)
+        assert jobs.get(done.id) is None
+        assert jobs.get(running.id) is running
+
+
+async def test_the_oldest_finished_jobs_are_forgotten_first(
+    tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(green_jobs, "KEPT", 2)
+    async with line(out) as (jobs, gate):
+        gate.open_gate.set()
+        done = []
+        for _ in range(3):
+            done.append(jobs.submit(order(tiny), tiny))
+            await end_of(done[-1])
+        assert [jobs.get(job.id) is job for job in done] == [False, True, True]
+
+
+async def test_places_that_are_held_count(tiny: Dataset, out: Path) -> None:
+    async with line(out, running=1, waiting=1) as (jobs, _):
+        with jobs.place(), jobs.place():
+            assert jobs.is_full()
+        assert not jobs.is_full()
+
+
+async def test_nothing_is_taken_in_after_the_end(tiny: Dataset, out: Path) -> None:
+    async with line(out) as (jobs, _):
+        await jobs.close()
+        assert jobs.is_full()

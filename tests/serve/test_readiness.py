@@ -1,0 +1,44 @@
+"""What a server says while it is not ready: enough to mend it, nothing about where things are."""
+
+import logging
+from typing import Any
+
+import httpx
+import pytest
+from tests.serve.serving import serving
+
+from assay.errors import DataError
+from assay.progress import Progress
+from assay.serve.purple.agent import Find, purple_app
+from assay.serve.readiness import Loading
+
+
+async def _damaged(*_: Any) -> Any:
+    raise DataError(
+        "line 3 is no JSON; download it again", file="/srv/private/corpus.jsonl", line=3
+    )
+
+
+async def test_health_names_the_problem_and_the_log_names_the_place(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def load(_progress: Progress) -> Find:
+        find: Find = await _damaged()
+        return find
+
+    async with serving(purple_app(load)) as url:
+        answer = await http.get(f"{url}/health/ready")
+    assert answer.status_code == 503
+    assert answer.json()["index"] == (
+        "failed: corpus.jsonl:3: line 3 is no JSON; download it again (the server's log says more)"
+    )
+    assert "/srv/private/corpus.jsonl:3" in caplog.text
+
+
+async def test_whoever_waits_hears_of_no_place_either(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    loading: Loading[None] = Loading(_damaged)
+    loading.start()
+    with pytest.raises(Exception, match="download it again") as raised:
+        await loading.get()
+    assert "private" not in str(raised.value)

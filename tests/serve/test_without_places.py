@@ -1,0 +1,27 @@
+import pytest
+
+from assay.serve.without_places import without_places
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("/srv/private/index is damaged", "index is damaged"),
+        ("/srv/data/corpus.jsonl:12: no '_id'", "corpus.jsonl:12: no '_id'"),
+        ("'/srv/my data/corpus' holds no corpus.jsonl", "'corpus' holds no corpus.jsonl"),
+        ("cannot read ~/.cache/assay/model.onnx: gone", "cannot read model.onnx: gone"),
+        (r"C:\Users\jane\index is damaged", "index is damaged"),
+        ("the index in /srv/private/ is damaged", "the index in ... is damaged"),
+        (
+            "Qdrant at 'http://key@10.0.0.3:6333/x?api_key=1' does not answer",
+            "Qdrant at an address of its settings does not answer",
+        ),
+        ("10.0.0.3:6333 refused", "an address of its settings refused"),
+        ("set --dataset to a BEIR folder or zip", "set --dataset to a BEIR folder or zip"),
+        ("split 'test' has no judgments", "split 'test' has no judgments"),
+    ],
+)
+def test_folders_and_addresses_are_left_out_and_the_rest_is_not(
+    sentence: str, expected: str
+) -> None:
+    assert without_places(sentence) == expected
