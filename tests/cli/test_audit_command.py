@@ -96,3 +96,24 @@ def test_a_broken_report_is_refused_with_its_name(
     assert isinstance(result.exception, DataError)
     with pytest.raises(DataError, match=message):
         raise result.exception
+
+
+def test_the_judgments_are_those_of_the_data_set_that_the_report_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine" / "qrels").mkdir(parents=True)
+    (tmp_path / "mine" / "corpus.jsonl").write_text(
+        "".join(f'{{"_id": "{kind}{i}", "text": "t"}}\n' for i in range(8) for kind in "ab")
+    )
+    (tmp_path / "mine" / "queries.jsonl").write_text(
+        "".join(f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in range(8))
+    )
+    rows = "".join(f"q{i}\ta{i}\t1\nq{i}\tb{i}\t1\n" for i in range(8))
+    (tmp_path / "mine" / "qrels" / "dev.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
+    path = Path(write(tmp_path, TRUE_NDCG))
+    named = {"config": {"dataset": "mine"}, "dataset": {"name": "mine", "split": "dev"}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | named))
+    result = invoke(str(path))
+    assert result.exit_code == 0, result.output
+    assert "judged by mine dev" in result.stdout

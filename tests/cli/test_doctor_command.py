@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from typer.testing import CliRunner, Result
 from assay.cli.doctor import doctor
 from assay.cli.eval import evaluate
 from assay.errors import TargetError
+
+RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
 app = typer.Typer()
 app.command("doctor")(doctor)
@@ -142,3 +145,20 @@ def test_a_cache_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     done = run("--json", variables={"ASSAY_CACHE": str(file)})
     assert done.exit_code == 1
     assert "ASSAY_CACHE" in json.loads(done.stdout)["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("target", "remedy"),
+    [
+        ("python:target:number_of", "have the function return a list of document ids"),
+        ("python:target:broken", "mend the function at the line that is named"),
+        ("builtin:bm25", "built-in targets search a data set"),
+    ],
+)
+def test_the_remedy_is_for_the_kind_of_target(
+    run_assay: RunAssay, folder: Path, target: str, remedy: str
+) -> None:
+    with (folder / "target.py").open("a") as module:
+        module.write("\ndef number_of(query, top_k):\n    return 7\n")
+    done = run_assay("doctor", target, "--json")
+    assert remedy in json.loads(done.stdout)["problems"][0]["remedy"]

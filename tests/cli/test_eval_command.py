@@ -228,7 +228,7 @@ def test_ctrl_c_writes_the_partial_report_and_exits_130(
 def test_two_processes_never_write_one_run(
     command: list[str], folder: Path, environment: dict[str, str], run_assay: RunAssay
 ) -> None:
-    process = start(command, folder, {**environment, "PAUSE": "0.2"})
+    process = start(command, folder, {**environment, "PAUSE": "2"})
     try:
         wait_for_calls(folder, 2)
         second = run_assay("eval", "--resume", "latest")

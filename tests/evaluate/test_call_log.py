@@ -1,5 +1,7 @@
+import resource
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,20 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
         CallLog(path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"at": None}, {"latency_ms": "1"}, {"attempts": 1.5}, {"doc_ids": "d1"}),
+        *({"doc_ids": [None]}, {"query_id": 1}, {"answer": []}, {"failure": []}, {"status": None}),
+    ],
+)
+def test_a_record_of_wrong_types_is_damaged(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_bytes(orjson.dumps({**to_json(GOOD), **change}) + b"\n")
+    with pytest.raises(RunError, match=r"calls\.jsonl:1: not a call record"):
+        CallLog(path)
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     with CallWriter(path):
@@ -64,3 +80,21 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         with pytest.raises(RunError, match="another process is writing"):
             CallWriter(path)
     assert not is_being_written(path)
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_path: Path) -> None:
+    """The limit on the size of files cuts a write as a full disk does."""
+    path = tmp_path / "calls.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with CallWriter(path) as writer:
+        writer.append(GOOD)
+        whole = path.read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, before[1]))
+        try:
+            with pytest.raises(OSError, match="took 10 of"):
+                writer.append(BAD)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert path.read_bytes() == whole
+        writer.append(BAD)
+    assert list(CallLog(path).read(["q1", "q2"])) == [GOOD, BAD]

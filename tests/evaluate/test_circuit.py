@@ -32,6 +32,14 @@ async def test_answers_that_are_wrong_are_no_outage() -> None:
     await asyncio.wait_for(circuit.enter(), 1)
 
 
+@pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.CONNECTION])
+async def test_no_answer_of_either_kind_is_an_outage(kind: FailureKind) -> None:
+    circuit = Circuit(threshold=3, pauses=(60,))
+    await fail(circuit, 3, kind)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(circuit.enter(), 0.01)
+
+
 async def test_one_probe_goes_out_while_the_others_wait() -> None:
     circuit = Circuit(threshold=2, pauses=(0.01, 60))
     await fail(circuit, 2)

@@ -1,10 +1,11 @@
 from typing import Any
 
+import numpy as np
 import pytest
 
 from assay.errors import RunError
 from assay.evaluate.comparison import compare_reports, compare_with_each
-from assay.measure.statistics import holm
+from assay.measure.statistics import holm, queries_needed
 
 
 def report(values: list[float], **changes: Any) -> dict[str, Any]:
@@ -47,3 +48,19 @@ def test_what_limits_the_comparison_is_said() -> None:
     assert "compared on the 20 queries" in warnings[0]
     assert "the tracks differ: zero-shot and trained" in warnings[1]
     assert warnings[2] == "t is interrupted"
+
+
+def test_a_comparison_says_how_many_queries_its_difference_would_need() -> None:
+    found = compare_reports(report(LOW), report(HIGH)).metrics[0]
+    differences = np.array(HIGH) - np.array(LOW)
+    needed = queries_needed(float(differences.std()), float(differences.mean()))
+    assert found.queries_needed == needed
+    assert found.paired.difference == pytest.approx(0.05)
+    assert compare_reports(report(LOW), report(LOW)).metrics[0].queries_needed is None
+
+
+def test_metrics_are_matched_whatever_their_spelling() -> None:
+    rows = [{"query_id": "q", "capped_recall_at_5": 0.5}]
+    old = report([], metrics={"cappedrecall@5": 0.5}, per_query_results=rows)
+    new = report([], metrics={"capped_recall@5": 0.5}, per_query_results=rows)
+    assert set(compare_reports(old, new).to_json()["metrics"]) == {"capped_recall@5"}

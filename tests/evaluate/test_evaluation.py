@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from assay.agents import Agent, AgentAnswer, AgentFailure, AgentInfo, FailureKind, PythonAgent
+from assay.agents.daemon_threads import MOST_ABANDONED
 from assay.data import Dataset, Query
 from assay.errors import RunError
 from assay.evaluate.call_log import CallWriter
@@ -365,3 +367,137 @@ def test_text_that_cannot_be_written_down_is_an_invalid_answer(
     head = run(lambda _query, _top_k: answer, make_dataset(2), tmp_path).head
     assert head["failures"] == {"invalid answer": 2}
     assert head["failure_examples"]["invalid answer"].startswith("q0: ")
+
+
+def with_latencies(outcome: Outcome, latencies: list[float], dataset: Dataset) -> dict[str, Any]:
+    """The report of the same run, had its calls taken so many milliseconds."""
+    lines = [json.loads(line) for line in outcome.folder.calls.read_text().splitlines()]
+    for line, latency in zip(lines, latencies, strict=True):
+        line["latency_ms"] = latency
+    outcome.folder.calls.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    evaluation = Evaluation.plan(outcome.folder.read_config(), dataset)
+    return asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), outcome.folder)).head
+
+
+def test_latency_percentiles_are_those_of_the_calls(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(101)
+    outcome = run(half_right, dataset, tmp_path)
+    head = with_latencies(outcome, [float(each) for each in range(101)], dataset)
+    figures = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
+    assert head["latency_ms"] == {**figures, "queries": 101, "timeouts": 0}
+    assert head["summary"]["latency_p99_ms"] == 99.0
+
+
+def test_a_timeout_counts_in_the_latency_as_its_limit_at_least(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """The function gives up at once by itself, which must not look like a quick answer."""
+
+    def gives_up(query: str, top_k: int) -> list[str]:
+        if number(query) % 4 == 0:
+            raise TimeoutError
+        if number(query) % 4 == 1:
+            raise ValueError("broken")
+        return half_right(query, top_k)
+
+    outcome = run(gives_up, make_dataset(40), tmp_path, timeout=30, gates=("latency_p99_ms<=900",))
+    latency = outcome.head["latency_ms"]
+    assert (latency["queries"], latency["timeouts"]) == (30, 10)
+    assert latency["p50"] < 30_000
+    assert latency["p90"] == latency["max"] == 30_000
+    assert outcome.head["summary"]["successful_queries"] == 20
+    assert not outcome.gates_passed
+
+
+def test_ids_beyond_those_that_are_kept_are_surplus_too(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    floods = run(lambda query, top_k: [f"x{i}" for i in range(1500)], make_dataset(3), tmp_path)
+    assert floods.head["violations"]["surplus"]["ids"] == 3 * (1500 - 5)
+
+
+def test_a_resumed_run_goes_on_from_the_time_it_had_reached(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(6)
+    outcome = run(half_right, dataset, tmp_path)
+    lines = [json.loads(line) for line in outcome.folder.calls.read_text().splitlines()][:4]
+    lines[-1]["at"] = 100.0
+    outcome.folder.calls.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    evaluation = Evaluation.plan(outcome.folder.read_config(), dataset)
+    whole = asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), outcome.folder))
+    times = [row["at"] for row in whole.folder.read_report()["per_query_results"]]
+    assert all(100 <= each < 160 for each in times[4:])
+    assert 100 <= whole.head["summary"]["total_time_seconds"] < 160
+
+
+def test_a_target_that_only_times_out_is_lost(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    async def hangs(_query: str, _top_k: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    config = RunConfig(target="f", dataset="tiny", timeout=0.01)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
+    assert outcome.state == "target lost"
+    assert outcome.head["failures"] == {"not asked": 200}
+
+
+def test_calls_that_were_given_up_on_do_not_pile_up(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """A sync function cannot be stopped: what nobody waits for runs on, but not without bound."""
+    release = threading.Event()
+    out: set[str] = set()
+
+    def hangs(query: str, _top_k: int) -> list[str]:
+        out.add(query)
+        release.wait(60)
+        return []
+
+    config = RunConfig(target="f", dataset="tiny", timeout=0.05, concurrency=3)
+    evaluation = replace(Evaluation.plan(config, make_dataset(100)), probe_pauses=(0.01,))
+    try:
+        outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
+    finally:
+        release.set()
+    assert outcome.state == "target lost"
+    assert 3 < len(out) <= 3 + MOST_ABANDONED
+
+
+def test_the_latest_run_is_never_a_baseline(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    dataset = make_dataset(4)
+    main = run(half_right, dataset, tmp_path)
+    evaluation = replace(
+        Evaluation.plan(main.folder.read_config(), dataset), baseline_of=main.folder.name
+    )
+    second = asyncio.run(evaluation.start(PythonAgent(half_right, name="g"), tmp_path))
+    second.folder.path.rename(tmp_path / "99999999-000000-baseline")
+    assert find_run("latest", tmp_path).name == main.folder.name
+    assert find_run("99999999", tmp_path).read_header()["baseline_of"] == main.folder.name
+
+
+def test_a_run_that_goes_on_is_not_called_unfinished(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    outcome = run(half_right, make_dataset(4), tmp_path)
+    outcome.folder.report.unlink()
+    with pytest.raises(RunError, match="has no report yet; finish it with"):
+        outcome.folder.read_head()
+    with CallWriter(outcome.folder.calls), pytest.raises(RunError, match="is still going on"):
+        outcome.folder.read_head()
+
+
+def test_every_spelling_of_a_metric_names_one_figure(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    gates = ("capped_recall@5>=0", "CappedRecall@5>=0", "capped_recall_at_5>=0", "ndcg_exp@5>=0")
+    outcome = run(half_right, make_dataset(4), tmp_path, gates=gates)
+    names = set(outcome.head["metrics"])
+    assert names == set(outcome.head["statistics"])
+    assert {"capped_recall@5", "ndcg_exp@5"} < names
+    row = outcome.folder.read_report()["per_query_results"][0]
+    assert {name.replace("@", "_at_") for name in names} < set(row)
+    assert len({gate["value"] for gate in outcome.head["gates"][:3]}) == 1

@@ -6,7 +6,7 @@ import pytest
 from assay.data import Dataset, Document, Query
 from assay.errors import GateError, UsageError
 from assay.evaluate.evaluation import Evaluation
-from assay.evaluate.gates import judge, parse_gate
+from assay.evaluate.gates import judge, parse_gate, split_gates
 from assay.evaluate.plan import RunConfig
 
 
@@ -68,3 +68,17 @@ def test_the_ceiling_knows_that_a_short_list_is_asked_for(
     settings: dict[str, Any] = {"top_k": 1, "gates": ("ap>=0.6",)}
     with pytest.raises(GateError, match=r"0\.5000"):
         Evaluation.plan(RunConfig(target="t", **settings), make_dataset(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "gates"),
+    [
+        ("ndcg@5 >= 0.3", ["ndcg@5 >= 0.3"]),
+        ("ndcg@5>=0.3 success_rate >= 0.99", ["ndcg@5>=0.3", "success_rate >= 0.99"]),
+        ("ndcg@5 >= .3; mrr@5 > 0.1,\np@5<1", ["ndcg@5 >= .3", "mrr@5 > 0.1", "p@5<1"]),
+        ("ndcg(gain=exp)@5 >= 1e-3", ["ndcg(gain=exp)@5 >= 1e-3"]),
+        (" ; ", []),
+    ],
+)
+def test_several_gates_in_one_text_are_told_apart(text: str, gates: list[str]) -> None:
+    assert split_gates(text) == gates

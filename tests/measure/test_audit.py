@@ -213,6 +213,7 @@ def test_queries_that_nobody_judged_are_named_and_left_out() -> None:
     made = report(lists())
     stranger = {"query_id": "stranger", "retrieved_docs": ["x"]}
     made["per_query_results"].append(stranger)
+    made["summary"]["total_queries"] += 1
     result = audit(made, JUDGMENTS)
     assert result.unjudged == ("stranger",)
     assert result.correct
@@ -251,3 +252,44 @@ def test_what_cannot_be_audited_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(DataError, match=message):
         audit(made, JUDGMENTS)
+
+
+def test_a_repeated_query_is_told_and_counted_once() -> None:
+    made = report(lists())
+    made["per_query_results"].append(dict(made["per_query_results"][2]))
+    made["summary"]["total_queries"] += 1
+    result = audit(made, JUDGMENTS)
+    again = made["per_query_results"][2]["query_id"]
+    assert not result.correct
+    assert f"query {again!r} has 2 rows; only the first is counted here" in result.contradictions
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "words"),
+    [
+        ("metrics", {"ndcg@5": 0.9}, "but metrics['ndcg@5'] is 0.9"),
+        ("statistics", {"ndcg@5": {"mean": 0.9}}, "but statistics['ndcg@5'].mean is 0.9"),
+        ("statistics", {"ndcg@5": {"low": 0.9, "high": 0.95}}, "outside its own interval from 0.9"),
+        ("summary", {"successful_queries": 8, "failed_queries": 3}, "8 successful and 3 failed of"),
+        ("summary", {"successful_queries": 4, "success_rate": 1.0}, "but 4 of 8 are 0.5000"),
+        ("summary", {"total_queries": 5}, "is 5, but there are 8 rows"),
+        ("summary", {"std_ndcg_at_5": 0.9}, "std_ndcg_at_5 is 0.9, but its own rows give"),
+        ("summary", {"max_ndcg_at_5": 0.1}, "max_ndcg_at_5 is 0.1, but its own rows give"),
+    ],
+)
+def test_parts_of_a_report_that_disagree_are_named(
+    part: str, changes: dict[str, Any], words: str
+) -> None:
+    made = report(lists())
+    made[part] = made.get(part, {}) | changes
+    result = audit(made, JUDGMENTS)
+    assert any(words in each for each in result.contradictions), result.contradictions
+    assert not result.correct
+
+
+def test_a_count_of_queries_beyond_reason_takes_no_memory() -> None:
+    made = report(lists())
+    made["summary"]["total_queries"] = 1e13
+    result = audit(made, JUDGMENTS)
+    assert result.queries == 10**13
+    assert result.claims[0].recomputed < 1e-9

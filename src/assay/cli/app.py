@@ -10,6 +10,7 @@ from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
 from assay.cli.check import check
+from assay.cli.console import say
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
 from assay.cli.ground_truth import ground_truth
@@ -77,7 +78,7 @@ def main() -> None:
     try:
         app(default_map=read_settings(_options()))
     except AssayError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt as interruption:
         print(str(interruption) or "interrupted", file=sys.stderr)

@@ -1,6 +1,7 @@
 """`assay audit`: does the figure of somebody else's report follow from its own lists?"""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ _SHOWN = 5
 
 
 def audit(
+    context: typer.Context,
     report: Annotated[
         Path,
         typer.Argument(help="An evaluation report in JSON, with its lists.", metavar="REPORT.json"),
@@ -38,16 +40,23 @@ def audit(
 ) -> None:
     """Recompute a report from its own retrieved lists and say how its figures came about.
 
-    Judgments: --qrels, else --dataset, else nfcorpus. Exits 1 when a figure is wrong.
+    Judgments: --qrels, else --dataset, else the data set and split that the report names, else
+    nfcorpus. Exits 1 when a figure is wrong, or the report contradicts itself.
     """
     from assay.measure.audit import audit as recompute
+    from assay.measure.foreign_report import read_report
 
     content = _read(report)
-    judging = _judging(qrels, dataset, split, archive)
-    try:
+    with _naming(report):
+        foreign = read_report(content)
+    if qrels is None and dataset is None:
+        dataset = _at_hand(foreign.dataset) or _DEFAULT
+        source = context.get_parameter_source("split")
+        if foreign.split and (source is None or source.name == "DEFAULT"):
+            split = foreign.split
+    judging = from_qrels(qrels) if qrels else from_dataset(dataset or _DEFAULT, split, archive)
+    with _naming(report):
         result = recompute(content, judging.judgments)
-    except DataError as error:
-        raise DataError(str(error), file=report) from None
     if as_json:
         print_json(_as_json(result, judging))
     else:
@@ -66,10 +75,23 @@ def _read(path: Path) -> Any:
         raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
 
 
-def _judging(qrels: Path | None, dataset: str | None, split: str, archive: Path | None) -> Judging:
-    if qrels is not None:
-        return from_qrels(qrels)
-    return from_dataset(dataset or _DEFAULT, split, archive)
+@contextmanager
+def _naming(report: Path) -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error), file=report) from None
+
+
+def _at_hand(name: str | None) -> str | None:
+    """The data set that a report names, where that says something on this machine."""
+    from assay.data.load import KNOWN
+
+    if name is None:
+        return None
+    return next((each for each in KNOWN if each == name.lower()), None) or (
+        name if Path(name).exists() else None
+    )
 
 
 def _lines(result: "AuditResult", judging: Judging) -> Iterator[str]:
@@ -86,6 +108,8 @@ def _lines(result: "AuditResult", judging: Judging) -> Iterator[str]:
     for claim in result.claims:
         yield sentence(claim)
         yield from _disagreements(claim)
+    for contradiction in result.contradictions:
+        yield f"contradicts itself: {contradiction}"
 
 
 def sentence(claim: "ClaimAudit") -> str:
@@ -121,11 +145,12 @@ def _as_json(result: "AuditResult", judging: Judging) -> dict[str, Any]:
     claims = [
         {
             **asdict(claim),
-            "metric": str(claim.metric).lower(),
+            "metric": claim.metric.slug,
             "correct": claim.correct,
             "verdict": sentence(claim),
         }
         for claim in result.claims
     ]
-    facts = {"judgments": judging.source, "correct": result.correct, "queries": result.queries}
+    facts: dict[str, Any] = {"contradictions": result.contradictions}
+    facts |= {"judgments": judging.source, "correct": result.correct, "queries": result.queries}
     return {**facts, "failed": result.failed, "unjudged": result.unjudged, "claims": claims}

@@ -1,7 +1,9 @@
-"""Where a verb writes: results on stdout, everything else on stderr."""
+"""Where a verb writes: results on stdout, everything else on stderr; nothing harmful on either."""
 
 import sys
 from typing import TYPE_CHECKING, Any
+
+from assay.report.safe_text import safe, safe_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -11,7 +13,7 @@ def print_json(value: Any) -> None:
     import orjson
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
-    sys.stdout.write(orjson.dumps(value, option=options).decode())
+    sys.stdout.write(safe_json(orjson.dumps(value, option=options).decode()))
     sys.stdout.flush()
 
 
@@ -20,17 +22,17 @@ def show(*renderables: "RenderableType", wide: bool = False) -> None:
 
     `wide` is for lists with names to copy, which a line break would spoil.
     """
-    from rich.console import Console
+    from assay.report.safe_console import SafeConsole
 
     width = None if sys.stdout.isatty() else 200 if wide else 80
-    console = Console(highlight=False, width=width)
+    console = SafeConsole(highlight=False, width=width)
     for renderable in renderables:
         console.print(renderable, markup=False)
 
 
 def say(message: str) -> None:
     """A note for people: never part of the result."""
-    print(message, file=sys.stderr, flush=True)
+    print(safe(message), file=sys.stderr, flush=True)
 
 
 def warn(message: str) -> None:

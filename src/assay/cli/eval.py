@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import say, show
-from assay.cli.evaluating import choose_dataset, judge_spec, run_evaluation
+from assay.cli.evaluating import choose_dataset, judge_spec, print_report, run_evaluation
 from assay.cli.resuming import resumed_config
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def evaluate(
         str | None,
         typer.Argument(
             help="The agent under test: builtin:bm25|dense|hybrid|tuned, python:module:function, "
-            "a2a:URL, mcp:URL[#tool], mcp-stdio:COMMAND[#tool], http:URL=TASK, or an address, "
-            "which is probed. Left out: the reference agent over A2A (purple:hybrid).",
+            "a2a:URL, mcp:URL[#tool], mcp-stdio:COMMAND[#tool], http:URL=TASK, nextcloud:URL, "
+            "or an address, which is probed. Left out: the reference agent over A2A "
+            "(purple:hybrid).",
             envvar="ASSAY_TARGET",
-            metavar="[TARGET]",
+            metavar="TARGET",
         ),
     ] = None,
     dataset: Annotated[
@@ -55,7 +56,10 @@ def evaluate(
     concurrency: Annotated[
         int, _option("How many queries are out at once.", "ASSAY_CONCURRENCY", "N")
     ] = 8,
-    timeout: Annotated[float, _option("Seconds for one query.", "ASSAY_TIMEOUT", "S")] = 60.0,
+    timeout: Annotated[
+        float,
+        _option("Seconds for one attempt at a query; a retry has them anew.", "ASSAY_TIMEOUT", "S"),
+    ] = 60.0,
     retries: Annotated[
         int,
         _option(
@@ -67,7 +71,8 @@ def evaluate(
     gate: Annotated[
         list[str] | None,
         _option(
-            'A condition such as "ndcg@5>=0.30"; exit code 1 where it fails. Repeatable.',
+            'A condition such as "ndcg@5>=0.30"; exit code 1 where it fails. Repeatable; several '
+            "in the variable are parted by ;",
             "ASSAY_GATE",
             "EXPR",
         ),
@@ -105,24 +110,35 @@ def evaluate(
     judge: Annotated[
         str | None,
         typer.Option(
-            help="The model that judges answers: ollama[:MODEL[@URL]], anthropic[:MODEL], "
-            "openai:MODEL[@URL], gguf[:FILE]; or extractive for none. Left out: key facts decide. "
-            "[env var: RAG_EVAL_PROVIDER]",
+            help="With --answers: the model that judges them, ollama[:MODEL[@URL]], "
+            "anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]; or extractive for none. Left "
+            "out: key facts decide. [env var: RAG_EVAL_PROVIDER]",
             metavar="SPEC",
         ),
     ] = None,
     judge_votes: Annotated[
-        int, _option("How often each answer is judged.", "ASSAY_JUDGE_VOTES", "N")
+        int, _option("With --judge: how often each answer is judged.", "ASSAY_JUDGE_VOTES", "N")
     ] = 3,
     max_cost: Annotated[
         float | None,
-        _option("Stop judging before this many US dollars are spent.", "ASSAY_MAX_COST", "USD"),
+        _option(
+            "With --judge: stop before this many US dollars are spent.", "ASSAY_MAX_COST", "USD"
+        ),
+    ] = None,
+    ground_truth: Annotated[
+        Path | None,
+        _option(
+            "With --answers: reference answers where the data set has none, a file that "
+            "assay ground-truth wrote.",
+            "ASSAY_GROUND_TRUTH",
+            "FILE",
+        ),
     ] = None,
     counterfactuals: Annotated[
         bool,
         _option(
-            "Put questions again with the right documents, with none and with misleading ones, to "
-            "settle whose fault a wrong answer is.",
+            "With --answers: put questions again with the right documents, with none and with "
+            "misleading ones, to settle whose fault a wrong answer is.",
             "ASSAY_COUNTERFACTUALS",
         ),
     ] = False,
@@ -137,8 +153,8 @@ def evaluate(
 ) -> None:
     """Evaluate an agent: ask it queries, score what it finds, say how sure the score is.
 
-    Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target could not be
-    reached or answered nothing, 130 interrupted.
+    Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target answered nothing, or
+    it or the judge could not be reached, 130 interrupted.
     """
     from assay.agents.targets import BEST, open_target
     from assay.evaluate.evaluation import Evaluation
@@ -161,7 +177,7 @@ def evaluate(
             concurrency=concurrency,
             timeout=timeout,
             retries=retries,
-            gates=tuple(gate or ()),
+            gates=_gates(context, gate or []),
             track=track,
             baseline=baseline or "",
             mapping=mapping,
@@ -170,6 +186,7 @@ def evaluate(
             judge_votes=judge_votes,
             max_cost=max_cost,
             counterfactuals=counterfactuals,
+            ground_truth=str(ground_truth or ""),
         )
     evaluation = Evaluation.plan(config, data)
     if config.baseline:  # a wrong one is to be told before the run, not after it
@@ -180,6 +197,18 @@ def evaluate(
         compared = _compare_with(config.baseline, outcome, data, out)
     _print(outcome, as_json)
     raise typer.Exit(exit_code(outcome) if compared else 130)
+
+
+def _gates(context: typer.Context, given: list[str]) -> tuple[str, ...]:
+    """What a variable holds comes cut at its blanks, which a gate may have."""
+    from assay.evaluate.gates import split_gates
+
+    source = context.get_parameter_source("gate")
+    if source is None or source.name == "COMMANDLINE":
+        return tuple(given)
+    if source.name == "ENVIRONMENT":
+        return tuple(split_gates(" ".join(given)))
+    return tuple(gate for each in given for gate in split_gates(each))
 
 
 def exit_code(outcome: "Outcome") -> int:
@@ -212,7 +241,8 @@ def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path)
     from assay.evaluate.report_page import write_report_page
 
     config = replace(outcome.folder.read_config(), target=baseline, baseline="", gates=())
-    other = run_evaluation(Evaluation.plan(config, data), out, None)
+    plan = replace(Evaluation.plan(config, data), baseline_of=outcome.folder.name)
+    other = run_evaluation(plan, out, None)
     if other.state == "interrupted":
         say(
             f"the baseline was interrupted; compare with: assay eval --resume {outcome.folder.path}"
@@ -226,14 +256,12 @@ def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path)
 
 
 def _print(outcome: "Outcome", as_json: bool) -> None:
-    import sys
-
     from assay.report.terminal import plain_text, render_report
 
     table = render_report(outcome.head, path=str(outcome.folder.path))
     outcome.folder.summary.write_text(plain_text(table), encoding="utf-8")
     if as_json:
-        outcome.folder.copy_report(sys.stdout.buffer)
+        print_report(outcome.folder)
     else:
         show(table)
     if not outcome.head["summary"]["successful_queries"]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.cli.console import say, warn
+from assay.cli.console import print_json, say, warn
 from assay.cli.live_progress import evaluation_progress, progress_bar
 from assay.errors import DownloadError
 
@@ -46,6 +46,14 @@ def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | Non
     """Start a run, or finish the one in `folder`."""
     with _stdout_for_results_only():
         return asyncio.run(_run(evaluation, out, folder))
+
+
+def print_report(folder: "RunFolder") -> None:
+    """As it stands in its file; on a terminal without what could command it."""
+    if sys.stdout.isatty():
+        print_json(folder.read_report())
+    else:
+        folder.copy_report(sys.stdout.buffer)
 
 
 @contextmanager

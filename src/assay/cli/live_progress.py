@@ -40,7 +40,7 @@ def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
     with _bars() as bars:
 
         def speak(message: str) -> None:
-            bars.console.print(message, style="yellow", highlight=False)
+            bars.console.print(message, style="yellow", highlight=False, markup=False)
 
         stages = _stages(bars)
 
@@ -52,7 +52,6 @@ def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
 
 
 def _bars() -> "Bars":
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -61,13 +60,15 @@ def _bars() -> "Bars":
         TimeRemainingColumn,
     )
 
+    from assay.report.safe_console import SafeConsole
+
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
         TimeRemainingColumn(compact=True),
-        console=Console(stderr=True),
+        console=SafeConsole(stderr=True),
         transient=True,
     )
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import show
-from assay.cli.evaluating import choose_dataset
+from assay.cli.evaluating import choose_dataset, print_report
 
 
 def merge(
@@ -43,7 +43,6 @@ def merge(
 ) -> None:
     """Put the shards of one evaluation together; its figures are those of the undivided run."""
     import asyncio
-    import sys
     from dataclasses import replace
 
     from assay.evaluate.merge import merge as merge_shards
@@ -60,6 +59,6 @@ def merge(
     table = render_report(outcome.head, path=str(outcome.folder.path))
     outcome.folder.summary.write_text(plain_text(table), encoding="utf-8")
     if as_json:
-        outcome.folder.copy_report(sys.stdout.buffer)
+        print_report(outcome.folder)
     else:
         show(table)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from assay.evaluate.run_folder import RunFolder
 
 _DECIDE_SCORES = (
-    *("target", "dataset", "split", "num_queries", "seed", "top_k", "track", "mapping", "answers"),
+    *("target", "dataset", "split", "num_queries", "seed", "top_k", "track", "mapping"),
+    *("answers", "ground_truth"),
 )
 _DECIDE_PACE = ("concurrency", "timeout", "retries", "max_cost", "counterfactuals", "judge_votes")
 
@@ -23,7 +24,7 @@ def resumed_config(folder: "RunFolder", context: typer.Context) -> "RunConfig":
     config = folder.read_config()
     given = _given(context)
     for name in _DECIDE_SCORES:
-        if name in given and given[name] != getattr(config, name):
+        if name in given and str(given[name]) != str(getattr(config, name)):
             raise UsageError(
                 f"run {folder.name!r} was started with {name} {getattr(config, name)!r}, not "
                 f"{given[name]!r}; leave it out to resume the run, or start another"

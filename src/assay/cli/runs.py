@@ -90,6 +90,7 @@ def compare(
     from assay.report.terminal import render_comparison
 
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
+    _refuse_twice(folders)
     metrics = [parse_figure(text) for text in metric or ()]
     first, *others = [folder.read_report() for folder in folders]
     comparisons = [each.to_json() for each in compare_with_each(first, others, metrics)]
@@ -106,6 +107,18 @@ def compare(
             _open(page)
     else:
         show(*(part for each in comparisons for part in (render_comparison(each), "")))
+
+
+def _refuse_twice(folders: "list[RunFolder]") -> None:
+    from assay.errors import UsageError
+
+    paths = [folder.path.resolve() for folder in folders]
+    for place, path in enumerate(paths):
+        if path in paths[:place]:
+            raise UsageError(
+                f"run {folders[place].name!r} would be compared with itself; name another one, "
+                "they are listed by: assay runs"
+            )
 
 
 def _line_or_damage(run: "RunFolder") -> dict[str, Any]:

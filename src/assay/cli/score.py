@@ -167,14 +167,14 @@ def _as_json(
         "queries_without_ranking": facts.absent,
         "queries_without_judgments": facts.ignored,
         "metrics": {
-            str(metric).lower(): {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
+            metric.slug: {**asdict(each), "ceiling": scores.mean_ceiling(metric)}
             for metric, each in summaries.items()
         },
         "violations": {kind: scores.violations.total(kind) for kind in KINDS},
         "examples": [asdict(example) for example in scores.violations.examples],
     }
     if per_query:
-        columns = {str(metric).lower(): scores.values[metric].tolist() for metric in summaries}
+        columns = {metric.slug: scores.values[metric].tolist() for metric in summaries}
         content["per_query"] = [
             {"query_id": query_id, **{name: values[place] for name, values in columns.items()}}
             for place, query_id in enumerate(scores.query_ids)

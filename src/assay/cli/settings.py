@@ -4,7 +4,7 @@ dataset = "notes"        # for every verb that has such an option
 
 [eval]                   # for one verb
 top_k = 10
-gate = ["ndcg@10>=0.30"]
+gate = ["ndcg@10>=0.30", "success_rate>=0.99"]   # a single one needs no list
 
 [serve.purple]           # for a verb of a group
 mode = "bm25"
@@ -18,6 +18,9 @@ from typing import Any
 from assay.errors import UsageError
 
 FILE = "assay.toml"
+
+REPEATABLE = frozenset({"gate", "metric", "skip", "runs", "more", "targets", "tasks"})
+"""Options and arguments that take several values; a test holds this to the command line."""
 
 Options = set[str] | Mapping[str, "Options"]
 """The names of a verb's options; or, for a group, its verbs with theirs."""
@@ -39,7 +42,11 @@ def _defaults(
     options: Options, inherited: Mapping[str, Any], table: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
     """What stands above a verb holds for it too, where it has such an option."""
-    own = {_name(key): value for key, value in table.items() if not isinstance(value, dict)}
+    own = {
+        _name(key): _value(_name(key), value)
+        for key, value in table.items()
+        if not isinstance(value, dict)
+    }
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
     known = set(_names(options))
     for name in own:
@@ -65,6 +72,15 @@ def _names(options: Options) -> Iterator[str]:
     else:
         for below in options.values():
             yield from _names(below)
+
+
+def _value(name: str, value: Any) -> Any:
+    """The command line would take a single text for a list of letters, and a list for a text."""
+    if name in REPEATABLE:
+        return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    if isinstance(value, list):
+        raise UsageError(f"{FILE}: {name!r} takes one value, got a list of {len(value)}")
+    return value
 
 
 def _name(key: str) -> str:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import Any, Self
 
 import orjson
@@ -152,19 +152,32 @@ def to_json(call: Call) -> dict[str, Any]:
 
 
 def from_json(record: dict[str, Any]) -> Call:
+    """Raise KeyError, TypeError or ValueError where it is no record of a call."""
     failure = record.get("failure")
     return Call(
-        query_id=record["query_id"],
-        doc_ids=tuple(record.get("doc_ids", ())),
-        latency_ms=record["latency_ms"],
-        attempts=record["attempts"],
-        at=record["at"],
-        failure=FailureKind(failure["kind"]) if failure else None,
-        message=failure["message"] if failure else "",
-        returned=record.get("returned", 0),
-        answer=record.get("answer"),
-        citations=tuple(record.get("citations", ())),
+        query_id=_of(str, record["query_id"]),
+        doc_ids=_texts(record.get("doc_ids", [])),
+        latency_ms=_of((int, float), record["latency_ms"]),
+        attempts=_of(int, record["attempts"]),
+        at=_of((int, float), record["at"]),
+        failure=None if failure is None else FailureKind(failure["kind"]),
+        message="" if failure is None else _of(str, failure["message"]),
+        returned=_of(int, record.get("returned", 0)),
+        answer=_of((str, NoneType), record.get("answer")),
+        citations=_texts(record.get("citations", [])),
     )
+
+
+def _of(kind: type | tuple[type, ...], value: Any) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise TypeError
+    return tuple(value)
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -175,10 +188,8 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 return  # torn: the process died while it wrote this
             try:
                 record = orjson.loads(line)
-                if record["status"] != WITHDRAWN:
-                    from_json(record)
-                if not isinstance(record["query_id"], str):
-                    raise TypeError
+                from_json(record)
+                _of(str, record["status"])
             except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
                 raise RunError(
                     f"{path}:{number}: not a call record; delete that line and resume the run "

@@ -45,7 +45,7 @@ class Comparison:
             "a": self.name_a,
             "b": self.name_b,
             "metrics": {
-                str(each.metric).lower(): {
+                each.metric.slug: {
                     **asdict(each.paired),
                     "p_adjusted": each.p_adjusted,
                     "queries_needed": each.queries_needed,
@@ -121,7 +121,8 @@ def _require_same_data(a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
 
 def _metrics_in_common(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Figure]:
     """Few on purpose: each further metric makes the correction of the others stricter."""
-    shared = [parse_metric(name) for name in a["metrics"] if name in b["metrics"]]
+    theirs = {parse_metric(name) for name in b["metrics"]}
+    shared = [metric for metric in map(parse_metric, a["metrics"]) if metric in theirs]
     if not shared:
         raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)

@@ -16,6 +16,7 @@ from assay.errors import RunError, UsageError
 from assay.evaluate.answers.examination import Examination, verdicts_by_facts
 from assay.evaluate.answers.examining import Examiner
 from assay.evaluate.answers.questions import cases_of
+from assay.evaluate.answers.references import with_ground_truth
 from assay.evaluate.asking import Call, Patience
 from assay.evaluate.call_log import CallLog, CallWriter
 from assay.evaluate.circuit import OUTAGES, PROBE_PAUSES, Circuit
@@ -78,10 +79,13 @@ class Evaluation:
     probe_pauses: tuple[float, ...] = PROBE_PAUSES
     provider: LLMProvider | None = None
     """A model of the caller's own to judge answers, in place of the one that `config` names."""
+    baseline_of: str = ""
+    """The name of the run that this one is to be compared with."""
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k) for text in config.gates]
+        dataset = with_ground_truth(dataset, config.ground_truth)
         queries = draw_queries(dataset, config)
         for gate in gates:
             refuse_impossible(gate, _ceiling(gate, dataset, config, queries))
@@ -97,7 +101,9 @@ class Evaluation:
     ) -> Outcome:
         stop = stop or asyncio.Event()
         async with _opened(agent, stop):
-            folder = create_run(out, self.config, self.dataset, agent.info)
+            folder = create_run(
+                out, self.config, self.dataset, agent.info, baseline_of=self.baseline_of
+            )
             return await self._run(agent, folder, listener, stop)
 
     async def resume(

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
+from assay.agents.protocol import FailureKind
 from assay.data.dataset import Dataset
 from assay.evaluate.asking import Call
 from assay.evaluate.gates import Gate, judge
@@ -40,14 +41,14 @@ def build_head(
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
     latency = _latency(results)
     summary = _summary(results, spread, config, latency, seconds)
-    metrics = {str(metric).lower(): spread[metric].mean for metric in scores.metrics}
+    metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
     answer_metrics = None if answers is None else answers["metrics"]
     head = {
         "state": state,
         "summary": summary,
         "metrics": metrics,
         "statistics": {
-            str(metric).lower(): _statistics(spread[metric], scores.mean_ceiling(metric))
+            metric.slug: _statistics(spread[metric], scores.mean_ceiling(metric))
             for metric in scores.metrics
         },
         "unseen_queries": None if unseen is None else _unseen(results, unseen, config.seed),
@@ -58,7 +59,7 @@ def build_head(
         "failures": dict(sorted(results.failures.items())),
         "failure_examples": results.examples,
         "violations": _violations(scores.violations),
-        "latency_ms": latency,
+        "latency_ms": {**latency, **_covered(results)},
         "target": header["target"],
         "track": header["track"],
         "dataset": {
@@ -190,13 +191,19 @@ def _unseen(results: Results, places: Sequence[int], seed: int) -> dict[str, flo
 
 
 def _latency(results: Results) -> dict[str, float]:
-    """0 where nothing was answered: a report holds no NaN, which is not JSON."""
-    answered = results.latencies[~np.isnan(results.latencies)]
-    if not answered.size:
+    """0 where nothing was timed: a report holds no NaN, which is not JSON."""
+    timed = results.latencies[~np.isnan(results.latencies)]
+    if not timed.size:
         return {**{f"p{percentile}": 0.0 for percentile in _PERCENTILES}, "max": 0.0}
-    values = np.percentile(answered, _PERCENTILES)
+    values = np.percentile(timed, _PERCENTILES)
     figures = {f"p{p}": float(value) for p, value in zip(_PERCENTILES, values, strict=True)}
-    return {**figures, "max": float(answered.max())}
+    return {**figures, "max": float(timed.max())}
+
+
+def _covered(results: Results) -> dict[str, int]:
+    """What the percentiles are of: answered queries, and timeouts at their limit."""
+    timeouts = results.failures[FailureKind.TIMEOUT]
+    return {"queries": results.answered + timeouts, "timeouts": timeouts}
 
 
 def _violations(violations: Violations) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from assay.measure.metrics import Metric, parse_metric
 from assay.report.numbers import figure
 
 _SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
+# A blank parts two gates only where a number ends: "ndcg@5 >= 0.3" is one.
+_BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
 _COMPARE = {
     ">=": lambda value, bound: value >= bound,
     "<=": lambda value, bound: value <= bound,
@@ -41,6 +43,11 @@ class Verdict:
     gate: str
     value: float
     passed: bool
+
+
+def split_gates(text: str) -> list[str]:
+    """Several conditions in one text: apart by `;`, `,`, a new line, or by blanks between two."""
+    return [each.strip() for each in _BETWEEN.split(text) if each.strip()]
 
 
 def parse_gate(text: str, top_k: int) -> Gate:
@@ -88,7 +95,7 @@ def judge(
     if gate.answers:
         value = (answers or {}).get(gate.name)
         return Verdict(gate.text, value or 0.0, value is not None and gate.passes(value))
-    value = float(summary[gate.name] if gate.metric is None else metrics[gate.name.lower()])
+    value = float(summary[gate.name] if gate.metric is None else metrics[gate.metric.slug])
     # The latency of nothing is no good latency.
     answered = gate.metric is not None or summary.get("successful_queries", 1) > 0
     return Verdict(gate.text, value, answered and gate.passes(value))

@@ -2,8 +2,12 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
+from functools import cache
 from typing import Any
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import RunError, UsageError
@@ -67,11 +71,28 @@ class RunConfig:
         unknown = sorted(set(values) - known)
         if unknown or "target" not in values:
             what = f"unknown settings {unknown}" if unknown else "no target"
-            raise RunError(f"run.json was not written by this version of Assay: {what}")
+            raise RunError(f"was not written by this version of Assay: {what}")
         try:
-            return cls(**{**values, "gates": tuple(values.get("gates", ()))})
-        except TypeError:
-            raise RunError("run.json is damaged: a setting has the wrong type") from None
+            return _reader().validate_json(orjson.dumps(values), strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise RunError(f"{place}: {first['msg']}, got {first['input']!r}") from None
+
+
+def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """With the defaults of settings that are younger than the run they were kept with."""
+    missing = {
+        field.name: field.default
+        for field in fields(RunConfig)
+        if field.name not in settings and field.default is not MISSING
+    }
+    return {**settings, **missing}
+
+
+@cache
+def _reader() -> TypeAdapter[RunConfig]:
+    return TypeAdapter(RunConfig)
 
 
 def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.agents.protocol import FailureKind
 from assay.data.dataset import Dataset, Query
 from assay.evaluate.asking import Call
 from assay.evaluate.call_log import CallLog
@@ -46,7 +47,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Results:
-    """`latencies` holds one figure for each query, NaN where there was no answer."""
+    """`latencies` holds one figure for each query that was answered or timed out, NaN for others.
+
+    A query that timed out took its time limit at least: left out, an agent would look fast by
+    not answering. What failed otherwise says nothing of how long an answer takes.
+    """
 
     scores: Scores
     latencies: NDArray[np.float64]
@@ -61,7 +66,7 @@ class Results:
 
     @property
     def answered(self) -> int:
-        return int(np.count_nonzero(~np.isnan(self.latencies)))
+        return self.total - self.failures.total()
 
     @property
     def headline(self) -> Metric:
@@ -108,13 +113,16 @@ def gather(
         calls = list(log.read([query.id for query in drawn]))
         rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
         judgments = judgments_of(dataset, config, drawn)
-        scores = score(rankings, judgments, metrics, known=known, top_k=config.top_k)
+        sent = {call.query_id: call.returned for call in calls if call is not None}
+        scores = score(rankings, judgments, metrics, known=known, top_k=config.top_k, returned=sent)
         parts.append(scores)
         for place, call in enumerate(calls, start):
             attempts += 0 if call is None else call.attempts
             if call is not None and call.failure is None:
                 latencies[place] = call.latency_ms
             else:
+                if call is not None and call.failure is FailureKind.TIMEOUT:
+                    latencies[place] = max(call.latency_ms, 1000 * config.timeout)
                 kind = NOT_ASKED if call is None else str(call.failure)
                 failures[kind] += 1
                 if call is not None:

@@ -17,12 +17,16 @@ import orjson
 from assay.agents.protocol import AgentInfo
 from assay.data.dataset import Dataset
 from assay.errors import RunError
+from assay.evaluate.answer_shapes import AnswerRow
 from assay.evaluate.call_log import is_being_written
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.report_reading import read_head
+from assay.evaluate.file_shapes import ComparisonFile, Header, require_shape
+from assay.evaluate.plan import RunConfig, completed
+from assay.evaluate.report_reading import read_head, read_whole
 
 LATEST = "latest"
 FORMAT = 1
+
+_HEADER_REMEDY = "take it from a copy of the run, or start another run with: assay eval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,22 @@ class RunFolder:
         return self.path / "answers.jsonl"
 
     def read_header(self) -> dict[str, Any]:
-        return _read_object(self.path / "run.json")
+        path = self.path / "run.json"
+        header = _read_object(path, _HEADER_REMEDY)
+        require_shape(Header, header, path, _HEADER_REMEDY)
+        return {**header, "config": completed(header["config"])}
+
+    def is_baseline(self) -> bool:
+        try:
+            return "baseline_of" in self.read_header()
+        except RunError:  # whoever wants this run is to hear what is wrong with it
+            return False
 
     def read_config(self) -> RunConfig:
         return RunConfig.from_json(self.read_header()["config"])
 
     def read_report(self) -> dict[str, Any]:
-        report = self._with_comparison(_read_object(self._finished_report()))
+        report = self._with_comparison(read_whole(self._finished_report()))
         if self.answers.exists():
             report["answer_results"] = list(self.read_answers())
         return report
@@ -89,14 +102,14 @@ class RunFolder:
     def read_answers(self) -> Iterator[dict[str, Any]]:
         with self.answers.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
+                remedy = f"write it anew with: assay eval --resume {self.path}"
                 try:
                     row = orjson.loads(line)
-                    row["query_id"]
-                except (orjson.JSONDecodeError, KeyError, TypeError):
+                except orjson.JSONDecodeError:
                     raise RunError(
-                        f"{self.answers}:{number}: not the answer to a question; write it anew "
-                        f"with: assay eval --resume {self.path}"
+                        f"{self.answers}:{number}: not the answer to a question; {remedy}"
                     ) from None
+                require_shape(AnswerRow, row, self.answers, remedy, f"line {number}")
                 yield row
 
     @property
@@ -106,6 +119,10 @@ class RunFolder:
     def _finished_report(self) -> Path:
         if not self.report.exists():
             self.read_header()  # says so where this is no run at all
+            if is_being_written(self.calls):
+                raise RunError(
+                    f"run {self.name!r} is still going on; its report comes when it has ended"
+                )
             raise RunError(
                 f"run {self.name!r} has no report yet; finish it with: "
                 f"assay eval --resume {self.path}"
@@ -114,7 +131,11 @@ class RunFolder:
 
     def _with_comparison(self, report: dict[str, Any]) -> dict[str, Any]:
         if self._comparison.exists():
-            report["comparison"] = _read_object(self._comparison)
+            remedy = (
+                f"delete it, or make it anew: assay eval --resume {self.path} --baseline TARGET"
+            )
+            report["comparison"] = _read_object(self._comparison, remedy)
+            require_shape(ComparisonFile, report["comparison"], self._comparison, remedy)
         return report
 
     def state(self) -> str:
@@ -123,10 +144,13 @@ class RunFolder:
             return "running"
         if not self.report.exists():
             return "unfinished"
-        return str(self.read_head().get("state", "complete"))
+        return str(self.read_head()["state"])
 
 
-def create_run(out: Path, config: RunConfig, dataset: Dataset, agent: AgentInfo) -> RunFolder:
+def create_run(
+    out: Path, config: RunConfig, dataset: Dataset, agent: AgentInfo, *, baseline_of: str = ""
+) -> RunFolder:
+    """`baseline_of` names the run that this one is made for, to be compared with it."""
     now = datetime.now(UTC)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", f"{config.target}-{dataset.name}").strip("-")[:60]
     path = out / f"{now:%Y%m%d-%H%M%S}-{slug}-{secrets.token_hex(2)}"
@@ -141,6 +165,7 @@ def create_run(out: Path, config: RunConfig, dataset: Dataset, agent: AgentInfo)
             "track": agent.track,
             "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
             "versions": versions(),
+            **({"baseline_of": baseline_of} if baseline_of else {}),
         }
         write_atomically(path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
     except OSError as error:
@@ -149,15 +174,19 @@ def create_run(out: Path, config: RunConfig, dataset: Dataset, agent: AgentInfo)
 
 
 def find_run(reference: str, out: Path) -> RunFolder:
-    """A path, the name of a folder under `out`, the start of one, or `latest`."""
+    """A path, the name of a folder under `out`, the start of one, or `latest`.
+
+    A run that was made as another's baseline is never the latest: that is the run it was made for.
+    """
     for path in (Path(reference), out / reference):
         if (path / "run.json").is_file():
             return RunFolder(path)
     runs = list(list_runs(out))
     if reference == LATEST:
-        if not runs:
+        latest = next((run for run in reversed(runs) if not run.is_baseline()), None)
+        if latest is None:
             raise RunError(f"there is no run under {out}; make one with: assay eval")
-        return runs[-1]
+        return latest
     matches = [run for run in runs if run.name.startswith(reference)]
     if len(matches) != 1:
         problem = "no run is" if not matches else f"{len(matches)} runs are"
@@ -187,13 +216,13 @@ def write_atomically(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def _read_object(path: Path, remedy: str) -> dict[str, Any]:
     try:
         value = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         raise RunError(f"{path} does not exist: {path.parent} is not a run folder") from None
     except orjson.JSONDecodeError as error:
-        raise RunError(f"{path} is damaged: {error}") from None
+        raise RunError(f"{path} is damaged: {error}; {remedy}") from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: it does not hold an object")
+        raise RunError(f"{path} is damaged: it does not hold an object; {remedy}")
     return value

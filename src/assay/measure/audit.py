@@ -11,7 +11,8 @@ from typing import Any
 
 from assay.data.dataset import Judgments
 from assay.errors import DataError
-from assay.measure.foreign_report import ForeignReport, Row, read_report
+from assay.measure.contradictions import Row
+from assay.measure.foreign_report import ForeignReport, read_report
 from assay.measure.metrics import Metric
 from assay.measure.suspicion import NO_FLAWS, Flaw, Flaws, Recomputation
 
@@ -52,16 +53,18 @@ class AuditResult:
     """`failed` counts the queries that failed or have no row; they are among `queries`.
 
     `unjudged` are queries of the report that no judgment speaks about; they count nowhere.
+    `contradictions` are between parts of the report, whatever the judgments say.
     """
 
     claims: tuple[ClaimAudit, ...]
     queries: int
     failed: int
     unjudged: tuple[str, ...]
+    contradictions: tuple[str, ...] = ()
 
     @property
     def correct(self) -> bool:
-        return all(claim.correct for claim in self.claims)
+        return all(claim.correct for claim in self.claims) and not self.contradictions
 
 
 def audit(report: Mapping[str, Any], judgments: Judgments) -> AuditResult:
@@ -79,6 +82,7 @@ def audit(report: Mapping[str, Any], judgments: Judgments) -> AuditResult:
         queries=len(rows) + foreign.missing,
         failed=sum(row.failed for row in rows) + foreign.missing,
         unjudged=tuple(r.query_id for r in foreign.rows if not _is_judged(r, judgments)),
+        contradictions=foreign.contradictions,
     )
 
 

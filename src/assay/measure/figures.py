@@ -12,6 +12,10 @@ class AnswerFigure:
 
     key: str
 
+    @property
+    def slug(self) -> str:
+        return self.key
+
     def __repr__(self) -> str:
         return self.key
 

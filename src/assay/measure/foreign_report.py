@@ -5,33 +5,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import DataError, UsageError
+from assay.measure.contradictions import Row, contradictions, is_figure, object_in
 from assay.measure.metrics import Metric, parse_metric
 
 _LISTS = ("retrieved_docs", "doc_ids")
 _FAILED = ("failed", "error", "timeout")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One query of the report; without documents where it failed.
-
-    `claimed` holds the query's own figures by report key.
-    """
-
-    query_id: str
-    doc_ids: tuple[str, ...]
-    failed: bool
-    claimed: Mapping[str, float]
-
-
 @dataclass(frozen=True)
 class ForeignReport:
-    """`missing` queries were asked, by the report's own count, and have no row."""
+    """`missing` queries were asked, by the report's own count, and have no row.
+
+    `contradictions` are sentences on parts of the report that cannot both be true; `dataset` and
+    `split` are what it says it was made on.
+    """
 
     claims: Mapping[Metric, float]
     rows: tuple[Row, ...]
     missing: int
     top_k: int | None
+    contradictions: tuple[str, ...] = ()
+    dataset: str | None = None
+    split: str | None = None
 
     def precision(self, metric: Metric) -> float:
         """Half a unit of the last digit that the report prints.
@@ -52,13 +47,24 @@ def read_report(value: Any) -> ForeignReport:
             "holds no evaluation report: an object with 'per_query_results', a list that has "
             "'query_id' and 'retrieved_docs' for each query, is needed to recompute anything"
         )
-    rows = tuple(_row(number, each) for number, each in enumerate(report["per_query_results"], 1))
+    read = [_row(number, each) for number, each in enumerate(report["per_query_results"], 1)]
+    rows = tuple({row.query_id: row for row in reversed(read)}.values())[::-1]  # the first counts
     claims = _claims(report)
     if not claims:
         raise DataError("claims no figure that can be recomputed, such as summary.mean_ndcg_at_5")
-    total = _whole_number(_object(report, "summary").get("total_queries"))
-    top_k = _whole_number(_object(report, "config").get("top_k"))
-    return ForeignReport(claims, rows, max(0, (total or 0) - len(rows)), top_k)
+    total = _whole_number(object_in(report, "summary").get("total_queries"))
+    top_k = _whole_number(object_in(report, "config").get("top_k"))
+    made_on, config = object_in(report, "dataset"), object_in(report, "config")
+    return ForeignReport(
+        claims,
+        rows,
+        max(0, (total or 0) - len(rows)),
+        top_k,
+        tuple(contradictions(report, read)),
+        # The name that it was asked for by may be a path; the one that the data carry is not.
+        dataset=_text(config.get("dataset")) or _text(made_on.get("name")),
+        split=_text(made_on.get("split")) or _text(config.get("split")),
+    )
 
 
 def _reports(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -78,7 +84,7 @@ def _row(number: int, row: Any) -> Row:
     doc_ids: Any = next((row[name] for name in _LISTS if row.get(name) is not None), [])
     if not isinstance(doc_ids, list) or not all(isinstance(each, str) for each in doc_ids):
         raise DataError(f"query {query_id!r}: retrieved_docs must be a list of document ids")
-    claimed = {key: float(each) for key, each in row.items() if _is_figure(each)}
+    claimed = {key: float(each) for key, each in row.items() if is_figure(each)}
     failed = _has_failed(row)
     return Row(query_id, () if failed else tuple(doc_ids), failed, claimed)
 
@@ -90,14 +96,14 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
 
 def _claims(report: Mapping[str, Any]) -> dict[Metric, float]:
     """`summary` wins over `metrics` where both name a metric: it is what people quote."""
-    written = dict(_object(report, "metrics"))
-    for key, value in _object(report, "summary").items():
+    written = dict(object_in(report, "metrics"))
+    for key, value in object_in(report, "summary").items():
         if key.startswith("mean_"):
             written[key.removeprefix("mean_")] = value
     claims: dict[Metric, float] = {}
     for name, value in written.items():
         metric = _metric(name)
-        if metric is not None and _is_figure(value):
+        if metric is not None and is_figure(value):
             claims[metric] = float(value)
     return claims
 
@@ -110,18 +116,13 @@ def _metric(name: str) -> Metric | None:
         return None
 
 
-def _object(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = report.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _whole_number(value: Any) -> int | None:
     """Data parts of A2A turn 5 into 5.0."""
-    return int(value) if _is_figure(value) and value >= 1 else None
+    return int(value) if is_figure(value) and value >= 1 else None
 
 
 def _decimals(value: float) -> int:

@@ -69,8 +69,14 @@ class Metric:
         return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
 
     @property
+    def slug(self) -> str:
+        """The name among the figures of a report: `ndcg@5`, `capped_recall@5`."""
+        key = self._definition.key
+        return key if self.cutoff is None else f"{key}@{self.cutoff}"
+
+    @property
     def key(self) -> str:
-        """The name in a report: `ndcg_at_5`."""
+        """The name in a row of a report: `ndcg_at_5`, `capped_recall_at_5`."""
         key = self._definition.key
         return key if self.cutoff is None else f"{key}_at_{self.cutoff}"
 

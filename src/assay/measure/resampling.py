@@ -1,4 +1,4 @@
-"""Random resamples of per-query values: the bootstrap, and sign flips for paired tests.
+"""Random resamples of per-query values: two bootstraps, and sign flips for paired tests.
 
 Up to a few thousand values every resample is drawn value by value. Beyond that, values that are
 almost equal are drawn together: how often a bin of them occurs in a resample is multinomial, so
@@ -48,6 +48,21 @@ def bootstrap_means(values: Floats, seed: int) -> Floats:
     return means
 
 
+def bounded_means(values: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Means under random weights (Rubin 1981, "The Bayesian bootstrap"), for values in [0, 1].
+
+    Each time one query that nobody has asked joins in: it scored 0 for the first array, 1 for the
+    second. The quantiles of the one bound the true mean from below and of the other from above
+    (Gaffke 2005; Learned-Miller and Thomas 2019), which plain resampling of few values does not:
+    it cannot show what was not seen. For hits and misses this is the Clopper-Pearson interval.
+    """
+    rng = np.random.default_rng(seed)
+    rounds = resample_count(values.size)
+    sums, weights = _weighted_sums(values, rounds, rng)
+    joining = rng.standard_exponential(rounds)
+    return sums / (weights + joining), (sums + joining) / (weights + joining)
+
+
 def flipped_means(differences: Floats, seed: int) -> Floats:
     """Means after each difference kept or lost its sign by a fair coin."""
     rng = np.random.default_rng(seed)
@@ -61,6 +76,23 @@ def flipped_means(differences: Floats, seed: int) -> Floats:
         heads = rng.integers(0, 2, (min(step, rounds - start), moving.size), dtype=np.uint8)
         sums[start : start + step] = (heads * 2.0 - 1.0) @ moving
     return sums / differences.size
+
+
+def _weighted_sums(values: Floats, rounds: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Sums of the values with exponential weights, and the sums of the weights."""
+    if values.size > _DIRECT_LIMIT:
+        bins = _binned(values)
+        drawn = rng.standard_gamma(bins.counts, (rounds, bins.counts.size))
+        noise = rng.normal(0.0, np.sqrt(bins.lost), rounds)
+        weights = drawn.sum(axis=1)
+        return np.clip(drawn @ bins.means + noise, 0.0, weights), weights
+    sums, weights = np.empty(rounds), np.empty(rounds)
+    step = max(1, _AT_ONCE // values.size)
+    for start in range(0, rounds, step):
+        drawn = rng.standard_exponential((min(step, rounds - start), values.size))
+        sums[start : start + step] = drawn @ values
+        weights[start : start + step] = drawn.sum(axis=1)
+    return sums, weights
 
 
 def _binned_means(values: Floats, rounds: int, rng: np.random.Generator) -> Floats:

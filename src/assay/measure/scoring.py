@@ -56,12 +56,14 @@ def score(
     *,
     known: Container[str] | None = None,
     top_k: int | None = None,
+    returned: Mapping[str, int] | None = None,
 ) -> Scores:
     """Score every query of `judgments` that has a relevant document.
 
     A query without a ranking, because it failed or was never asked, scores 0: dropped from the
     mean it would reward an agent for failing on hard queries. Rankings of other queries are
-    ignored. `known` are the ids that exist; `top_k` is how many the agent was asked for.
+    ignored. `known` are the ids that exist; `top_k` is how many the agent was asked for;
+    `returned` how many it sent, where not all of them were kept.
     """
     for metric in metrics:
         metric.require_cutoff()
@@ -69,7 +71,11 @@ def score(
     grades = [judgments[query_id] for query_id in query_ids]
     inspector = Inspector(known, top_k)
     depth = _depth(metrics)
-    places = (inspector.clean(each, rankings.get(each) or ())[:depth] for each in query_ids)
+    sent = returned or {}
+    places = (
+        inspector.clean(each, rankings.get(each) or (), sent.get(each, 0))[:depth]
+        for each in query_ids
+    )
     ranked = GradedLists.ranked(places, grades)
     ideal = GradedLists.ideal(grades)
     reachable = _existing(grades, known, ideal).top(top_k)

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from assay.errors import UsageError
 from assay.measure.graded import Floats
-from assay.measure.resampling import bootstrap_means, flipped_means
+from assay.measure.resampling import bootstrap_means, bounded_means, flipped_means
+
+Interval = tuple[float | None, float | None]
 
 _SAME = 1e-12
 """Below this, two scores of one query differ by rounding alone."""
@@ -47,14 +49,16 @@ class PairedComparison:
 
 
 def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> Summary:
-    """The mean with its percentile bootstrap interval (Efron and Tibshirani 1993, ch. 13).
+    """The mean with an interval that holds for few queries too: see `bounded_means`.
 
-    `std` is the population figure (ddof 0). No queries give zeros, not NaN, which JSON lacks.
+    Values outside [0, 1] are no scores; their interval is that of `compare_paired`. `std` is the
+    population figure (ddof 0). No queries give zeros, not NaN, which JSON lacks.
     """
     array = _finite(values)
     if array.size == 0:
         return Summary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
-    low, high = _interval(array, seed, confidence)
+    bounded = array.min() >= 0 and array.max() <= 1
+    low, high = (_bounded_interval if bounded else _interval)(array, seed, confidence)
     return Summary(
         n=array.size,
         mean=float(array.mean()),
@@ -70,6 +74,7 @@ def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> 
 def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedComparison:
     """Whether b scores differently from a on the same queries, given in the same order.
 
+    The interval of the difference comes from the percentile bootstrap, widened for few queries.
     The p-value is that of the two-sided randomisation test, which Smucker, Allan and Carterette
     2007 recommend over the Wilcoxon and sign tests: under the null hypothesis the two labels of
     each query could be swapped. The observed labelling counts as one of the resamples, so no
@@ -130,14 +135,37 @@ def queries_needed(
     return max(2, math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2))
 
 
-def _interval(values: Floats, seed: int, confidence: float) -> tuple[float | None, float | None]:
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence lies between 0 and 1, got {confidence!r}")
+def _bounded_interval(values: Floats, seed: int, confidence: float) -> Interval:
+    tail = _tail(confidence)
     if values.size < 2:
         return None, None
-    tail = (1 - confidence) / 2
+    lows, highs = bounded_means(values, seed)
+    low, high = float(np.quantile(lows, tail)), float(np.quantile(highs, 1 - tail))
+    return max(0.0, low), min(1.0, high)  # rounding leads out by a digit
+
+
+def _interval(values: Floats, seed: int, confidence: float) -> Interval:
+    """Percentiles of the bootstrap, taken further out by as much as few values make them narrow.
+
+    Plain percentiles are too narrow by sqrt((n-1)/n) and know nothing of Student's t: the tails
+    are those that would give the t interval if the means were normal (Hesterberg 2015, "What
+    teachers should know about the bootstrap", section 5.3).
+    """
+    from scipy.special import ndtr, stdtrit  # type: ignore[import-untyped]  # slow to import
+
+    tail = _tail(confidence)
+    n = values.size
+    if n < 2:
+        return None, None
+    tail = float(ndtr(stdtrit(n - 1, tail) * math.sqrt(n / (n - 1))))
     low, high = np.quantile(bootstrap_means(values, seed), [tail, 1 - tail])
     return float(low), float(high)
+
+
+def _tail(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence lies between 0 and 1, got {confidence!r}")
+    return (1 - confidence) / 2
 
 
 def _randomisation_p(differences: Floats, seed: int) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.data.dataset import Judgments
-from assay.measure.foreign_report import Row
+from assay.measure.contradictions import Row
 from assay.measure.graded import Floats, GradedLists
 from assay.measure.metrics import Metric, nDCG
 from assay.measure.violations import Inspector
@@ -55,7 +55,7 @@ class Recomputation:
         elif Flaw.FAILED_DROPPED in flaws:
             values = values[~self._failed]
         else:
-            values = np.concatenate([values, np.zeros(self.missing)])
+            return float(values.sum()) / max(1, values.size + self.missing)
         return float(values.mean()) if values.size else 0.0
 
     def suspects(self, metric: Metric) -> Iterator[Flaws]:

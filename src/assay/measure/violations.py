@@ -67,10 +67,13 @@ class Inspector:
     def __post_init__(self) -> None:
         self._all_known = _membership(self.known)
 
-    def clean(self, query_id: str, ids: Sequence[str]) -> Sequence[str | None]:
-        """The first `top_k` places, None where one earns nothing."""
+    def clean(self, query_id: str, ids: Sequence[str], returned: int = 0) -> Sequence[str | None]:
+        """The first `top_k` places, None where one earns nothing.
+
+        `returned` is how many ids the agent sent, where `ids` are only the first of them.
+        """
         kept = ids if self.top_k is None else ids[: self.top_k]
-        self._note("surplus", query_id, ids[len(kept) :])
+        self._note("surplus", query_id, ids[len(kept) :], max(returned, len(ids)) - len(kept))
         distinct = set(kept)
         if len(distinct) == len(kept) and self._all_known(distinct):
             self._note("duplicate", query_id, ())
@@ -103,8 +106,10 @@ class Inspector:
             return "unknown"
         return None
 
-    def _note(self, kind: Kind, query_id: str, ids: Sequence[str]) -> None:
-        self._counts[kind].append(len(ids))
+    def _note(
+        self, kind: Kind, query_id: str, ids: Sequence[str], count: int | None = None
+    ) -> None:
+        self._counts[kind].append(len(ids) if count is None else count)
         room = _EXAMPLES - len(self._examples[kind])
         if ids and room > 0:
             self._examples[kind].extend(Violation(kind, query_id, each) for each in ids[:room])

@@ -1,0 +1,83 @@
+"""How often 95% intervals hold the true mean, for few queries with scores like those of nDCG.
+
+    .venv/bin/python benchmarks/coverage.py [--samples 2000]
+
+Each sample is drawn from a population whose mean is known: a heap of zeros, a few perfect scores,
+the rest spread between. Printed is the share of samples whose interval holds that mean, and the
+mean width of the interval: Assay's beside the percentile bootstrap and Student's t.
+"""
+
+import argparse
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+from assay.measure import summarize
+from assay.measure.graded import Floats
+from assay.measure.resampling import bootstrap_means
+
+POPULATIONS = {"a third zeros": (0.35, 0.10), "70% zeros": (0.70, 0.10), "90% hits": (0.10, 0.90)}
+SIZES = (5, 10, 20, 50)
+
+Interval = tuple[float, float]
+
+
+def main() -> None:
+    samples = _options().samples
+    print(f"{'scores':<14} {'queries':>7}   {'percentile':>13} {'Student t':>13} {'assay':>13}")
+    for name, (zeros, ones) in POPULATIONS.items():
+        for size in SIZES:
+            columns = [_measured(way, zeros, ones, size, samples) for way in WAYS]
+            print(f"{name:<14} {size:>7}   {' '.join(columns)}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="measure the coverage of confidence intervals")
+    parser.add_argument("--samples", type=int, default=2000)
+    return parser.parse_args()
+
+
+def _measured(
+    way: Callable[[Floats, int], Interval], zeros: float, ones: float, size: int, samples: int
+) -> str:
+    rng = np.random.default_rng(size)
+    truth = (1 - zeros + ones) / 2
+    held, width = 0, 0.0
+    for seed in range(samples):
+        low, high = way(_sample(rng, size, zeros, ones), seed)
+        held += low - 1e-9 <= truth <= high + 1e-9
+        width += min(1.0, high) - max(0.0, low)
+    return f"{held / samples:>6.1%} ({width / samples:.2f})"
+
+
+def _sample(rng: np.random.Generator, size: int, zeros: float, ones: float) -> Floats:
+    scores, luck = rng.random(size), rng.random(size)
+    scores[luck < zeros] = 0.0
+    scores[luck > 1 - ones] = 1.0
+    return scores
+
+
+def _percentile(scores: Floats, seed: int) -> Interval:
+    low, high = np.quantile(bootstrap_means(scores, seed), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _student(scores: Floats, _seed: int) -> Interval:
+    reach = float(stdtrit(scores.size - 1, 0.975)) * scores.std(ddof=1) / math.sqrt(scores.size)
+    return float(scores.mean() - reach), float(scores.mean() + reach)
+
+
+def _assay(scores: Floats, seed: int) -> Interval:
+    summary = summarize(scores, seed=seed)
+    assert summary.low is not None
+    assert summary.high is not None
+    return summary.low, summary.high
+
+
+WAYS = (_percentile, _student, _assay)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Files of a run that were cut, edited or lost: told in words by every verb and page."""
+
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from assay import evaluate_agent, load_dataset
+from assay.cli.app import app
+from assay.errors import AssayError, RunError
+from assay.evaluate.comparison import compare_reports
+from assay.evaluate.run_folder import RunFolder
+from assay.serve.ui.app import ui_app
+
+TARGET = """
+def right(query, top_k):
+    number = int(query.split()[1])
+    found = [f"d{number}", f"d{number + 1}"]
+    return {"doc_ids": found, "answer": f"It is text {number} [d{number}].", "citations": found[:1]}
+
+def worse(query, top_k):
+    if query.endswith("3"):
+        raise ValueError("broken")
+    return {"doc_ids": ["d0", "d0", "nowhere"], "answer": None}
+"""
+FILES = ("report.json", "run.json", "comparison.json", "answers.jsonl", "calls.jsonl")
+STRANGE: tuple[Any, ...] = (None, True, -1, 10**30, 0.5, "", "x\x1b[2J", [], [[]], {}, {"x": None})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds two runs with answers, `whole/a` and `whole/b`; `b` was compared with `a`."""
+    folder = tmp_path_factory.mktemp("damaged")
+    (folder / "mended_target.py").write_text(TARGET)
+    tiny = folder / "tiny"
+    (tiny / "qrels").mkdir(parents=True)
+    lines = [f'{{"_id": "d{i}", "title": "t", "text": "text {i}"}}\n' for i in range(9)]
+    (tiny / "corpus.jsonl").write_text("".join(lines))
+    lines = [f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in range(8)]
+    (tiny / "queries.jsonl").write_text("".join(lines))
+    lines = [f"q{i}\td{i}\t2\nq{i}\td{i + 1}\t1\n" for i in range(8)]
+    (tiny / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    lines = [
+        f'{{"query_id": "q{i}", "answer": "text {i}", "documents": ["d{i}"], '
+        f'"facts": [{{"text": "text {i}", "accept": ["text {i}"]}}]}}\n'
+        for i in range(8)
+    ]
+    (tiny / "answers.jsonl").write_text("".join(lines))
+    (folder / "whole").mkdir()
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        reports = []
+        for name, function in (("a", "worse"), ("b", "right")):
+            target = f"python:mended_target:{function}"
+            done = evaluate_agent(target, "tiny", out="made", answers=True, gates=("mrr@5>0.1",))
+            reports.append(done.folder.read_report())
+            done.folder.path.rename(folder / "whole" / name)
+        RunFolder(folder / "whole" / "b").write_comparison(
+            compare_reports(reports[0], reports[1]).to_json()
+        )
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def runs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("NO_COLOR", "1")
+    return tmp_path / "runs"
+
+
+def fresh(folder: Path, runs: Path) -> Path:
+    shutil.rmtree(runs, ignore_errors=True)
+    for name in ("a", "b"):
+        shutil.copytree(folder / "whole" / name, runs / name)
+    return runs / "b"
+
+
+def verbs(runs: Path) -> Iterator[tuple[str, ...]]:
+    out = ("--out", str(runs))
+    yield ("runs", *out)
+    yield ("runs", "--json", *out)
+    yield ("report", "b", *out)
+    yield ("report", "b", "--json", *out)
+    yield ("report", "b", "--html", str(runs / "page.html"), *out)
+    yield ("compare", "a", "b", *out)
+    yield ("compare", "b", "a", "--html", str(runs / "page.html"), *out)
+    yield ("merge", "b", *out)
+    yield ("eval", "--resume", "b", "--retries", "0", *out)
+
+
+def outcome(arguments: tuple[str, ...]) -> str:
+    """What a verb wrote, or what it complained of; anything but an AssayError is a bug."""
+    stdout, stderr = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+    with redirect_stdout(stdout), redirect_stderr(stderr):
+        try:
+            app(list(arguments), standalone_mode=False)
+        except AssayError as error:
+            return str(error)
+    stdout.flush()
+    buffer = stdout.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode() + stderr.getvalue()
+
+
+def pages(runs: Path) -> list[int]:
+    """The statuses of every kind of page."""
+    paths = (
+        *("/", "/runs/b", "/runs/b/report.html", "/runs/b/report.json", "/runs/b/queries"),
+        *("/runs/b/queries/q1", "/runs/b/questions", "/runs/b/questions/q1"),
+        *("/compare?run=a&run=b", "/leaderboard?dataset=tiny", "/leaderboard"),
+    )
+    with TestClient(ui_app(runs), base_url="http://127.0.0.1") as client:
+        return [client.get(path).status_code for path in paths]
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, each in items:
+        yield (*here, key)
+        if isinstance(each, dict | list):
+            yield from places(each, (*here, key))
+
+
+def change(value: Any, place: tuple[Any, ...], new: Any, *, delete: bool) -> None:
+    for key in place[:-1]:
+        value = value[key]
+    if delete:
+        del value[place[-1]]
+    else:
+        value[place[-1]] = new
+
+
+def survives(folder: Path, runs: Path) -> None:
+    for arguments in verbs(runs):
+        outcome(arguments)
+    assert max(pages(runs)) < 500
+
+
+def test_whole_files_are_shown_by_every_verb_and_page(folder: Path, runs: Path) -> None:
+    """So that the tests below do not pass for want of anything to look at."""
+    fresh(folder, runs)
+    for arguments in verbs(runs):
+        assert "damaged" not in outcome(arguments), arguments
+    assert set(pages(runs)) == {200}
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+@pytest.mark.slow
+def test_no_key_can_be_lost_or_replaced_to_a_traceback(
+    folder: Path, runs: Path, data: st.DataObject
+) -> None:
+    run = fresh(folder, runs)
+    file = run / data.draw(st.sampled_from(FILES))
+    lines = [file.read_text()] if file.suffix == ".json" else file.read_text().splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    value = json.loads(lines[number])
+    place = data.draw(st.sampled_from(list(places(value))))
+    new = data.draw(st.sampled_from(STRANGE))
+    change(value, place, new, delete=data.draw(st.booleans()))
+    lines[number] = json.dumps(value)
+    file.write_text("\n".join(lines) + "\n")
+    survives(folder, runs)
+
+
+@settings(
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(name=st.sampled_from(FILES), share=st.floats(0, 1))
+@pytest.mark.slow
+def test_a_file_that_was_cut_anywhere_gives_no_traceback(
+    folder: Path, runs: Path, name: str, share: float
+) -> None:
+    file = fresh(folder, runs) / name
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * (len(content) - 1))])
+    survives(folder, runs)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "message"),
+    [
+        ("report.json", ("summary", "total_queries"), "summary.total_queries: Field required"),
+        ("report.json", ("statistics",), "statistics: Field required"),
+        ("report.json", ("per_query_results", 2, "ndcg_at_5"), "row 3: ndcg_at_5 is not a number"),
+        ("report.json", ("per_query_results", 0, "query_id"), "row 1: query_id: Field required"),
+        ("comparison.json", ("metrics",), "metrics: Field required; delete it, or make it anew"),
+        ("run.json", ("config", "target"), "config: was not written by this version"),
+        ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; take it"),
+    ],
+)
+def test_damage_is_named_by_file_and_place_with_a_remedy(
+    folder: Path, runs: Path, name: str, place: tuple[Any, ...], message: str
+) -> None:
+    run = fresh(folder, runs)
+    value = json.loads((run / name).read_text())
+    change(value, place, None, delete=True)
+    (run / name).write_text(json.dumps(value))
+    read = RunFolder(run).read_config if name == "run.json" else RunFolder(run).read_report
+    with pytest.raises(RunError) as caught:
+        read()
+    assert f"{run / name} is damaged: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_damaged_report_is_mended_by_resuming_its_run(folder: Path, runs: Path) -> None:
+    run = fresh(folder, runs)
+    whole = RunFolder(run).read_head()["statistics"]
+    for name in ("report.json", "answers.jsonl"):
+        (run / name).write_text("{")
+    outcome(("eval", "--resume", "b", "--out", str(runs)))
+    assert RunFolder(run).read_report()["statistics"] == whole
+
+
+def test_the_data_set_of_the_tests_loads(runs: Path) -> None:
+    assert len(load_dataset("tiny").answers) == 8

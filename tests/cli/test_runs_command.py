@@ -1,0 +1,126 @@
+"""Which run `latest` is, what is refused, and where settings of gates may stand."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from assay.cli.app import app
+from assay.cli.settings import REPEATABLE
+
+RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
+
+TINY = ("--dataset", "tiny")
+RIGHT = ("eval", "python:target:right", *TINY)
+
+
+def test_latest_after_a_baseline_is_the_run_of_the_target(run_assay: RunAssay) -> None:
+    done = run_assay(*RIGHT, "--baseline", "builtin:bm25", "--json")
+    main = json.loads(done.stdout)
+    shown = json.loads(run_assay("report", "latest", "--json").stdout)
+    assert shown["target"]["name"] == "python:target:right"
+    assert shown["comparison"] == main["comparison"]
+    again = json.loads(run_assay("compare", main["comparison"]["run"], "--json").stdout)
+    assert (again["a"], again["b"]) == ("builtin:bm25", "python:target:right")
+
+
+def test_a_run_is_not_compared_with_itself(run_assay: RunAssay, folder: Path) -> None:
+    run_assay(*RIGHT)
+    (run,) = (folder / "runs").iterdir()
+    for arguments in (("latest",), ("latest", run.name), (str(run), run.name[:20])):
+        done = run_assay("compare", *arguments)
+        assert (done.returncode, "would be compared with itself" in done.stderr) == (2, True)
+
+
+def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
+    command: list[str], folder: Path, environment: dict[str, str], run_assay: RunAssay
+) -> None:
+    process = subprocess.Popen(
+        [*command, *RIGHT, "--baseline", "python:target:slow", "--concurrency", "2"],
+        cwd=folder,
+        env={**environment, "PAUSE": "0.3"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (folder / "asked.txt").exists():
+        assert time.monotonic() < deadline, "the baseline was not asked within 60 s"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, notes = process.communicate(timeout=60)
+    assert process.returncode == 130, notes
+    assert "the baseline was interrupted; compare with: assay eval --resume" in notes
+    assert "40 of 40 answered" in output
+    assert "python:target:right on tiny" in run_assay("report", "latest").stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "variable"),
+    [
+        ("", "ndcg@5 >= 0.3; success_rate >= 0.5"),
+        ("", "ndcg@5>=0.3 success_rate>=0.5"),
+        ('[eval]\ngate = "ndcg@5 >= 0.3; success_rate >= 0.5"\n', ""),
+        ('[eval]\ngate = ["ndcg@5 >= 0.3", "success_rate >= 0.5"]\n', ""),
+    ],
+)
+def test_gates_may_stand_in_a_variable_or_in_the_settings_file(
+    run_assay: RunAssay, folder: Path, content: str, variable: str
+) -> None:
+    (folder / "assay.toml").write_text(content)
+    variables = {"ASSAY_GATE": variable} if variable else {}
+    done = run_assay(*RIGHT, "--json", **variables)
+    assert done.returncode == 0, done.stderr
+    gates = json.loads(done.stdout)["gates"]
+    assert [gate["gate"].replace(" ", "") for gate in gates] == ["ndcg@5>=0.3", "success_rate>=0.5"]
+
+
+def test_a_list_for_an_option_of_one_value_is_refused(run_assay: RunAssay, folder: Path) -> None:
+    (folder / "assay.toml").write_text('dataset = ["tiny", "notes"]\n')
+    done = run_assay("runs")
+    assert done.returncode == 2
+    assert "'dataset' takes one value, got a list of 2" in done.stderr
+
+
+def test_the_settings_file_knows_every_option_that_can_be_repeated() -> None:
+    def repeatable(group: Any) -> set[str]:
+        found: set[str] = set()
+        for each in group.commands.values():
+            if hasattr(each, "commands"):
+                found |= repeatable(each)
+            else:
+                params = each.params
+                found |= {p.name for p in params if getattr(p, "multiple", False) or p.nargs != 1}
+        return found
+
+    assert repeatable(typer.main.get_command(app)) == REPEATABLE
+
+
+HARM = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202edesrever"
+
+
+def test_nothing_that_an_agent_or_a_data_set_says_commands_the_terminal(
+    run_assay: RunAssay, folder: Path
+) -> None:
+    (folder / "target.py").write_text(f"def harmful(query, top_k): raise ValueError({HARM!r})\n")
+    evil = folder / f"tiny {HARM}"
+    (folder / "tiny").rename(evil)
+    for arguments in (
+        ("eval", "python:target:harmful", "--dataset", evil.name),
+        ("report",),
+        ("report", "--json"),
+        ("data", "info", evil.name),
+        ("doctor", "python:target:harmful"),
+    ):
+        done = run_assay(*arguments)
+        written = done.stdout + done.stderr
+        assert "desrever" in written
+        assert not set(written) & set("\x1b\x07\x9b\u202e"), arguments
+    (run,) = (folder / "runs").iterdir()
+    assert "\x1b" not in (run / "summary.txt").read_text()
