@@ -10,6 +10,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 from assay.data import Document
 from assay.errors import SearchError, UsageError
 from assay.search.index import build_index, open_index
+from assay.search.ranker import Ranked
 from assay.search.retriever import QUERY_CHARACTERS, Mode, Retriever
 from assay.search.store import Store
 
@@ -18,20 +19,22 @@ IDS = [document.id for document in DOCUMENTS]
 
 
 class FixedRanker:
-    """Says the same about every query: the last document first."""
+    """Says the same about every query: the last document first. Of tea it knows nothing."""
 
-    def rank(self, query_text: str, query_vector: Any, top_k: int) -> list[tuple[int, float]]:
+    def rank(self, query_text: str, query_vector: Any, top_k: int) -> list[Ranked] | None:
         assert query_text
         assert query_vector.shape == (512,)
-        scores = {position: position / 5 for position in range(len(IDS))}
-        return sorted(scores.items(), key=lambda one: -one[1])[:top_k]
+        if query_text == "green tea":
+            return None
+        places = reversed(range(len(IDS)))
+        return [Ranked(place, place / 5, {"judgments": place + 1}) for place in places][:top_k]
 
 
 @pytest.fixture
 def retriever(store: Store, embedder: WordEmbedder) -> Iterator[Retriever]:
     build_index(DOCUMENTS, embedder, store)
-    with open_index(store, embedder, ranker=FixedRanker(), doc_ids=IDS) as opened:
-        yield opened
+    with open_index(store, embedder) as opened:
+        yield opened.with_ranking(FixedRanker(), IDS)
 
 
 @pytest.mark.parametrize("mode", ZERO_SHOT)
@@ -130,7 +133,7 @@ def test_an_unknown_mode_is_refused(retriever: Retriever) -> None:
         retriever.search("tea", mode="magic")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("mode", ZERO_SHOT)
+@pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize(
     "query",
     [
@@ -170,7 +173,15 @@ def test_a_tuned_ranking_is_shown_in_its_own_order(retriever: Retriever) -> None
     assert [hit.doc_id for hit in hits] == ["soup", "beer", "bread"]
     assert [hit.score for hit in hits] == pytest.approx([0.8, 0.6, 0.4])
     assert "saffron" in hits[0].text
-    assert hits[0].signals == {"tuned": 1}
+    assert hits[0].signals == {"judgments": 5}
+
+
+def test_a_query_that_the_tuned_ranking_leaves_alone_is_answered_by_hybrid(
+    retriever: Retriever,
+) -> None:
+    filters = {"year": {"gte": 2019}}
+    tuned = retriever.search("green tea", 3, mode="tuned", filters=filters)
+    assert tuned == retriever.search("green tea", 3, mode="hybrid", filters=filters)
 
 
 def test_tuned_without_a_ranker_says_what_to_run(store: Store, embedder: WordEmbedder) -> None:

@@ -1,5 +1,8 @@
 """A Qdrant server: addresses, keys, aliases, and what happens when it goes away."""
 
+import contextlib
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,55 @@ def test_a_server_that_dies_between_two_queries_loses_nothing(
         assert build_index(DOCUMENTS, embedder, store).unchanged == len(DOCUMENTS)
         with open_index(store, embedder) as retriever:
             assert retriever.search("tea", 1)[0].doc_id == "tea"
+
+
+class Wire:
+    """Passes everything on to a server, until it is cut: then it breaks off in the next request."""
+
+    def __init__(self, server: str) -> None:
+        host, port = server.removeprefix("http://").split(":")
+        self._server = host, int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.cut, self.broken_off = threading.Event(), threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._server)
+                for source, target in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket) -> None:
+        with source, target, contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if self.cut.is_set():
+                    self.broken_off.set()
+                    target.shutdown(socket.SHUT_RDWR)
+                    return
+                target.sendall(data)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def test_a_server_that_dies_in_the_middle_of_a_query_is_told_and_can_be_asked_again(
+    qdrant_server: QdrantServer, embedder: WordEmbedder
+) -> None:
+    wire = Wire(qdrant_server.url)
+    with contextlib.closing(wire):
+        store = ServerStore(wire.url, "wired")
+        build_index(DOCUMENTS, embedder, store)
+        with open_index(store, embedder) as retriever:
+            before = retriever.search("tea", 3)
+            wire.cut.set()
+            with pytest.raises(SearchError, match="does not answer"):
+                retriever.search("tea", 3)
+            assert wire.broken_off.is_set()
+            wire.cut.clear()
+            assert retriever.search("tea", 3) == before
 
 
 def test_a_key_is_needed_where_the_server_wants_one_and_never_told(

@@ -1,7 +1,8 @@
 """`assay search`: the documents that the reference retriever finds for a query."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,12 +17,17 @@ from assay.cli.index import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
 
     from assay.search.retriever import Hit
 
 
 _LONGEST_ID = 20
+# Columns of a terminal that leave room for a passage beside the title.
+_WIDE = 110
+# How much of a passage is shown before the first word of the query.
+_BEFORE = 20
 
 
 def search(
@@ -44,7 +50,14 @@ def search(
     embedder: EmbedderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Search a data set. It is indexed first where it is not yet, or has changed."""
+    """Search a data set. It is indexed first where it is not yet, or has changed.
+
+    The table has a row for each document, best first, with a score from 0 to 1. The columns on the
+    right are its rank in each signal that found it. For hybrid: bm25 (shared words), dense (near in
+    meaning) and feedback (near to the query and the first three documents together). For tuned:
+    words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or more
+    also shows the passage that fits best.
+    """
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
     from assay.search.embedding import open_embedder
@@ -64,7 +77,7 @@ def search(
             {"query": query, "mode": mode, "results": [_record(*one) for one in _numbered(hits)]}
         )
     elif hits:
-        show(_table(hits))
+        show(_Results(query, hits))
     else:
         show(f"nothing in {data.name} matches {query!r}")
 
@@ -77,7 +90,18 @@ def _record(rank: int, hit: "Hit") -> Mapping[str, Any]:
     return {"rank": rank} | asdict(hit)
 
 
-def _table(hits: Sequence["Hit"]) -> "Table":
+@dataclass(frozen=True)
+class _Results:
+    """A table that knows how wide the terminal is only when it is drawn."""
+
+    query: str
+    hits: Sequence["Hit"]
+
+    def __rich_console__(self, _console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        yield _table(self.query, self.hits, with_passages=options.max_width >= _WIDE)
+
+
+def _table(query: str, hits: Sequence["Hit"], *, with_passages: bool) -> "Table":
     """A row for each document; on the right, its rank in each signal that found it."""
     from rich.table import Table
     from rich.text import Text
@@ -91,10 +115,25 @@ def _table(hits: Sequence["Hit"]) -> "Table":
     table.add_column("score", justify="right", width=len(figure(1.0)))
     table.add_column("document", overflow="fold", width=max(longest, len("document")))
     table.add_column("title", overflow="ellipsis", no_wrap=True, ratio=1)
+    if with_passages:
+        table.add_column("passage", overflow="ellipsis", no_wrap=True, ratio=1, style="dim")
     for signal in signals:
         table.add_column(signal, justify="right", width=len(signal))
     for rank, hit in _numbered(hits):
-        words = Text(" ".join((hit.title or hit.text[:200]).split()))
+        words = [Text(" ".join((hit.title or hit.text[:200]).split()))]
+        if with_passages:
+            words.append(Text(_passage(query, hit.text)))
         places = (str(hit.signals.get(signal, "")) for signal in signals)
-        table.add_row(str(rank), figure(hit.score), Text(hit.doc_id), words, *places)
+        table.add_row(str(rank), figure(hit.score), Text(hit.doc_id), *words, *places)
     return table
+
+
+def _passage(query: str, text: str) -> str:
+    """From a little before the first long word of the query, where the text has one."""
+    text = " ".join(text.split())
+    words = [re.escape(word) for word in re.findall(r"\w{4,}", query[:1000])]
+    found = re.search("|".join(words), text, re.IGNORECASE) if words else None
+    if found is None or found.start() <= _BEFORE:
+        return text
+    start = text.find(" ", found.start() - _BEFORE) + 1
+    return f"… {text[min(start, found.start()) :]}"

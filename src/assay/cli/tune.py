@@ -34,13 +34,17 @@ def tune(
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
     from assay.search.embedding import open_embedder
+    from assay.search.reference import open_retriever
     from assay.search.tuned import keep, learn, model_path, verdict
 
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         chosen = open_embedder(model=model, embedder=embedder)
         path = model_path(data, chosen, seed=seed, remember_dev=with_dev)
-        ranker = learn(data, chosen, seed=seed, remember_dev=with_dev, progress=progress)
+        with open_retriever(data, embedder=chosen, progress=progress) as retriever:
+            ranker = learn(
+                data, chosen, retriever, seed=seed, remember_dev=with_dev, progress=progress
+            )
     keep(ranker, path)
     if as_json:
         about = asdict(ranker.about)

@@ -23,7 +23,7 @@ class Candidates:
         self._searcher, self._where = searcher, where
         self._chunks: dict[str, int] = {}
         self.best_chunk: dict[str, int] = {}
-        self.found_by: dict[str, list[str]] = {}
+        self._found_by: dict[str, list[str]] = {}
 
     def lexical(self, query: SparseVector, depth: int = DEPTH) -> _Scores:
         """The documents that share a word with the query."""
@@ -31,7 +31,7 @@ class Candidates:
             return {}
         found = self._searcher.nearest("bm25", query, depth, where=self._where)
         scores = self._by_document(found)
-        self.found_by["bm25"] = ranked(scores)
+        self._found_by["bm25"] = ranked(scores)
         return scores
 
     def dense(self, vector: Vectors, *, signal: str = "dense") -> _Scores:
@@ -44,7 +44,7 @@ class Candidates:
                 break
             limit *= 4
         order = ranked(scores)[:DEPTH]
-        self.found_by[signal] = order
+        self._found_by[signal] = order
         return {doc_id: scores[doc_id] for doc_id in order}
 
     def lexical_of(self, doc_ids: Iterable[str], query: SparseVector) -> _Scores:
@@ -65,6 +65,13 @@ class Candidates:
             return {}
         found = self._searcher.nearest("dense", vector, len(among), among=among)
         return self._by_document(found, self.best_chunk)
+
+    def ranks(self) -> dict[str, dict[str, int]]:
+        """Of each document in each signal that found it."""
+        return {
+            signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
+            for signal, order in self._found_by.items()
+        }
 
     def meet(self, doc_id: str, total_chunks: int) -> None:
         """A document that no signal brought up."""

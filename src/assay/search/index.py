@@ -15,7 +15,7 @@ from assay.search.bm25_vectors import Bm25Encoder, average_length
 from assay.search.chunks import POLICY, Chunk, split_documents
 from assay.search.embedding import Embedder, Vectors
 from assay.search.plain_text import plain
-from assay.search.retriever import Retriever, TunedRanker
+from assay.search.retriever import Retriever
 from assay.search.store import DamagedIndexError, Manifest, Point, Store, point_id
 from assay.search.vector_cache import VectorCache
 
@@ -69,17 +69,11 @@ def build_index(
     return IndexReport(added, changed, removed, unchanged, time.monotonic() - started)
 
 
-def open_index(
-    store: Store,
-    embedder: Embedder,
-    *,
-    ranker: TunedRanker | None = None,
-    doc_ids: Sequence[str] = (),
-) -> Retriever:
-    """The index that is there. `doc_ids` in the order of the index, where a ranker is given."""
+def open_index(store: Store, embedder: Embedder) -> Retriever:
+    """The index that is there."""
     searcher = store.open()
     try:
-        return Retriever(searcher, embedder, ranker=ranker, doc_ids=doc_ids)
+        return Retriever(searcher, embedder)
     except BaseException:
         searcher.close()
         raise

@@ -9,7 +9,7 @@ from assay.data.dataset import Dataset
 from assay.progress import Progress, silent
 from assay.search.embedding import Embedder, open_embedder
 from assay.search.index import build_index, open_index
-from assay.search.retriever import Retriever, TunedRanker
+from assay.search.retriever import Retriever
 from assay.search.store import Store
 
 
@@ -28,14 +28,21 @@ def open_retriever(
     embedder = embedder or open_embedder()
     store = store or open_store(dataset.name)
     build_index(dataset.documents.values(), embedder, store, progress)
-    ranker = _tuned(dataset, embedder, progress) if tuned else None
-    return open_index(store, embedder, ranker=ranker, doc_ids=list(dataset.documents))
+    retriever = open_index(store, embedder)
+    return _with_tuned(retriever, dataset, embedder, progress) if tuned else retriever
 
 
-def _tuned(dataset: Dataset, embedder: Embedder, progress: Progress) -> TunedRanker:
+def _with_tuned(
+    retriever: Retriever, dataset: Dataset, embedder: Embedder, progress: Progress
+) -> Retriever:
     from assay.search.tuned import open_tuned  # brings scipy and lightgbm, for this mode alone
 
-    return open_tuned(dataset, embedder, progress=progress)
+    try:
+        ranker = open_tuned(dataset, embedder, retriever, progress=progress)
+    except BaseException:
+        retriever.close()
+        raise
+    return retriever.with_ranking(ranker, list(dataset.documents))
 
 
 def open_store(name: str) -> Store:

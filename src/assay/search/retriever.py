@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Literal, get_args
 
 from assay.errors import SearchError, UsageError
 from assay.search.bm25_vectors import Bm25Encoder, SparseVector, overlap
 from assay.search.candidates import Candidates
-from assay.search.embedding import Embedder
+from assay.search.embedding import Embedder, Vectors
 from assay.search.filters import Condition, conditions
 from assay.search.fuse import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, fuse, moved, ranked
 from assay.search.plain_text import plain
+from assay.search.ranker import Ranked, TunedRanker
 from assay.search.store import Manifest, Searcher, point_id
 
 Mode = Literal["bm25", "dense", "hybrid", "tuned"]
@@ -40,31 +38,20 @@ class Hit:
     signals: Mapping[str, int] = field(default_factory=dict)
 
 
-class TunedRanker(Protocol):
-    """A model that learned from judgments."""
-
-    def rank(
-        self, query_text: str, query_vector: NDArray[np.float32], top_k: int
-    ) -> list[tuple[int, float]]:
-        """Positions in the order of the index, best first, each with a score from 0 to 1."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """Document ids best first, their scores, the chunks that stand for them, who found them."""
+    """Document ids best first, their scores, the chunks that stand for them, and the rank of
+    documents in each signal.
+    """
 
     order: Sequence[str]
     scores: Mapping[str, float]
     chunks: Mapping[str, int]
-    found_by: Mapping[str, Sequence[str]]
+    signals: Mapping[str, Mapping[str, int]]
 
 
 class Retriever:
-    """Safe to ask from several threads at once.
-
-    `doc_ids` are the documents in the order of the index, which a tuned ranker's numbers mean.
-    """
+    """Safe to ask from several threads at once."""
 
     def __init__(
         self,
@@ -78,6 +65,10 @@ class Retriever:
         self._ranker, self._doc_ids = ranker, doc_ids
         _refuse_another_embedder(searcher.manifest, embedder)
         self._bm25 = Bm25Encoder(searcher.manifest.average_length)
+
+    def with_ranking(self, ranker: TunedRanker, doc_ids: Sequence[str]) -> "Retriever":
+        """The same index with a tuned mode; `doc_ids`: what the ranker's numbers mean."""
+        return Retriever(self._searcher, self._embedder, ranker=ranker, doc_ids=doc_ids)
 
     @property
     def manifest(self) -> Manifest:
@@ -106,12 +97,14 @@ class Retriever:
         where = conditions(filters)
         if mode == "bm25":
             ranking = self._lexical(text, top_k, where)
-        elif mode == "dense":
-            ranking = self._dense(text, top_k, where)
-        elif mode == "hybrid":
-            ranking = self._hybrid(text, top_k, where)
         else:
-            ranking = self._tuned(text, top_k, where)
+            vector = self._embedder.embed([text])[0]
+            if mode == "dense":
+                ranking = self._dense(vector, top_k, where)
+            elif mode == "hybrid":
+                ranking = self._hybrid(text, vector, top_k, where)
+            else:
+                ranking = self._tuned(text, vector, top_k, where)
         return self._hits(ranking)
 
     def _lexical(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
@@ -123,17 +116,19 @@ class Retriever:
         }
         order = ranked(scores)[:top_k]
         chunks = self._lexical_chunks(order, candidates, query)
-        return _Ranking(order, scores, chunks, candidates.found_by)
+        return _Ranking(order, scores, chunks, candidates.ranks())
 
-    def _dense(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+    def _dense(self, vector: Vectors, top_k: int, where: Sequence[Condition]) -> _Ranking:
         candidates = Candidates(self._searcher, where)
-        scores = candidates.dense(self._embedder.embed([text])[0])
+        scores = candidates.dense(vector)
         order = ranked(scores)[:top_k]
-        return _Ranking(order, scores, candidates.best_chunk, candidates.found_by)
+        return _Ranking(order, scores, candidates.best_chunk, candidates.ranks())
 
-    def _hybrid(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+    def _hybrid(
+        self, text: str, vector: Vectors, top_k: int, where: Sequence[Condition]
+    ) -> _Ranking:
         """In two rounds: what is found first says more about what is meant than the query alone."""
-        query, vector = self._bm25.query(text), self._embedder.embed([text])[0]
+        query = self._bm25.query(text)
         candidates = Candidates(self._searcher, where)
         lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
         first = fuse(lexical, dense)
@@ -148,27 +143,32 @@ class Retriever:
         scale = max(dense.values())
         scores = {doc_id: scale * score for doc_id, score in fused.items()}
         order = ranked(fused)[:top_k]
-        return _Ranking(order, scores, candidates.best_chunk, candidates.found_by)
+        return _Ranking(order, scores, candidates.best_chunk, candidates.ranks())
 
-    def _tuned(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+    def _tuned(
+        self, text: str, vector: Vectors, top_k: int, where: Sequence[Condition]
+    ) -> _Ranking:
         if self._ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
-        vector = self._embedder.embed([text])[0]
         wanted = len(self._doc_ids) if where else top_k
-        ranking = [
-            (self._doc_ids[position], score)
-            for position, score in self._ranker.rank(text, vector, wanted)
-        ]
-        if where:
-            ids = {point_id(doc_id, 0): doc_id for doc_id, _ in ranking}
-            allowed = {ids[one] for one in self._searcher.matching(list(ids), where)}
-            ranking = [(doc_id, score) for doc_id, score in ranking if doc_id in allowed]
-        order = [doc_id for doc_id, _ in ranking[:top_k]]
+        found = self._ranker.rank(text, vector, wanted)
+        if found is None:
+            return self._hybrid(text, vector, top_k, where)
+        ranking = {self._doc_ids[one.document]: one for one in found}
+        order = self._allowed(list(ranking), where)[:top_k]
         candidates = Candidates(self._searcher)
         for stored in self._searcher.fetch([point_id(doc_id, 0) for doc_id in order]):
             candidates.meet(stored.payload["doc_id"], stored.payload["total_chunks"])
         candidates.dense_of(order, vector)
-        return _Ranking(order, dict(ranking), candidates.best_chunk, {"tuned": order})
+        scores = {doc_id: ranking[doc_id].score for doc_id in order}
+        return _Ranking(order, scores, candidates.best_chunk, _evidence(ranking, order))
+
+    def _allowed(self, doc_ids: list[str], where: Sequence[Condition]) -> list[str]:
+        if not where:
+            return doc_ids
+        ids = {point_id(doc_id, 0): doc_id for doc_id in doc_ids}
+        allowed = {ids[one] for one in self._searcher.matching(list(ids), where)}
+        return [doc_id for doc_id in doc_ids if doc_id in allowed]
 
     def _lexical_chunks(
         self, order: Sequence[str], candidates: Candidates, query: SparseVector
@@ -191,12 +191,8 @@ class Retriever:
     def _hits(self, ranking: _Ranking) -> list[Hit]:
         ids = [point_id(doc_id, ranking.chunks.get(doc_id, 0)) for doc_id in ranking.order]
         payloads = {one.id: one.payload for one in self._searcher.fetch(ids)} if ids else {}
-        ranks = {
-            signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
-            for signal, order in ranking.found_by.items()
-        }
         return [
-            _hit(payloads[one], ranking.scores[doc_id], ranks)
+            _hit(payloads[one], ranking.scores[doc_id], ranking.signals)
             for doc_id, one in zip(ranking.order, ids, strict=True)
             if one in payloads
         ]
@@ -214,6 +210,15 @@ def _hit(payload: Mapping[str, Any], score: float, ranks: Mapping[str, Mapping[s
         metadata=payload["metadata"],
         signals={signal: order[doc_id] for signal, order in ranks.items() if doc_id in order},
     )
+
+
+def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, dict[str, int]]:
+    """By kind of evidence, as signals are."""
+    ranks: dict[str, dict[str, int]] = {}
+    for doc_id in order:
+        for kind, rank in ranking[doc_id].signals.items():
+            ranks.setdefault(kind, {})[doc_id] = rank
+    return ranks
 
 
 def check_request(query: str, top_k: int, mode: str) -> Mode:

@@ -1,17 +1,22 @@
 """The tuned ranking of a data set: learned when it is first asked for, then kept in the cache."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
-from assay.errors import SearchError
+from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
 from assay.search.embedding import Embedder
 from assay.search.index import document_vectors
+from assay.search.retriever import MOST, Retriever
 from assay.search.tuning import TunedRanker, TuningData, fingerprint_of, fit, load, save
+from assay.search.tuning.arrays import Integers
+from assay.search.tuning.examination import ZeroShot
 from assay.search.tuning.heldout import Gain, HeldOut
 from assay.search.vector_cache import VectorCache
 
@@ -19,6 +24,7 @@ from assay.search.vector_cache import VectorCache
 def open_tuned(
     dataset: Dataset,
     embedder: Embedder,
+    retriever: Retriever,
     *,
     seed: int = 0,
     remember_dev: bool = False,
@@ -38,7 +44,9 @@ def open_tuned(
                 [one.text for one in documents],
             ),
         )
-    ranker = learn(dataset, embedder, seed=seed, remember_dev=remember_dev, progress=progress)
+    ranker = learn(
+        dataset, embedder, retriever, seed=seed, remember_dev=remember_dev, progress=progress
+    )
     keep(ranker, path)
     return ranker
 
@@ -46,12 +54,16 @@ def open_tuned(
 def learn(
     dataset: Dataset,
     embedder: Embedder,
+    retriever: Retriever,
     *,
     seed: int = 0,
     remember_dev: bool = False,
     progress: Progress = silent,
 ) -> TunedRanker:
-    """Learn from the train split; the test split is not even handed over."""
+    """Learn from the train split; the test split is not even handed over.
+
+    `retriever`: of the same documents. What is learned has to beat its hybrid ranking.
+    """
     documents, cache = list(dataset.documents.values()), VectorCache()
     splits = {
         name: dataset.judgments[name] for name in ("train", "dev") if name in dataset.judgments
@@ -69,7 +81,25 @@ def learn(
         query_vectors=cache.embed([query.text for query in asked], embedder, progress),
         judgments=splits,
     )
-    return fit(data, seed, progress, remember_dev=remember_dev)
+    return fit(data, _hybrid(data, retriever, progress), seed, progress, remember_dev=remember_dev)
+
+
+def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:
+    def rank(text: str) -> Integers:
+        try:
+            hits = retriever.search(text, MOST, mode="hybrid")
+        except UsageError:  # a query without a word: nothing is found for it
+            hits = []
+        return np.array([data.document_index[hit.doc_id] for hit in hits], np.int64)
+
+    def rankings(queries: Sequence[int]) -> list[Integers]:
+        found = []
+        for done, query in enumerate(queries, 1):
+            found.append(rank(data.query_texts[query]))
+            progress("asking hybrid", done, len(queries))
+        return found
+
+    return rankings
 
 
 def keep(ranker: TunedRanker, path: Path) -> None:

@@ -11,4 +11,4 @@ def data() -> TuningData:
 
 @pytest.fixture(scope="session")
 def ranker(data: TuningData) -> TunedRanker:
-    return fit(data, seed=0)
+    return fit(data, worlds.by_vectors(data), seed=0)

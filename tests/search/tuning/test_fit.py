@@ -18,33 +18,45 @@ def test_learns_what_only_judgments_tell(ranker: TunedRanker) -> None:
 
 
 def test_says_so_when_there_is_nothing_to_learn() -> None:
-    assert not fit(worlds.unlearnable()).held_out.better
+    data = worlds.unlearnable()
+    assert not fit(data, worlds.by_vectors(data)).held_out.better
+
+
+def test_is_compared_with_the_zero_shot_ranking_that_was_given(
+    ranker: TunedRanker, data: TuningData
+) -> None:
+    beaten = fit(data, worlds.all_knowing(data, "dev"), seed=0).held_out
+    assert beaten.all.hybrid.ndcg_10 == pytest.approx(1)
+    assert not beaten.better
+    assert ranker.held_out.better
 
 
 def test_without_a_dev_split_every_training_query_is_held_out_once() -> None:
     data = worlds.learnable(train=48, dev=0)
-    held_out = fit(data).held_out
+    held_out = fit(data, worlds.by_vectors(data)).held_out
     assert (held_out.split, held_out.all.queries) == ("train", 48)
     assert held_out.better
 
 
 def test_too_few_judged_queries_are_refused() -> None:
     with pytest.raises(DataError, match="at least 20 judged queries in the train split, got 7"):
-        fit(worlds.learnable(train=7))
+        fit(worlds.learnable(train=7), worlds.by_vectors(worlds.learnable(train=7)))
 
 
 def test_dev_judgments_are_remembered_only_on_demand() -> None:
     data = worlds.learnable(train=36, dev=24)
-    plain, declared = fit(data), fit(data, remember_dev=True)
+    zero_shot = worlds.by_vectors(data)
+    plain, declared = fit(data, zero_shot), fit(data, zero_shot, remember_dev=True)
     assert plain.about.splits == ("train",)
     assert declared.about.splits == ("train", "dev")
     assert len(declared.memory.counts) == len(plain.memory.counts) + 24
     assert declared.held_out == plain.held_out
 
 
-def test_progress_names_each_stage_and_ends_full(data: TuningData) -> None:
+def test_progress_names_each_stage_and_ends_full() -> None:
     told: list[tuple[str, int, int | None]] = []
-    fit(worlds.learnable(train=24, dev=8), 0, lambda *step: told.append(step))
+    data = worlds.learnable(train=24, dev=8)
+    fit(data, worlds.by_vectors(data), 0, lambda *step: told.append(step))
     last = {stage: (done, total) for stage, done, total in told}
     assert list(last) == [
         "reading texts",

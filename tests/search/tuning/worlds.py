@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from assay.search.tuning import TuningData
+from assay.search.tuning.examination import ZeroShot
 
 TOPICS = 12
 DOCUMENTS_PER_TOPIC = 20
@@ -19,6 +20,20 @@ def learnable(train: int = 72, dev: int = 36, seed: int = 0) -> TuningData:
 def unlearnable(train: int = 72, dev: int = 36, seed: int = 0) -> TuningData:
     """The same texts, with relevant documents drawn by chance for each query."""
     return _world(train, dev, seed, relevant_by_topic=False)
+
+
+def by_vectors(data: TuningData) -> ZeroShot:
+    """The ranking that a tuned one is compared with here."""
+    return lambda queries: [
+        np.argsort(-(data.doc_vectors @ data.query_vectors[query])) for query in queries
+    ]
+
+
+def all_knowing(data: TuningData, split: str) -> ZeroShot:
+    """One that nothing can beat."""
+    return lambda queries: list(
+        np.argsort(-data.grades(split, queries).toarray(), axis=1, kind="stable")
+    )
 
 
 def _world(train: int, dev: int, seed: int, *, relevant_by_topic: bool) -> TuningData:

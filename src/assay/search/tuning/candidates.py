@@ -73,11 +73,10 @@ def propose(
     bundles: Bundles, first: FirstPass, signals: Signals, familiarity: Floats, page: int = PAGE
 ) -> list[Candidates]:
     """`signals`: those of the first look and those that were propagated."""
-    best = np.hstack([best_columns(signals[name], DEPTH) for name in PROPOSING])
+    best = _proposed(signals)
     meaning = signals["meaning_best"]
     rank = min(CLOSENESS_RANK, meaning.shape[1])
     closeness = -np.partition(-meaning, rank - 1, axis=1)[:, rank - 1]
-    values = np.stack(list(signals.values()), axis=-1)
     zero_shot = best_columns(first.hybrid, page)
     found = []
     for row in range(len(best)):
@@ -86,7 +85,9 @@ def propose(
         documents, owners = _documents(bundles, chosen, first.hybrid[row])
         found.append(
             Candidates(
-                features=_features(values[row, chosen], of_query),
+                features=_features(
+                    np.stack([scores[row, chosen] for scores in signals.values()]), of_query
+                ),
                 sizes=bundles.sizes[chosen],
                 documents=documents,
                 owners=owners,
@@ -95,6 +96,14 @@ def propose(
             )
         )
     return found
+
+
+def _proposed(signals: Signals) -> Integers:
+    """Queries by the best of each signal, unsorted: it only counts whether one is there."""
+    scores = np.stack([signals[name] for name in PROPOSING], axis=1)
+    depth = min(DEPTH, scores.shape[2])
+    best = np.argpartition(-scores, depth - 1, axis=2)[:, :, :depth]
+    return best.reshape(len(scores), -1)
 
 
 def _documents(bundles: Bundles, chosen: Integers, hybrid: Floats) -> tuple[Integers, Integers]:
@@ -107,15 +116,16 @@ def _documents(bundles: Bundles, chosen: Integers, hybrid: Floats) -> tuple[Inte
 
 
 def _features(raw: Floats, of_query: Floats) -> Floats:
-    order = np.argsort(-raw, axis=0, kind="stable")
+    """`raw`: signals by candidates."""
+    order = np.argsort(-raw, axis=1, kind="stable")
     ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(len(raw))[:, None], axis=0)
-    features = np.hstack(
+    np.put_along_axis(ranks, order, np.arange(raw.shape[1])[None, :], axis=1)
+    features = np.concatenate(
         [
             raw,
-            raw / (raw.max(0) + np.float32(TINY)),
+            raw / (raw.max(1, keepdims=True) + np.float32(TINY)),
             1 / (1 + ranks),
-            np.broadcast_to(of_query, (len(raw), len(of_query))),
+            np.broadcast_to(of_query[:, None], (len(of_query), raw.shape[1])),
         ]
     )
-    return features.astype(np.float32)
+    return np.ascontiguousarray(features.T, np.float32)

@@ -1,6 +1,6 @@
 """Chooses how the ranking trees are used, on queries that they have not learned from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import lightgbm
@@ -15,6 +15,9 @@ from assay.search.tuning.heldout import HeldOut, compare_rankings
 TREE_COUNTS = (20, 40, 80, 120, 160, RANKING_TREES)
 # 0 trusts the trees with every query.
 FAMILIAR_FROM = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+ZeroShot = Callable[[Sequence[int]], list[Integers]]
+"""The ranking that needs no tuning: for each query (by index) the documents, best first."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +37,19 @@ class Choice:
     familiar_from: float
 
 
-def examine(split: str, data: TuningData, tests: Sequence[Examination]) -> tuple[Choice, HeldOut]:
+def examine(
+    split: str, data: TuningData, tests: Sequence[Examination], ask_zero_shot: ZeroShot
+) -> tuple[Choice, HeldOut]:
     """The best number of trees, and which queries are left to the zero-shot ranking."""
-    grades = data.grades(split, [query for test in tests for query in test.queries])
+    queries = [query for test in tests for query in test.queries]
+    grades, zero_shot = data.grades(split, queries), ask_zero_shot(queries)
     familiar = np.concatenate([_familiar(data, split, test) for test in tests])
     candidates = [one for test in tests for one in test.candidates]
-    zero_shot = [one.zero_shot for one in candidates]
 
     def compare(rankings: Sequence[Integers], familiar_from: float) -> HeldOut:
         chosen = [
-            tuned if one.familiarity >= familiar_from else one.zero_shot
-            for tuned, one in zip(rankings, candidates, strict=True)
+            tuned if one.familiarity >= familiar_from else untuned
+            for tuned, one, untuned in zip(rankings, candidates, zero_shot, strict=True)
         ]
         return compare_rankings(split, zero_shot, chosen, grades, familiar)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.search.tuning.arrays import Floats, Sparse, dense, min_max
+from assay.search.tuning.arrays import Floats, Sparse, dense, min_max, products
 from assay.search.tuning.content import compare_content
 from assay.search.tuning.kernel import likeness, profile
 from assay.search.tuning.memory import TEXTS, Memory
@@ -26,7 +26,7 @@ class FirstPass:
 
 def first_pass(corpus: Corpus, memory: Memory, questions: Questions) -> FirstPass:
     hybrid, signals = _content_signals(corpus, memory, questions)
-    profiles = profile(memory.bundles, hybrid, signals["text"])
+    profiles = profile(signals["hybrid_mean"], signals["hybrid_best"], signals["text"])
     likenesses = _likenesses(memory, questions, profiles)
     signals |= _judged_signals(memory, questions, likenesses)
     # Three rankings that the later stages start from. The weights are round numbers, hardly
@@ -56,11 +56,13 @@ def _content_signals(
     corpus: Corpus, memory: Memory, questions: Questions
 ) -> tuple[Floats, Signals]:
     content = compare_content(corpus, questions)
+    scores = vars(content)
+    means = products(scores, memory.bundles.members.T)
+    best = np.split(memory.bundles.best(np.concatenate(list(scores.values()))), len(scores))
     found: Signals = {}
-    for name in ("body", "title", "meaning", "hybrid"):
-        scores = getattr(content, name)
-        found[f"{name}_best"] = memory.bundles.best(scores)
-        found[f"{name}_mean"] = memory.bundles.mean(scores)
+    for name, highest in zip(scores, best, strict=True):
+        found[f"{name}_best"] = highest
+        found[f"{name}_mean"] = means[name]
     written = dense(questions.stems @ memory.texts)
     found |= dict(zip(TEXTS, np.split(written, len(TEXTS), axis=1), strict=True))
     for name in ("centres", "asked_centres", "both_centres"):
@@ -70,18 +72,15 @@ def _content_signals(
 
 def _judged_signals(memory: Memory, questions: Questions, likenesses: Signals) -> Signals:
     """Judgments of similar queries, passed on; and what is known of a bundle by itself."""
-    found: Signals = {}
-
-    def pass_on(name: str, weights: Floats) -> None:
-        found[name] = np.asarray(weights @ memory.relevant, np.float32)
-
+    weights: Signals = {}
     for sharpness in (8, 15):
         near = np.exp(sharpness * (likenesses["meaning"] - 1))
-        pass_on(f"near_{sharpness}", near)
-        pass_on(f"near_{sharpness}_evenly", near * memory.evenly)
-    pass_on("same_words", likenesses["words"] ** 2 * memory.evenly)
-    pass_on("ridge", likenesses["share"])
-    pass_on("ridge_evenly", likenesses["share"] * memory.evenly)
+        weights[f"near_{sharpness}"] = near
+        weights[f"near_{sharpness}_evenly"] = near * memory.evenly
+    weights["same_words"] = likenesses["words"] ** 2 * memory.evenly
+    weights["ridge"] = likenesses["share"]
+    weights["ridge_evenly"] = likenesses["share"] * memory.evenly
+    found = products(weights, memory.relevant)
     shape = (len(questions), len(memory.bundles))
     for name, values in (
         ("popularity", memory.popularity),

@@ -15,7 +15,7 @@ from assay.errors import DataError
 from assay.progress import Progress, silent
 from assay.search.tuning.candidates import Candidates
 from assay.search.tuning.collection import TuningData
-from assay.search.tuning.examination import Examination, examine
+from assay.search.tuning.examination import Examination, ZeroShot, examine
 from assay.search.tuning.folds import FOLDS, split_into_folds
 from assay.search.tuning.lessons import (
     Lesson,
@@ -36,9 +36,15 @@ MOST_QUERIES = 4000
 
 
 def fit(
-    data: TuningData, seed: int = 0, progress: Progress = silent, *, remember_dev: bool = False
+    data: TuningData,
+    zero_shot: ZeroShot,
+    seed: int = 0,
+    progress: Progress = silent,
+    *,
+    remember_dev: bool = False,
 ) -> TunedRanker:
-    """Learns from the train split; `held_out` of the result says whether it was worth it.
+    """Learns from the train split; `held_out` of the result says whether it was worth it, compared
+    with `zero_shot`, which also answers the queries that nothing remembered resembles.
 
     `remember_dev` adds the dev judgments to what is remembered once everything is learned and
     measured: that is another track, and `about.splits` says so.
@@ -66,7 +72,7 @@ def fit(
         tests = [Examination(dev, candidates_of(material, memory, dev, overlap), ranking, train)]
     else:
         tests = _cross_validated(material, lessons, candidates, seed)
-    choice, held_out = examine("dev" if dev else "train", data, tests)
+    choice, held_out = examine("dev" if dev else "train", data, tests, zero_shot)
     progress("learning to rank", 2, 2)
     known = ("train", "dev") if remember_dev and dev else ("train",)
     if "dev" in known:

@@ -14,11 +14,9 @@ from assay.search.tuning.arrays import (
     Sparse,
     best_columns,
     min_max,
-    side_by_side,
     sparse_rows,
     unit_rows,
 )
-from assay.search.tuning.bundles import Bundles
 
 # From two folds of NFCorpus train and dev, where weights of 2, 4 and 8 and ridges of 2 and 4 differ
 # by less than chance.
@@ -30,22 +28,19 @@ SPELLING_WEIGHT = 0.5
 PROFILE_DEPTH = 100
 
 
-def profile(bundles: Bundles, hybrid: Floats, text: Floats) -> Sparse:
-    """Which bundles come up for each query: by their mean, by their best document, as one text.
-
-    `hybrid` scores documents, `text` bundles.
+def profile(mean: Floats, best: Floats, text: Floats) -> Sparse:
+    """Which bundles come up for each query: by the mean of their documents, by the best of them,
+    as one text.
     """
-    parts = (
-        min_max(bundles.mean(hybrid)) ** 4,
-        min_max(bundles.best(hybrid)) ** 4,
-        min_max(text) ** 2,
-    )
-    return side_by_side([_sharpened(part) for part in parts]) / np.float32(np.sqrt(len(parts)))
-
-
-def _sharpened(scores: Floats) -> Sparse:
-    columns = best_columns(scores, PROFILE_DEPTH)
-    return sparse_rows(columns, unit_rows(np.take_along_axis(scores, columns, 1)), scores.shape[1])
+    parts = [min_max(mean) ** 4, min_max(best) ** 4, min_max(text) ** 2]
+    bundles = mean.shape[1]
+    columns = [best_columns(part, PROFILE_DEPTH) for part in parts]
+    weights = [
+        unit_rows(np.take_along_axis(part, which, 1)) / np.float32(np.sqrt(len(parts)))
+        for part, which in zip(parts, columns, strict=True)
+    ]
+    aside = [which + place * bundles for place, which in enumerate(columns)]
+    return sparse_rows(np.hstack(aside), np.hstack(weights), len(parts) * bundles)
 
 
 def likeness(meaning: Floats, words: Floats, grams: Floats, profiles: Floats) -> Floats:

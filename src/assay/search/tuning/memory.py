@@ -135,5 +135,6 @@ def _profiles(corpus: Corpus, bundles: Bundles, text: Sparse, questions: Questio
     for start in range(0, len(questions), size):
         some = questions.take(np.arange(start, min(start + size, len(questions))))
         hybrid = compare_content(corpus, some).hybrid
-        parts.append(profile(bundles, hybrid, dense(some.stems @ text)))
+        text_scores = dense(some.stems @ text)
+        parts.append(profile(bundles.mean(hybrid), bundles.best(hybrid), text_scores))
     return one_below_the_other(parts)

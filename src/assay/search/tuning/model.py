@@ -1,12 +1,12 @@
 """The tuned ranker: ready to answer queries."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import lightgbm
 import numpy as np
 
 from assay.errors import SearchError
+from assay.search.ranker import Ranked
 from assay.search.tuning.arrays import Floats, Integers
 from assay.search.tuning.boosting import predict
 from assay.search.tuning.candidates import PAGE, Candidates, propose
@@ -16,13 +16,6 @@ from assay.search.tuning.memory import Memory
 from assay.search.tuning.overlap import compare_with_judged
 from assay.search.tuning.propagation import propagate
 from assay.search.tuning.reading import Corpus, Reader
-
-
-class Ranked(NamedTuple):
-    document: int
-    score: float
-    signals: tuple[str, ...]
-    """Which kinds of evidence had this document among their best: words, meaning, judgments."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +31,8 @@ class About:
     versions: dict[str, str]
 
 
-# A kind of evidence has found a document that is this high in its ranking.
-FOUND_BY_RANK = 20
+# A kind of evidence has brought up a document that is this high in its ranking.
+FOUND_BY_RANK = 100
 _EVIDENCE = {"words": "text", "meaning": "meaning_best", "judgments": "kriging_1"}
 
 
@@ -57,31 +50,25 @@ class TunedRanker:
     familiar_from: float
     """A query whose highest predicted overlap is below this gets the zero-shot ranking."""
 
-    def rank(self, text: str, vector: Floats, top_k: int = 10) -> list[tuple[int, float]]:
-        """Document indexes with scores from 0 to 1, best first."""
-        return [(found.document, found.score) for found in self.explain(text, vector, top_k)]
-
-    def explain(self, text: str, vector: Floats, top_k: int = 10) -> list[Ranked]:
-        """As `rank`, with the evidence that carried each document."""
+    def rank(self, text: str, vector: Floats, top_k: int = 10) -> list[Ranked] | None:
+        """Best first; None where the zero-shot ranking is the better one."""
         top_k = self._checked(vector, top_k)
         questions = self.reader.read([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
         signals, (candidates,) = second_pass(self.memory, first, self.overlap_trees, top_k)
-        if candidates.familiarity >= self.familiar_from:
-            scores = predict(self.ranking_trees, candidates.features, self.tree_count)
-            documents, values = _page(candidates, scores, top_k)
-        else:
-            documents = candidates.zero_shot[:top_k]
-            values = first.hybrid[0][documents]
+        if candidates.familiarity < self.familiar_from:
+            return None
+        scores = predict(self.ranking_trees, candidates.features, self.tree_count)
+        documents, values = _page(candidates, scores, top_k)
         labels = self.memory.bundles.label[documents]
-        evidence = {kind: _among_best(signals[name][0], labels) for kind, name in _EVIDENCE.items()}
+        ranks = {kind: _ranks(signals[name][0], labels) for kind, name in _EVIDENCE.items()}
         return [
             Ranked(
-                int(document),
-                float(value),
-                tuple(kind for kind, best in evidence.items() if best[place]),
+                document, value, {kind: rank[place] for kind, rank in ranks.items() if rank[place]}
             )
-            for place, (document, value) in enumerate(zip(documents, values, strict=True))
+            for place, (document, value) in enumerate(
+                zip(documents.tolist(), values.tolist(), strict=True)
+            )
         ]
 
     def _checked(self, vector: Floats, top_k: int) -> int:
@@ -126,9 +113,8 @@ def _page(candidates: Candidates, scores: Floats, top_k: int) -> tuple[Integers,
     return documents, np.asarray(values * 0.999 + steps * 0.001, np.float64)
 
 
-def _among_best(scores: Floats, labels: Integers) -> list[bool]:
-    if not len(labels):
-        return []
-    rank = min(FOUND_BY_RANK, len(scores))
-    threshold = max(-np.partition(-scores, rank - 1)[rank - 1], 1e-6)
-    return [bool(value >= threshold) for value in scores[labels]]
+def _ranks(scores: Floats, labels: Integers) -> list[int]:
+    """Of the bundles among all; 0 for those that this evidence did not bring up."""
+    own = scores[labels]
+    ranks = 1 + len(scores) - np.searchsorted(np.sort(scores), own, side="right")
+    return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]

@@ -17,8 +17,8 @@ from assay.search.tuning.arrays import (
     by_maximum,
     dense,
     min_max,
-    one_below_the_other,
-    sparse_rows,
+    products,
+    sparse_of_rows,
     sums,
     unit_rows,
 )
@@ -77,12 +77,11 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
     promise = 2 * found["meaning"] + 0.5 * found["grams"] + 0.5 * found["words"] + found["profiles"]
     best = {name: best_columns(first.signals[name], max(DEPTHS)) for name in RANKINGS}
     fits = _cosines_with_top(memory, best)
+    means = _means_over_sets(memory, {name: min_max(first.signals[name]) for name in RANKINGS})
     for ranking in RANKINGS:
         for depth in DEPTHS:
             found[f"{ranking}_top_{depth}"] = fits[ranking, depth]
-        level = min_max(first.signals[ranking])
-        found[f"{ranking}_mean"] = _mean_over_sets(memory, level)
-        found[f"{ranking}_peak"] = _mean_over_sets(memory, level**4)
+        found |= {name: means[name] for name in (f"{ranking}_mean", f"{ranking}_peak")}
         centre = _centre(memory, best[ranking][:, :CENTRE_DEPTH])
         found[f"{ranking}_centre"] = np.asarray(centre @ memory.set_vectors.T, np.float32)
         promise = (
@@ -97,24 +96,26 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
 
 
 def _cosines_with_top(memory: Memory, best: dict[str, Integers]) -> dict[tuple[str, int], Floats]:
-    """Of the top of each ranking with each judged set. One product for all: many are slow."""
+    """Of the top of each ranking with each judged set."""
     tops = {
         (ranking, depth): columns[:, :depth]
         for ranking, columns in best.items()
         for depth in DEPTHS
     }
-    parts = []
-    for columns in tops.values():
-        sizes = memory.bundles.sizes[columns]
-        share = np.sqrt(sizes / sizes.sum(1, keepdims=True))
-        parts.append(sparse_rows(columns, share, len(memory.bundles)))
-    products = dense(one_below_the_other(parts) @ memory.cosines)
-    return dict(zip(tops, np.split(products, len(tops)), strict=True))
+    sizes = [memory.bundles.sizes[columns] for columns in tops.values()]
+    shares = [np.sqrt(some / some.sum(1, keepdims=True)) for some in sizes]
+    rows = sparse_of_rows(list(tops.values()), shares, len(memory.bundles))
+    return dict(zip(tops, np.split(dense(rows @ memory.cosines), len(tops)), strict=True))
 
 
-def _mean_over_sets(memory: Memory, level: Floats) -> Floats:
-    total = (level * memory.bundles.sizes) @ memory.relevant.T
-    return np.asarray(total / memory.counts, np.float32)
+def _means_over_sets(memory: Memory, levels: Signals) -> Signals:
+    """Of each ranking's scores, and of what is left of them when only the best count."""
+    weights: Signals = {}
+    for ranking, level in levels.items():
+        weights[f"{ranking}_mean"] = level * memory.bundles.sizes
+        weights[f"{ranking}_peak"] = level**4 * memory.bundles.sizes
+    totals = products(weights, memory.relevant.T)
+    return {name: total / memory.counts for name, total in totals.items()}
 
 
 def _centre(memory: Memory, best: Integers) -> Floats:

@@ -7,6 +7,7 @@ it looks for the relevance that explains all predicted overlaps together.
 """
 
 import numpy as np
+from scipy.linalg.lapack import sposv  # type: ignore[import-untyped]
 
 from assay.search.tuning.arrays import Floats, Integers, dense, sparse_rows
 from assay.search.tuning.first_pass import Signals
@@ -18,6 +19,13 @@ NOISES = (1.0, 4.0)
 ALMOST_CERTAIN = 0.98
 
 
+def _explained(among: Floats, overlap: Floats, noise: float) -> Floats:
+    """By Cholesky, in half the time of the general way: cosines are positive semidefinite."""
+    own = np.float32(noise) * np.eye(overlap.shape[1], dtype=np.float32)
+    solved = [sposv(one + own, row)[1] for one, row in zip(among, overlap, strict=True)]
+    return np.asarray(solved, np.float32)
+
+
 def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
     overlap = np.clip(overlap, 0, 1).astype(np.float32)
     evenly = memory.evenly[neighbours]
@@ -27,10 +35,8 @@ def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
         weights[f"overlap_{power}_evenly"] = overlap**power * evenly
     weights["any_overlap"] = -np.log1p(-np.minimum(overlap, ALMOST_CERTAIN))
     among = memory.overlaps[neighbours[:, :, None], neighbours[:, None, :]]
-    own = np.eye(neighbours.shape[1], dtype=np.float32)
     for noise in NOISES:
-        explained = np.linalg.solve(among + np.float32(noise) * own, overlap[:, :, None])
-        weights[f"kriging_{noise:g}"] = explained[:, :, 0] * evenly
+        weights[f"kriging_{noise:g}"] = _explained(among, overlap, noise) * evenly
     # One product for all: each sparse product has a price of its own.
     spread = sparse_rows(
         np.tile(neighbours, (len(weights), 1)),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import Stemmer
 
-from assay.search.tuning.arrays import Floats, Sparse, scaled_rows, sparse_matrix, sums
+from assay.search.tuning.arrays import Floats, Sparse, sparse_from_parts, sums
 
 Vocabulary = dict[str, int]
 
@@ -59,15 +59,21 @@ def vocabulary_of(texts: Iterable[Sequence[str]]) -> Vocabulary:
 
 def count(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Sparse:
     """Texts by tokens; a token that is not in the vocabulary is left out."""
-    rows, columns, values = [], [], []
-    for row, tokens in enumerate(texts):
-        for token, times in Counter(tokens).items():
-            column = vocabulary.get(token)
-            if column is not None:
-                rows.append(row)
-                columns.append(column)
-                values.append(times)
-    return sparse_matrix(values, rows, columns, (len(texts), len(vocabulary)))
+    columns: list[int] = []
+    values: list[int] = []
+    starts = [0]
+    for tokens in texts:
+        found = Counter(vocabulary[token] for token in tokens if token in vocabulary)
+        for column in sorted(found):
+            columns.append(column)
+            values.append(found[column])
+        starts.append(len(columns))
+    return sparse_from_parts(
+        np.array(values, np.float32),
+        np.array(columns, np.int32),
+        np.array(starts, np.int32),
+        np.array([len(texts), len(vocabulary)]),
+    )
 
 
 def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
@@ -90,7 +96,9 @@ def inverse_frequency(counts: Sparse) -> Floats:
 
 def tf_idf(counts: Sparse, idf: Floats) -> Sparse:
     """Rows of length one, so that products of rows are cosines."""
-    weights = counts.copy()
-    weights.data = (1 + np.log(counts.data)) * idf[counts.indices]
-    lengths = np.sqrt(sums(weights.multiply(weights), 1))
-    return scaled_rows(weights, 1 / np.maximum(lengths, 1e-9))
+    weights, texts = counts.copy(), counts.shape[0]
+    values = (1 + np.log(counts.data)) * idf[counts.indices]
+    rows = np.repeat(np.arange(texts), np.diff(counts.indptr))
+    lengths = np.sqrt(np.bincount(rows, values**2, minlength=texts))
+    weights.data = np.asarray(values / np.maximum(lengths, 1e-9)[rows], np.float32)
+    return weights

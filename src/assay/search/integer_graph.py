@@ -1,0 +1,201 @@
+"""The built-in model once more, as a graph that multiplies whole numbers.
+
+Its file keeps weights of 8 bits, yet casts them back to floats before it multiplies. This graph has
+the same weights, rounds what meets them to 8 bits as well, and so uses the processor's 8-bit
+instructions, for less than half the CPU. Every token is rounded on a scale of its own, so that a
+text's vector does not depend on its neighbours in a batch. What goes into attention has a few large
+values beside many small ones, which one scale would spoil: there, 32 numbers at a time share one.
+Against the file's own vectors the cosine is then 0.9995 for a document and 0.9987 for a query, and
+on NFCorpus dev the two rank alike.
+
+There is no attention mask: a batch holds texts of equal length.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+LAYERS = 6
+HEADS = 12
+WIDTH = 384
+
+_Array = NDArray[Any]
+_Value = tuple[str, int, Sequence[str | int]]
+"""Name, type and axes of what goes in or comes out."""
+_OURS = "com.microsoft"  # the operators that ONNX Runtime adds to the standard's
+_EPSILON = 1e-12
+_BLOCK = 32
+# A token's activations are divided by their largest, then rounded to -127..127, stored from 128.
+_STEP, _MIDDLE, _TINY = "step", "middle", "tiny"
+
+
+def integer_graph(model: bytes) -> bytes:
+    """`model`: the file that `default_model` has checked, as its names are relied on."""
+    weights, graph = _Weights(model), _Graph()
+    graph.constant(_STEP, np.float32(1 / 127))
+    graph.constant(_MIDDLE, np.uint8(128))
+    graph.constant(_TINY, np.float32(1e-9))
+    states = _embeddings(graph, weights)
+    for layer in range(LAYERS):
+        states = _layer(graph, weights, f"encoder.layer.{layer}", states)
+    axes = ["batch", "sequence"]
+    return graph.model(
+        ("input_ids", TensorProto.INT64, axes), (states, TensorProto.FLOAT, [*axes, WIDTH])
+    )
+
+
+def session_settings() -> Mapping[str, str]:
+    """Processors without VNNI add 8-bit products in 16 bits, where they may overflow: there ONNX
+    Runtime is told to take its slower, exact way, which it would otherwise take everywhere.
+    """
+    graph, values = _Graph(), np.full((1, 64), 255, np.uint8)
+    weights = graph.constant("weights", np.full((64, 16), 127, np.int8))
+    graph.node("MatMulInteger", ["values", weights], "sums")
+    model = graph.model(
+        ("values", TensorProto.UINT8, [1, 64]), ("sums", TensorProto.INT32, [1, 16])
+    )
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    exact = np.all(np.asarray(session.run(None, {"values": values})[0]) == 64 * 255 * 127)
+    return {} if exact else {"session.x64quantprecision": "1"}
+
+
+class _Weights:
+    """`floats` by name; `integers` by the name of the linear step, with a scale for each column."""
+
+    def __init__(self, model: bytes) -> None:
+        graph = onnx.load_from_string(model).graph
+        prefix = "inner."
+        self.floats: dict[str, _Array] = {
+            one.name.removeprefix(prefix): numpy_helper.to_array(one) for one in graph.initializer
+        }
+        # Weights have only numbers for names; the biases that are added to their products have
+        # real ones.
+        products = {one.output[0]: one.input[1] for one in graph.node if one.op_type == "MatMul"}
+        self.integers: dict[str, tuple[_Array, _Array]] = {}
+        for node in graph.node:
+            if node.op_type == "Add" and node.input[1].startswith(prefix):
+                step = node.input[1].removeprefix(prefix).removesuffix(".bias")
+                self.integers[step] = self.scaled(products[node.input[0]])
+
+    def scaled(self, name: str) -> tuple[_Array, _Array]:
+        return self.floats[f"{name}_q"], self.floats[f"{name}_scale"]
+
+
+class _Graph:
+    def __init__(self) -> None:
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: list[onnx.TensorProto] = []
+
+    def constant(self, name: str, value: Any) -> str:
+        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def node(self, operator: str, inputs: Sequence[str], *outputs: str, **settings: Any) -> str:
+        self._nodes.append(helper.make_node(operator, inputs, outputs, **settings))
+        return outputs[0]
+
+    def model(self, given: _Value, result: _Value) -> bytes:
+        given_info, result_info = (helper.make_tensor_value_info(*one) for one in (given, result))
+        graph = helper.make_graph(
+            self._nodes, "integers", [given_info], [result_info], self._constants
+        )
+        versions = [helper.make_opsetid("", 17), helper.make_opsetid(_OURS, 1)]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=9)
+        return bytes(model.SerializeToString())
+
+
+def _embeddings(graph: _Graph, weights: _Weights) -> str:
+    words, scales = weights.scaled("embeddings.word_embeddings.weight")
+    graph.constant("words", words)
+    graph.constant("word scales", scales)
+    positions, position_scales = weights.scaled("embeddings.position_embeddings.weight")
+    kind = weights.floats["embeddings.token_type_embeddings.weight"][0]
+    graph.constant("positions", positions * position_scales + kind)
+    graph.constant("start", np.zeros(1, np.int64))
+    graph.node("Gather", ["words", "input_ids"], "word")
+    graph.node("Cast", ["word"], "word float", to=TensorProto.FLOAT)
+    graph.node("Gather", ["word scales", "input_ids"], "word scale")
+    graph.node("Mul", ["word float", "word scale"], "meaning")
+    graph.node("Shape", ["input_ids"], "length", start=1, end=2)
+    graph.node("Slice", ["positions", "start", "length"], "place")
+    return _normed(graph, weights, "embeddings.LayerNorm", ["meaning", "place"])
+
+
+def _layer(graph: _Graph, weights: _Weights, layer: str, states: str) -> str:
+    """One transformer layer of BERT (Devlin et al. 2019)."""
+    seen = _attention(graph, weights, f"{layer}.attention.self", states)
+    mixed = _linear(graph, weights, f"{layer}.attention.output.dense", seen)
+    middle = _normed(graph, weights, f"{layer}.attention.output.LayerNorm", [*mixed, states])
+    wide = _linear(graph, weights, f"{layer}.intermediate.dense", middle)
+    active = graph.node("BiasGelu", wide, f"{layer}.active", domain=_OURS)
+    narrow = _linear(graph, weights, f"{layer}.output.dense", active)
+    return _normed(graph, weights, f"{layer}.output.LayerNorm", [*narrow, middle])
+
+
+def _attention(graph: _Graph, weights: _Weights, name: str, states: str) -> str:
+    parts = [f"{name}.{part}" for part in ("query", "key", "value")]
+    columns, scales = (
+        np.concatenate(some, 1)
+        for some in zip(*(weights.integers[part] for part in parts), strict=True)
+    )
+    product = _in_blocks(graph, name, states, columns, scales[0])
+    graph.node("Split", [product], *parts, axis=-1)
+    bias = np.concatenate([weights.floats[f"{part}.bias"] for part in parts])
+    inputs = [*parts, graph.constant(f"{name}.bias", bias)]
+    return graph.node("MultiHeadAttention", inputs, name, domain=_OURS, num_heads=HEADS)
+
+
+def _in_blocks(graph: _Graph, name: str, states: str, columns: _Array, scales: _Array) -> str:
+    """The operator keeps columns as rows, from 0 to 255, with a scale for each block of them."""
+    height, width = columns.shape
+    blocks = height // _BLOCK
+    shifted = (columns.T.astype(np.int16) + 128).astype(np.uint8)
+    matrix = graph.constant(f"{name}.matrix", shifted.reshape(width, blocks, _BLOCK))
+    scale = graph.constant(f"{name}.scale", np.repeat(scales[:, None], blocks, 1))
+    sizes = {"K": height, "N": width, "bits": 8, "block_size": _BLOCK}
+    return graph.node(
+        "MatMulNBits",
+        [states, matrix, scale],
+        f"{name}.product",
+        domain=_OURS,
+        accuracy_level=4,  # what comes in is rounded to 8 bits, too
+        **sizes,
+    )
+
+
+def _linear(graph: _Graph, weights: _Weights, name: str, states: str) -> list[str]:
+    """The product, and the bias that is still to be added: the next operator can do that."""
+    columns, scales = weights.integers[name]
+    matrix = graph.constant(f"{name}.matrix", columns)
+    scale = graph.constant(f"{name}.scale", scales[0])
+    bias = graph.constant(f"{name}.bias", weights.floats[f"{name}.bias"])
+    rounded, largest = _rounded(graph, states, name)
+    product = graph.node(
+        "MatMulIntegerToFloat",
+        [rounded, matrix, _STEP, scale, _MIDDLE],
+        f"{name}.small",
+        domain=_OURS,
+    )
+    return [graph.node("Mul", [product, largest], f"{name}.product"), bias]
+
+
+def _rounded(graph: _Graph, states: str, name: str) -> tuple[str, str]:
+    graph.node("Abs", [states], f"{name}.sizes")
+    graph.node("ReduceMax", [f"{name}.sizes"], f"{name}.most", axes=[-1])
+    largest = graph.node("Add", [f"{name}.most", _TINY], f"{name}.largest")
+    graph.node("Div", [states, largest], f"{name}.share")
+    rounded = graph.node("QuantizeLinear", [f"{name}.share", _STEP, _MIDDLE], f"{name}.rounded")
+    return rounded, largest
+
+
+def _normed(graph: _Graph, weights: _Weights, name: str, parts: Sequence[str]) -> str:
+    """Sum, not Add: ONNX Runtime would fuse the latter into an operator eight times as slow."""
+    total = graph.node("Sum", parts, f"{name}.total")
+    gain = graph.constant(f"{name}.weight", weights.floats[f"{name}.weight"])
+    bias = graph.constant(f"{name}.bias", weights.floats[f"{name}.bias"])
+    return graph.node("LayerNormalization", [total, gain, bias], name, axis=-1, epsilon=_EPSILON)
