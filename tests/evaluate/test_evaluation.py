@@ -501,3 +501,14 @@ def test_every_spelling_of_a_metric_names_one_figure(
     row = outcome.folder.read_report()["per_query_results"][0]
     assert {name.replace("@", "_at_") for name in names} < set(row)
     assert len({gate["value"] for gate in outcome.head["gates"][:3]}) == 1
+
+
+def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    agent = PythonAgent(half_right, name="f")
+    agent.info = replace(agent.info, learned_from=("train", "test"))
+    evaluation = Evaluation.plan(RunConfig(target="python:f"), make_dataset(4))
+    asyncio.run(evaluation.start(agent, tmp_path, listener=Listener(say=said.append)))
+    assert [line for line in said if "learned from the test judgments" in line]

@@ -10,13 +10,16 @@ from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
 from assay.progress import Progress, silent
 
-MODES = ("bm25", "dense", "hybrid", "tuned")
+MODES = ("bm25", "dense", "hybrid", "tuned", "tuned+dev")
+_LEARNED_FROM = {"tuned": ("train",), "tuned+dev": ("train", "dev")}
 
 _Search = Callable[[str, int], list[str]]
 
 
 class BuiltinAgent:
     """`bm25` needs no index: it is built in memory in a second, and shares no code with hybrid.
+
+    `tuned+dev` remembers the dev judgments besides those it learned from.
 
     With `answers` it answers from what it finds: by quoting, or by the model after the `#`.
     """
@@ -30,10 +33,14 @@ class BuiltinAgent:
             raise UsageError(f"there is no builtin:{mode}; there is: {known}")
         if provider and not answers:
             raise UsageError(f"builtin:{spec} answers with {provider!r}: add --answers")
-        track = "trained" if mode == "tuned" else "zero-shot"
+        learned_from = _LEARNED_FROM.get(mode, ())
+        track = "trained" if learned_from else "zero-shot"
         self._answers = OwnAnswers(dataset, provider) if answers else None
-        details = f"answers: {self._answers.description}" if self._answers else ""
-        self.info = AgentInfo(f"builtin:{spec}", "builtin", track, details)
+        facts = [f"learned from {' and '.join(learned_from)}"] if learned_from else []
+        facts += [f"answers: {self._answers.description}"] if self._answers else []
+        self.info = AgentInfo(
+            f"builtin:{spec}", "builtin", track, "; ".join(facts), learned_from=learned_from
+        )
         self._mode = mode
         self._dataset = dataset
         self._progress = progress
@@ -82,9 +89,13 @@ class BuiltinAgent:
         from assay.search.reference import open_retriever
         from assay.search.retriever import check_request
 
-        mode = check_request("any", 1, self._mode)
-        tuned = mode == "tuned"
-        retriever = open_retriever(self._dataset, tuned=tuned, progress=self._progress)
+        mode = check_request("any", 1, self._mode.removesuffix("+dev"))
+        retriever = open_retriever(
+            self._dataset,
+            tuned=mode == "tuned",
+            remember_dev=self._mode == "tuned+dev",
+            progress=self._progress,
+        )
         self._close = retriever.close
 
         def search(query: str, top_k: int) -> list[str]:

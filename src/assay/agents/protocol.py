@@ -48,12 +48,15 @@ class AgentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """What a run records about its target. `track` is how the target may have learned."""
+    """What a run records about its target. `track` is how the target may have learned, and
+    `learned_from` the splits it learned from, where that is known.
+    """
 
     name: str
     protocol: str
     track: str = "undeclared"
     details: str = ""
+    learned_from: tuple[str, ...] = ()
 
 
 class Agent(Protocol):

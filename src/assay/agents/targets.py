@@ -12,7 +12,7 @@ from assay.progress import Progress, silent
 
 BEST = "purple:hybrid"
 KINDS = {
-    "builtin": "builtin:bm25|dense|hybrid|tuned[#PROVIDER]",
+    "builtin": "builtin:bm25|dense|hybrid|tuned|tuned+dev[#PROVIDER]",
     "python": "python:module:function",
     "purple": "purple:hybrid",
     "a2a": "a2a:URL",

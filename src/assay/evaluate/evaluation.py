@@ -129,6 +129,11 @@ class Evaluation:
     async def _run(
         self, agent: Agent, folder: RunFolder, listener: Listener, stop: asyncio.Event
     ) -> Outcome:
+        if self.config.split in agent.info.learned_from:
+            listener.say(
+                f"warning: {agent.info.name} learned from the {self.config.split} judgments that "
+                "it is measured on, so its scores say nothing about other queries"
+            )
         with CallWriter(folder.calls) as writer:
             log = CallLog(folder.calls)
             todo = [query for query in self.queries if query.id not in log]

@@ -19,26 +19,36 @@ def open_retriever(
     embedder: Embedder | None = None,
     store: Store | None = None,
     tuned: bool = False,
+    remember_dev: bool = False,
     progress: Progress = silent,
 ) -> Retriever:
     """Ready to search these documents, whatever was indexed before; quick where nothing changed.
 
-    `tuned` adds the ranking that learned from the train judgments, which takes minutes once.
+    `tuned` adds the ranking that learned from the train judgments, which takes minutes once;
+    `remember_dev` is for one that knows the dev judgments as well.
     """
     embedder = embedder or open_embedder()
     store = store or open_store(dataset.name)
     build_index(dataset.documents.values(), embedder, store, progress)
     retriever = open_index(store, embedder)
-    return _with_tuned(retriever, dataset, embedder, progress) if tuned else retriever
+    if not tuned:
+        return retriever
+    return _with_tuned(retriever, dataset, embedder, remember_dev, progress)
 
 
 def _with_tuned(
-    retriever: Retriever, dataset: Dataset, embedder: Embedder, progress: Progress
+    retriever: Retriever,
+    dataset: Dataset,
+    embedder: Embedder,
+    remember_dev: bool,
+    progress: Progress,
 ) -> Retriever:
     from assay.search.tuned import open_tuned  # brings scipy and lightgbm, for this mode alone
 
     try:
-        ranker = open_tuned(dataset, embedder, retriever, progress=progress)
+        ranker = open_tuned(
+            dataset, embedder, retriever, remember_dev=remember_dev, progress=progress
+        )
     except BaseException:
         retriever.close()
         raise
