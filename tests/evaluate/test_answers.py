@@ -14,7 +14,7 @@ from assay.answer.passages import Passage
 from assay.answer.providers import FailureKind, ModelAnswerer, ProviderError
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.errors import GateError, UsageError
+from assay.errors import BudgetExceeded, GateError, RunError, UsageError
 from assay.evaluate.comparison import compare_reports
 from assay.evaluate.evaluation import Evaluation, Outcome
 from assay.evaluate.library import evaluate_agent
@@ -133,6 +133,7 @@ def test_an_agent_that_does_not_answer_keeps_its_ranking(town: Dataset, tmp_path
     assert outcome.metrics["ndcg@5"] == 1.0
     assert outcome.head["answers"]["answered"] == 0
     assert outcome.head["answers"]["diagnosis"]["counts"] == {"agent error": 3}
+    assert outcome.head["answers"]["metrics"]["context_recall"] == 1.0
 
 
 class Reader:
@@ -213,27 +214,56 @@ def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> No
     assert answers["metrics"]["judged_facts"] == 1.0
     assert answers["metrics"]["judged_faithfulness"] == 0.0
     assert answers["correctness_by"] == "judge scripted, 1 vote"
-    assert answers["judge"]["judged"] == 3
+    assert answers["judge"]["judged"] == 2
     assert rows_of(outcome)["open"]["votes"] == ["false"]
 
 
-def test_a_judge_that_says_neither_makes_no_answer_right(town: Dataset, tmp_path: Path) -> None:
+def test_a_judge_that_says_neither_has_judged_nothing(town: Dataset, tmp_path: Path) -> None:
     outcome = run(perfect, town, tmp_path, judge=Scripted("Well, perhaps."))
     answers = outcome.head["answers"]
+    assert outcome.state == "not judged"
+    assert "no verdict for 2 of 2 questions" in answers["trouble"]
     assert answers["judge"]["undecided"] == 2
     assert answers["judge"]["unparseable_votes"] == 6
     assert answers["metrics"]["correctness"] == pytest.approx(1 / 3)
-    assert answers["diagnosis"]["questions"] == 1, "nobody is blamed for what was not decided"
+
+
+def test_points_are_of_all_questions_those_undecided_among_them(
+    town: Dataset, tmp_path: Path
+) -> None:
+    class Half(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            said = "FALSE" if "7:00" in prompt else "Hm."
+            return "STATED" if "STATED" in prompt else said
+
+    outcome = run(perfect, town, tmp_path, judge=Half(""))
+    diagnosis = outcome.head["answers"]["diagnosis"]
+    assert (diagnosis["questions"], diagnosis["wrong"], diagnosis["undecided"]) == (3, 1, 1)
+    assert "worth 33.3 of the 66.7 points that are lost (undecided 33.3)" in diagnosis["sentence"]
 
 
 def test_a_judge_that_fails_costs_nothing_that_needs_no_judge(
     town: Dataset, tmp_path: Path
 ) -> None:
-    outcome = run(perfect, town, tmp_path, judge=Scripted("TRUE", failing=1))
+    gates = ("correctness>=0", "judged_facts<=1")
+    outcome = run(perfect, town, tmp_path, judge=Scripted("TRUE", failing=1), gates=gates)
     answers = outcome.head["answers"]
+    assert outcome.state == "not judged"
     assert answers["trouble"] == "the judge is not there"
     assert answers["metrics"]["fact_recall"] == 1.0
     assert outcome.metrics["ndcg@5"] == 1.0
+    assert not {"correctness", "judged_facts", "judged_faithfulness"} & answers["metrics"].keys()
+    assert answers["diagnosis"] is None
+    assert [(gate["value"], gate["passed"]) for gate in outcome.head["gates"]] == [
+        (None, False)
+    ] * 2
+
+
+def test_a_rule_is_no_vote(town: Dataset, tmp_path: Path) -> None:
+    outcome = run(perfect, town, tmp_path, judge=Scripted("TRUE"))
+    assert outcome.head["answers"]["judge"]["judged"] == 2
+    assert outcome.head["answers"]["judge"]["decided_by_rule"] == 1
+    assert "votes" not in rows_of(outcome)["mayor"]
 
 
 def test_gates_may_be_on_answers(town: Dataset, tmp_path: Path) -> None:
@@ -243,11 +273,12 @@ def test_gates_may_be_on_answers(town: Dataset, tmp_path: Path) -> None:
     assert [gate["passed"] for gate in failed.head["gates"]] == [False, False, False, False]
 
 
-def test_a_gate_on_a_figure_that_only_a_judge_gives_fails_without_one(
-    town: Dataset, tmp_path: Path
-) -> None:
-    outcome = run(perfect, town, tmp_path, gates=("judged_facts>=0",))
-    assert not outcome.gates_passed
+def test_a_gate_on_a_figure_that_only_a_judge_gives_is_refused_without_one(town: Dataset) -> None:
+    for gate in ("judged_facts>=0.1", "correctness>=0.1"):
+        bare = {"open": ReferenceAnswer("open", "At 7:00.")}
+        config = RunConfig(target="x", answers=True, gates=(gate,))
+        with pytest.raises(UsageError, match="add --judge"):
+            Evaluation.plan(config, replace(town, answers=bare))
 
 
 def test_a_gate_on_answers_needs_answers(town: Dataset) -> None:
@@ -288,14 +319,21 @@ def test_correctness_by_a_judge_is_not_compared_with_correctness_by_facts(
 
 async def test_shards_merge_to_the_undivided_run(town: Dataset, tmp_path: Path) -> None:
     async def part(index: int, number: int) -> Outcome:
-        config = RunConfig(target="python:x", answers=True, shard_index=index, num_shards=number)
-        agent = PythonAgent(perfect, name="python:x")
+        config = RunConfig(
+            target="python:x",
+            answers=True,
+            counterfactuals=True,
+            shard_index=index,
+            num_shards=number,
+        )
+        agent = PythonAgent(Reader(), name="python:x")
         return await Evaluation.plan(config, town).start(agent, tmp_path)
 
     shards = [(await part(index, 2)).folder for index in range(2)]
     merged = await merge(shards, merged_config(shards), town, tmp_path)
     whole = await part(0, 1)
     assert merged.head["answers"] == whole.head["answers"]
+    assert merged.head["answers"]["counterfactuals"] is not None
 
 
 def test_the_printed_report_holds_the_answers(town: Dataset, tmp_path: Path) -> None:
@@ -358,3 +396,75 @@ async def test_without_documents_a_model_answers_from_memory(town: Dataset) -> N
     assert from_memory.text == "By heart: 7:00."
     passages = [Passage("pool", "Pool", "The pool opens.")]
     assert not (await answerer.answer("When does the pool open?", passages, 100)).found
+
+
+def test_documents_beyond_top_k_earn_nothing(town: Dataset, tmp_path: Path) -> None:
+    def flood(query: str, top_k: int) -> dict[str, Any]:
+        everything = ["zoo", "pool", "bus", "fare"]
+        return {"doc_ids": everything, "answer": "It was blue.", "citations": everything}
+
+    metrics = run(flood, town, tmp_path, top_k=1).head["answers"]["metrics"]
+    assert metrics["context_recall"] == metrics["citation_recall"] == 0.0
+
+
+def test_an_agent_that_ignores_its_context_is_not_believed(town: Dataset, tmp_path: Path) -> None:
+    def deaf(query: str, top_k: int, context: Any = None) -> dict[str, Any]:
+        return {"doc_ids": ["zoo"], "answer": "Otters.", "citations": ["zoo"]}
+
+    answers = run(deaf, town, tmp_path, counterfactuals=True).head["answers"]
+    assert answers["counterfactuals"] is None
+    assert "the same answers whatever documents" in answers["note"]
+    assert "guessed from one run" in answers["diagnosis"]["sentence"]
+
+
+def test_a_target_that_dies_while_it_is_asked_again_can_be_resumed(
+    town: Dataset, tmp_path: Path
+) -> None:
+    class Dying(Reader):
+        well = False
+
+        def __call__(
+            self, query: str, top_k: int, context: list[dict[str, str]] | None = None
+        ) -> dict[str, Any]:
+            if context is not None and not self.well:
+                raise ConnectionRefusedError("gone")
+            return super().__call__(query, top_k, context)
+
+    names = [f"open{n}" for n in range(30)]
+    many = replace(
+        town,
+        queries={**town.queries, **{name: Query(name, "When open?") for name in names}},
+        judgments={"test": {**town.judgments["test"], **{name: {"pool": 1} for name in names}}},
+        answers={
+            **town.answers,
+            **{name: replace(town.answers["open"], query_id=name) for name in names},
+        },
+    )
+    reader = Dying()
+    config = RunConfig(target="python:x", answers=True, counterfactuals=True, retries=0)
+    evaluation = replace(Evaluation.plan(config, many), probe_pauses=(0.0,))
+    lost = asyncio.run(evaluation.start(PythonAgent(reader, name="x"), tmp_path))
+    assert lost.state == "target lost"
+    reader.well = True
+    resumed = asyncio.run(evaluation.resume(PythonAgent(reader, name="x"), lost.folder))
+    assert resumed.state == "complete"
+    tried = resumed.head["answers"]["counterfactuals"]
+    assert [each["asked"] for each in tried.values()] == [32, 32, 32]
+
+
+def test_a_run_is_not_resumed_with_other_references(town: Dataset, tmp_path: Path) -> None:
+    folder = run(perfect, town, tmp_path).folder
+    other = replace(town, answers={**town.answers, "open": ReferenceAnswer("open", "At noon.")})
+    evaluation = Evaluation.plan(folder.read_config(), other)
+    with pytest.raises(RunError, match="other reference answers"):
+        asyncio.run(evaluation.resume(PythonAgent(perfect, name="x"), folder))
+
+
+def test_a_budget_that_ends_keeps_the_run(town: Dataset, tmp_path: Path) -> None:
+    class Dear(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            raise BudgetExceeded("1.00 US dollars are spent")
+
+    outcome = run(perfect, town, tmp_path, judge=Dear("TRUE"), max_cost=1.0)
+    assert outcome.state == "not judged"
+    assert outcome.head["answers"]["trouble"] == "1.00 US dollars are spent"

@@ -105,17 +105,20 @@ def questions(*seen: Observation) -> list[Observation]:
 
 def test_one_sentence_says_what_to_fix_and_what_it_is_worth() -> None:
     seen = questions(
-        *[wrong()] * 3, wrong(evidence=True), wrong(error=True), *[Observation("", True)] * 5
+        *[wrong()] * 30,
+        *[wrong(evidence=True)] * 10,
+        *[wrong(error=True)] * 10,
+        *[Observation("", True)] * 50,
     )
-    others = {each.query_id: Counterfactuals(gold=each.query_id != "q3") for each in seen}
+    others = {each.query_id: Counterfactuals(gold=not each.evidence) for each in seen}
     report = report_faults(seen, others)
     assert report.sentence == (
         "Fix retrieval first: it is worth 30.0 of the 50.0 points that are lost "
         "(generation 10.0, agent 10.0)."
     )
-    assert report.counts[Failure.RETRIEVAL_MISSED] == 3
+    assert report.counts[Failure.RETRIEVAL_MISSED] == 30
     assert report.counts[Failure.CONTRADICTS] == 0
-    assert report.settled == 5
+    assert report.settled == 50
 
 
 def test_what_takes_both_halves_is_no_reason_to_fix_one() -> None:
@@ -126,27 +129,40 @@ def test_what_takes_both_halves_is_no_reason_to_fix_one() -> None:
         "(both together 50.0)."
     )
     assert report_faults(seen[:2], others).sentence == (
-        "Fix retrieval and generation, neither helps alone: it is worth 100.0 of the 100.0 points "
-        "that are lost."
+        "Fix retrieval and generation, neither helps alone: they are worth 100.0 of the 100.0 "
+        "points that are lost."
     )
 
 
 def test_a_guess_is_called_one() -> None:
     assert report_faults(questions(wrong(), Observation("", True))).sentence == (
         "Fix retrieval first: it is worth 50.0 of the 50.0 points that are lost; 1 of 1 failures "
-        "are guessed from one run, counterfactual runs would settle them."
+        "are guessed from one run; --counterfactuals settles them."
     )
+    tried = report_faults(questions(wrong()), {})
+    assert tried.sentence.endswith("1 of 1 failures are guessed from one run.")
 
 
 def test_a_tie_is_not_called_a_winner() -> None:
-    report = report_faults(questions(wrong(), wrong(evidence=True)))
-    assert report.sentence.startswith("No half stands out; begin with retrieval: it is worth 50.0")
+    for more in (1, 3):
+        report = report_faults(questions(*[wrong()] * more, wrong(evidence=True)))
+        assert report.sentence.startswith(
+            "No half stands out with so few failures; begin with retrieval, which is worth"
+        )
+
+
+def test_undecided_questions_are_lost_and_nobodys_fault() -> None:
+    report = report_faults(questions(wrong(), Observation("", True)), {}, undecided=2)
+    assert "worth 25.0 of the 75.0 points that are lost (undecided 50.0)" in report.sentence
+    assert report_faults(questions(Observation("", True)), undecided=1).sentence == (
+        "Nothing to fix among the 1 of 2 questions decided."
+    )
 
 
 def test_errors_of_the_agent_are_a_half_of_their_own() -> None:
     report = report_faults(questions(wrong(error=True), Observation("", True)))
     assert report.sentence == (
-        "Fix the agent's errors first: it is worth 50.0 of the 50.0 points that are lost."
+        "Fix the agent's errors first: they are worth 50.0 of the 50.0 points that are lost."
     )
 
 

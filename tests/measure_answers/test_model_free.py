@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from assay.data import Document, Fact, ReferenceAnswer
-from assay.errors import UsageError
 from assay.measure import compare_paired, summarize
 from assay.measure.answers import (
     ANSWER_METRICS,
     AnswerCase,
     measure_answers,
-    parse_answer_metric,
 )
 from assay.measure.answers.abstention import abstained, abstention
+from assay.measure.answers.answer_metrics import answer_metric_name
 from assay.measure.answers.facts import contains_any, fact_recall
 from assay.measure.answers.faithfulness import faithfulness, unsupported
 from assay.measure.answers.relevance import answer_relevance
@@ -216,9 +215,10 @@ def test_what_a_metric_covers_does_not_depend_on_the_agent(answer: str | None) -
         assert summarize(ours.values[name]).mean == ours.mean(name)
 
 
-def test_an_agent_that_failed_scores_0_everywhere() -> None:
+def test_an_agent_that_failed_scores_0_for_all_that_it_did_not_say() -> None:
     scores = measure_answers(cases(None, "a", "b"), DOCUMENTS)
-    assert all(scores.mean(name) == 0.0 for name in ANSWER_METRICS)
+    found = {name for name in ANSWER_METRICS if scores.mean(name) > 0}
+    assert found == {"context_precision", "context_recall"}
 
 
 def test_an_agent_that_does_not_cite_is_held_to_what_it_retrieved() -> None:
@@ -230,9 +230,8 @@ def test_no_questions_give_zeros() -> None:
     assert measure_answers([], DOCUMENTS).mean("fact_recall") == 0.0
 
 
-def test_metrics_have_names_and_say_what_stands_behind_them() -> None:
-    assert parse_answer_metric("Fact-Recall") is ANSWER_METRICS["fact_recall"]
-    assert repr(parse_answer_metric("context recall")) == "context_recall"
-    assert all(metric.how and metric.key == name for name, metric in ANSWER_METRICS.items())
-    with pytest.raises(UsageError, match="did you mean faithfulness"):
-        parse_answer_metric("faithfullness")
+def test_a_metric_is_known_by_any_spelling_of_its_name() -> None:
+    assert answer_metric_name("Fact-Recall") == "fact_recall"
+    assert answer_metric_name("context recall") == "context_recall"
+    assert answer_metric_name("correctness") == "correctness"
+    assert answer_metric_name("faithfullness") is None

@@ -160,8 +160,9 @@ def test_a_judge_is_described(judged_run: Outcome) -> None:
     assert f"Undecided on {judge['undecided']} questions" in page.text
     assert f"Votes that could not be read {judge['unparseable_votes']}" in page.text
     assert "Votes of the judge: true, true, true." in page.text
-    decided = judged_run.head["answers"]["diagnosis"]["questions"]
-    assert f"Over the {decided} questions of 52" in page.text
+    undecided = judged_run.head["answers"]["diagnosis"]["undecided"]
+    assert undecided == judge["undecided"]
+    assert f"{undecided} questions of 52 were found neither right nor wrong" in page.text
     assert "kind-not%20decided" in {each.get("id") for each in page.tags("div")}
 
 

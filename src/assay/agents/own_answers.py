@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.answer.citations import EMPTY_REPLY
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import Passage
 from assay.answer.providers import CarefulProvider, ModelAnswerer, ProviderError, open_provider
@@ -43,6 +44,8 @@ class OwnAnswers:
                 answer = await self._answerer.answer(question, passages, _TOKENS)
         except ProviderError as error:
             raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+        if EMPTY_REPLY in answer.warnings:
+            raise AgentFailure(FailureKind.AGENT_ERROR, EMPTY_REPLY)
         return AgentAnswer(
             doc_ids=tuple(passage.id for passage in passages),
             answer=answer.text,

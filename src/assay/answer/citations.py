@@ -14,12 +14,15 @@ _MARKER = re.compile(rf"(\s?)({_ONE}(?:{_GAP}[,;]?{_GAP}{_ONE})*)")
 _NUMBER = re.compile(r"\d+")
 ABSTAINED = re.compile(rf"\W*{ABSTAIN}\W*", re.IGNORECASE)
 
+EMPTY_REPLY = "the model replied with nothing"
 NO_CITATION = "the answer cites no source"
 
 
 def read_generated(text: str, passages: int, *, model: str, stop_reason: str) -> Answer:
     """Citations of sources that do not exist are taken out of the text, and said to have been."""
-    if ABSTAINED.fullmatch(text) or not text.strip():
+    if not text.strip():
+        return not_found(model, EMPTY_REPLY)
+    if ABSTAINED.fullmatch(text):
         return not_found(model)
     cited: list[int] = []
     invented: list[int] = []

@@ -182,7 +182,7 @@ def evaluate(
             baseline=baseline or "",
             mapping=mapping,
             answers=answers,
-            judge=judge_spec(judge) if answers or judge else "",
+            judge=judge_spec(judge, max_cost) if answers or judge else "",
             judge_votes=judge_votes,
             max_cost=max_cost,
             counterfactuals=counterfactuals,
@@ -220,7 +220,9 @@ def exit_code(outcome: "Outcome") -> int:
         return 3
     if not outcome.gates_passed:
         return 1
-    return 0 if outcome.head["summary"]["successful_queries"] else 3
+    answers = outcome.head.get("answers")
+    answered = answers["answered"] if answers else outcome.head["summary"]["successful_queries"]
+    return 0 if answered else 3
 
 
 def unexamined(outcome: "Outcome") -> str | None:
@@ -266,6 +268,11 @@ def _print(outcome: "Outcome", as_json: bool) -> None:
         show(table)
     if not outcome.head["summary"]["successful_queries"]:
         say("no query was answered: see the failures above")
+    elif "answers" in outcome.head and not outcome.head["answers"]["answered"]:
+        say(
+            "the target found documents and answered no question; --answers wants "
+            '{"doc_ids": [...], "answer": "...", "citations": [...]}'
+        )
     if trouble := unexamined(outcome):
         say(f"the answers are not all judged: {trouble}")
     if outcome.state != "complete" or trouble:

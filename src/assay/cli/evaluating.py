@@ -70,14 +70,15 @@ def _stdout_for_results_only() -> Iterator[None]:
         os.close(kept)
 
 
-def judge_spec(given: str | None) -> str:
+def judge_spec(given: str | None, max_cost: float | None = None) -> str:
     """What `--judge` or `RAG_EVAL_PROVIDER` names; empty where no model is to judge."""
-    from assay.answer.providers.opening import EXTRACTIVE, configured_spec, open_model
+    from assay.answer.providers.opening import EXTRACTIVE, configured_spec, open_provider
 
     spec = given or configured_spec() or ""
     if spec in ("", EXTRACTIVE):
         return ""
-    open_model(spec)  # a wrong name is to be told before the run, not after it
+    # A wrong name, or a price that nobody knows, is to be told before the run, not after it.
+    open_provider(spec, max_cost=max_cost)
     return spec
 
 

@@ -127,7 +127,7 @@ def _metrics_in_common(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Figur
         raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)
     rankings = [metric for metric in shared if metric.name in usual] or shared
-    return [*rankings, *_answers_in_common(a, b)]
+    return [*_answers_in_common(a, b), *rankings]
 
 
 def _answers_in_common(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[AnswerFigure]:

@@ -1,7 +1,6 @@
 """One evaluation from start to report: plan, ask, record, score; and the same again to resume."""
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,27 +11,28 @@ from typing import Any
 from assay.agents.protocol import Agent, context_taker
 from assay.answer.providers.protocol import LLMProvider
 from assay.data.dataset import Dataset, Query
-from assay.errors import RunError, UsageError
+from assay.errors import RunError
 from assay.evaluate.answers.examination import Examination, verdicts_by_facts
 from assay.evaluate.answers.examining import Examiner
-from assay.evaluate.answers.questions import cases_of
+from assay.evaluate.answers.questions import cases_of, references_fingerprint
 from assay.evaluate.answers.references import with_ground_truth
 from assay.evaluate.asking import Call, Patience
 from assay.evaluate.call_log import CallLog, CallWriter
 from assay.evaluate.circuit import OUTAGES, PROBE_PAUSES, Circuit
+from assay.evaluate.gate_ceilings import ceiling_of
 from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
 from assay.evaluate.live import LiveFigures, Tick
-from assay.evaluate.plan import RunConfig, draw_queries, judgments_of
+from assay.evaluate.plan import RunConfig, draw_queries
 from assay.evaluate.report_writing import write_report
 from assay.evaluate.run_folder import RunFolder, create_run
 from assay.evaluate.runner import run_calls
-from assay.measure.answers.answer_metrics import ANSWER_METRICS
-from assay.measure.scoring import score
 from assay.progress import Progress, silent
 
 COMPLETE = "complete"
 INTERRUPTED = "interrupted"
 TARGET_LOST = "target lost"
+NOT_JUDGED = "not judged"
+"""Every question is answered; the judge did not come to an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Evaluation:
         dataset = with_ground_truth(dataset, config.ground_truth)
         queries = draw_queries(dataset, config)
         for gate in gates:
-            refuse_impossible(gate, _ceiling(gate, dataset, config, queries))
+            refuse_impossible(gate, ceiling_of(gate, dataset, config, queries))
         return cls(config, dataset, queries, gates)
 
     async def start(
@@ -115,6 +115,7 @@ class Evaluation:
         stop: asyncio.Event | None = None,
     ) -> Outcome:
         """Ask what was not asked yet; calls that came back, good or bad, stand."""
+        self._refuse_other_references(folder)
         recorded = folder.read_header()["dataset"]["fingerprint"]
         if recorded != self.dataset.fingerprint:
             raise RunError(
@@ -170,11 +171,19 @@ class Evaluation:
             state = TARGET_LOST if circuit.lost else INTERRUPTED if stop.is_set() else COMPLETE
             try:
                 examination = await self._examine(agent, folder, listener, stop, state)
-                if state == COMPLETE and stop.is_set():
-                    state = INTERRUPTED  # every question is answered, but not examined
+                if state == COMPLETE and examination is not None and examination.trouble:
+                    state = _state_after(examination, stop)
                 return self._report(folder, state, seconds, examination)
             except OSError as error:
                 raise _cannot_write(folder, error) from error
+
+    def _refuse_other_references(self, folder: RunFolder) -> None:
+        recorded = folder.read_header()["dataset"].get("references")
+        if recorded is not None and recorded != references_fingerprint(self.dataset):
+            raise RunError(
+                f"run {folder.name!r} was held against other reference answers than "
+                f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those"
+            )
 
     async def _examine(
         self,
@@ -187,9 +196,12 @@ class Evaluation:
         if not self.config.answers:
             return None
         calls = CallLog(folder.calls).read([query.id for query in self.queries])
-        cases = cases_of(self.dataset, self.config.split, self.queries, list(calls))
+        cases = cases_of(
+            self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
+        )
         if state != COMPLETE:  # half a run is not worth a judge's time
-            return Examination(verdicts_by_facts(cases))
+            judged = self.provider is not None or self.config.judge
+            return Examination({} if judged else verdicts_by_facts(cases))
         if self.config.counterfactuals and context_taker(agent) is None:
             listener.say(
                 f"{self.config.target} cannot be told what to answer from, so no question is put "
@@ -211,18 +223,11 @@ class Evaluation:
         return Outcome(folder, head)
 
 
-def _ceiling(gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> float:
-    if gate.metric is not None:
-        judgments = judgments_of(dataset, config, queries)
-        known = dataset.documents.keys()
-        scores = score({}, judgments, [gate.metric], known=known, top_k=config.top_k)
-        return scores.mean_ceiling(gate.metric)
-    if gate.answers and not config.answers:
-        raise UsageError(f"gate {gate.text!r} is about answers; add --answers")
-    if gate.name in ANSWER_METRICS:
-        cases = cases_of(dataset, config.split, queries, [None] * len(queries))
-        return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
-    return math.inf
+def _state_after(examination: Examination, stop: asyncio.Event) -> str:
+    """Why a run is not complete although every question is answered."""
+    if stop.is_set():
+        return INTERRUPTED
+    return TARGET_LOST if examination.target_lost else NOT_JUDGED
 
 
 @asynccontextmanager

@@ -126,7 +126,7 @@ class _Unseen(_Shape):
 
 class _Gate(_Shape):
     gate: str
-    value: float
+    value: float | None
     passed: bool
 
 

@@ -1,12 +1,13 @@
 """Conditions on a run's figures that decide the exit code: `ndcg@5>=0.30`, `success_rate>=0.99`."""
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import GateError, UsageError
-from assay.measure.answers.answer_metrics import answer_metric_name
+from assay.measure.answers.answer_metrics import ANSWER_NAMES, answer_metric_name
 from assay.measure.metrics import Metric, parse_metric
 from assay.report.numbers import figure
 
@@ -19,6 +20,8 @@ _COMPARE = {
     ">": lambda value, bound: value > bound,
     "<": lambda value, bound: value < bound,
 }
+
+_REACHES_1 = "use a metric that can reach 1, such as ndcg or capped_recall"
 
 SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 
@@ -40,8 +43,10 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """`value` is None for a figure that the run could not give."""
+
     gate: str
-    value: float
+    value: float | None
     passed: bool
 
 
@@ -66,6 +71,8 @@ def parse_gate(text: str, top_k: int) -> Gate:
         return Gate(text, name.lower(), None, match["sign"], bound)
     if answer_metric := answer_metric_name(name):
         return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
+    if near := difflib.get_close_matches(name.lower(), ANSWER_NAMES, n=1, cutoff=0.8):
+        raise UsageError(f"gate {text!r}: no metric is called {name!r}; did you mean {near[0]}?")
     metric = parse_metric(name)
     if metric.cutoff is not None and metric.cutoff > top_k:
         raise UsageError(
@@ -78,10 +85,10 @@ def parse_gate(text: str, top_k: int) -> Gate:
 def refuse_impossible(gate: Gate, ceiling: float) -> None:
     """A gate that no system could pass says nothing about the one under test."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):
+        advice = "ask for more documents with --top-k" if gate.answers else _REACHES_1
         raise GateError(
             f"gate {gate.text!r} can never pass: with these judgments the best possible "
-            f"{gate.name} is {figure(ceiling)}; lower the gate, or use a metric that can reach 1, "
-            f"such as ndcg or capped_recall"
+            f"{gate.name} is {figure(ceiling)}; lower the gate, or {advice}"
         )
 
 
@@ -94,8 +101,8 @@ def judge(
     """A figure that the run could not give, such as a judge's that never spoke, passes no gate."""
     if gate.answers:
         value = (answers or {}).get(gate.name)
-        return Verdict(gate.text, value or 0.0, value is not None and gate.passes(value))
-    value = float(summary[gate.name] if gate.metric is None else metrics[gate.metric.slug])
+        return Verdict(gate.text, value, value is not None and gate.passes(value))
+    figure = float(summary[gate.name] if gate.metric is None else metrics[gate.metric.slug])
     # The latency of nothing is no good latency.
     answered = gate.metric is not None or summary.get("successful_queries", 1) > 0
-    return Verdict(gate.text, value, answered and gate.passes(value))
+    return Verdict(gate.text, figure, answered and gate.passes(figure))

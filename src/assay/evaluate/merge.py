@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 
 from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.evaluate.call_log import CallLog, CallWriter
@@ -18,7 +19,8 @@ from assay.evaluate.evaluation import COMPLETE, TARGET_LOST, Evaluation, Outcome
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.run_folder import RunFolder, create_run, write_atomically
 
-_MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards", "answers", "judge")
+_MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards")
+_ANSWERS_AGREE = ("answers", "judge", "judge_votes", "counterfactuals", "ground_truth")
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:
@@ -77,18 +79,31 @@ class _Absent:
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         raise AgentFailure(FailureKind.CIRCUIT_OPEN, "the shard had lost its agent")
 
+    takes_context = True
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        return await self.ask(query, len(passages))
+
 
 def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: list[str]) -> None:
-    """Times are laid end to end, as if the shards had run one after the other."""
+    """Those of the run, and of the further questions in other contexts.
+
+    Times are laid end to end, as if the shards had run one after the other.
+    """
+    for name in sorted({path.name for shard in shards for path in shard.path.glob("calls*.jsonl")}):
+        _write_log(folder.path / name, [shard.path / name for shard in shards], plan)
+
+
+def _write_log(into: Path, parts: Sequence[Path], plan: list[str]) -> None:
     found = {}
     start = 0.0
-    for shard in shards:
-        log = CallLog(shard.calls)
+    for part in parts:
+        log = CallLog(part)
         for query_id, call in zip(plan, log.read(plan), strict=True):
             if call is not None:
                 found[query_id] = replace(call, at=start + call.at)
         start += log.elapsed
-    with CallWriter(folder.calls) as writer:
+    with CallWriter(into) as writer:
         for query_id in plan:
             if query_id in found:
                 writer.append(found[query_id])
@@ -115,7 +130,7 @@ def _refuse_unfinished(shards: Sequence[RunFolder]) -> None:
 def _refuse_different(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> None:
     first = configs[0]
     for shard, config in zip(shards, configs, strict=True):
-        for name in _MUST_AGREE:
+        for name in (*_MUST_AGREE, *_ANSWERS_AGREE):
             if getattr(config, name) != getattr(first, name):
                 raise RunError(
                     f"run {shard.name!r} has {name} {getattr(config, name)}, run "

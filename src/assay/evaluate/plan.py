@@ -57,6 +57,8 @@ class RunConfig:
         _at_least("max_cost", self.max_cost, 0)
         if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
             raise UsageError("a judge, counterfactuals and ground truth are for --answers; add it")
+        if self.max_cost is not None and not self.judge:
+            raise UsageError("max_cost bounds what a judge may spend; add --judge")
         if not 0 < self.timeout < float("inf"):
             raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
         if self.track not in TRACKS:
@@ -113,7 +115,7 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
         drawn: Sequence[Query] = valid
     elif config.num_queries > len(valid):
         raise UsageError(
-            f"num_queries must be at most {len(valid)}, the judged queries of split "
+            f"num_queries must be at most {len(valid)}, the {_kind(config)} of split "
             f"{config.split!r}, got {config.num_queries}"
         )
     else:
@@ -127,6 +129,10 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     return shard
 
 
+def _kind(config: RunConfig) -> str:
+    return "questions with a reference answer" if config.answers else "judged queries"
+
+
 def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> Judgments:
     """Of those that have any: a question without an answer has no relevant document."""
     judgments = dataset.judgments_in(config.split)
@@ -134,7 +140,7 @@ def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) 
 
 
 def _at_least(name: str, value: float | None, low: float) -> None:
-    if value is not None and value < low:
+    if value is not None and not value >= low:  # NaN is not either
         raise UsageError(f"{name} must be at least {low}, got {value}")
 
 

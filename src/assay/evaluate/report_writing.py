@@ -55,7 +55,7 @@ def write_report(
             unseen=unseen_places(ranked, dataset, config.split),
             answers=answers,
         )
-        head["planned_queries"] = len(evaluation.queries)
+        head["planned_queries"] = sum(query.id in judged for query in evaluation.queries)
         rows.finish(head)
     finally:
         rows.close()
@@ -72,7 +72,7 @@ def _write_answers(
 ) -> dict[str, Any]:
     config, dataset = evaluation.config, evaluation.dataset
     calls = list(log.read([query.id for query in asked]))
-    cases = cases_of(dataset, config.split, asked, calls)
+    cases = cases_of(dataset, config.split, asked, calls, config.top_k)
     report = AnswerReport(cases, examination, dataset, config)
     folder.write_answers(report.rows())
     return report.head()

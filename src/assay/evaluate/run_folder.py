@@ -18,6 +18,7 @@ from assay.agents.protocol import AgentInfo
 from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.evaluate.answer_shapes import AnswerRow
+from assay.evaluate.answers.questions import references_fingerprint
 from assay.evaluate.call_log import is_being_written
 from assay.evaluate.file_shapes import ComparisonFile, Header, require_shape
 from assay.evaluate.plan import RunConfig, completed
@@ -163,7 +164,11 @@ def create_run(
             "config": config.to_json(),
             "target": {"name": agent.name, "protocol": agent.protocol, "details": agent.details},
             "track": agent.track,
-            "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
+            "dataset": {
+                "name": dataset.name,
+                "fingerprint": dataset.fingerprint,
+                **({"references": references_fingerprint(dataset)} if config.answers else {}),
+            },
             "versions": versions(),
             **({"baseline_of": baseline_of} if baseline_of else {}),
         }

@@ -71,6 +71,11 @@ def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> 
     )
 
 
+def below(bound: float | None, ceiling: float) -> float | None:
+    """An end of an interval, no higher than any system can score on these queries."""
+    return None if bound is None else min(bound, ceiling)
+
+
 def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedComparison:
     """Whether b scores differently from a on the same queries, given in the same order.
 

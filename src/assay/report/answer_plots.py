@@ -15,7 +15,7 @@ _MEANINGS = {
     "evidence_right": "as it should be",
     "evidence_wrong": "generation failed",
     "no_evidence_right": "in spite of retrieval",
-    "no_evidence_wrong": "retrieval failed",
+    "no_evidence_wrong": "evidence was missing",
 }
 
 

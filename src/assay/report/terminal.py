@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.measure.figures import parse_figure
+from assay.measure.figures import AnswerFigure, parse_figure
 from assay.report.labelled import labelled
 from assay.report.numbers import (
     count,
@@ -70,8 +70,17 @@ def render_comparison(comparison: Mapping[str, Any]) -> RenderableType:
 
 
 def verdict(comparison: Mapping[str, Any], *, a: str = "a", b: str = "b") -> str:
-    """Whether the headline difference can be believed, in one sentence; `a`, `b`: their names."""
-    name, row = next(iter(comparison["metrics"].items()))
+    """Whether the headline difference can be believed; `a`, `b`: their names.
+
+    A sentence on the rankings, and where answers were compared one on those before it.
+    """
+    names = list(comparison["metrics"])
+    ranked = [name for name in names if not isinstance(parse_figure(name), AnswerFigure)]
+    headlines = dict.fromkeys([*names[:1], *ranked[:1]])
+    return " ".join(_verdict(name, comparison["metrics"][name], a, b) for name in headlines)
+
+
+def _verdict(name: str, row: Mapping[str, Any], a: str, b: str) -> str:
     metric, queries = parse_figure(name), counted(row["n"], "query", "queries")
     if row["wins"] == row["losses"] == 0:
         return f"{b} and {a} score the same {metric} on every query."

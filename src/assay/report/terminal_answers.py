@@ -46,6 +46,10 @@ def _facts(answers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "questions", asked
     if "correctness" in answers["statistics"]:
         yield "right if", answers["correctness_by"]
+    elif not answers["trouble"]:
+        yield "right if", "not decided: the references have no key facts; add --judge"
+    if answers["trouble"]:
+        yield "not judged", answers["trouble"]
     if judge := answers["judge"]:
         yield "judge", "; ".join(_judge(judge))
     if invented := answers["invented_citations"]["ids"]:
@@ -54,6 +58,8 @@ def _facts(answers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         kinds = sorted(diagnosis["counts"].items(), key=lambda item: -item[1])
         if kinds:
             yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
+    if answers.get("note"):
+        yield "note", answers["note"]
     for name, tried in (answers["counterfactuals"] or {}).items():
         if tried["asked"]:
             right = f"{tried['right']} of {tried['asked']} right"

@@ -15,7 +15,7 @@ from assay.measure.answers.case import AnswerCase
 from assay.measure.answers.correctness import BY_FACTS
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.verdicts import flip_rate
-from assay.measure.statistics import summarize
+from assay.measure.statistics import below, summarize
 
 
 class AnswerReport:
@@ -52,6 +52,7 @@ class AnswerReport:
                 "examples": [{"query_id": one, "doc_id": two[:200]} for one, two in invented[:3]],
             },
             "trouble": self._found.trouble,
+            "note": self._found.note,
         }
 
     def rows(self) -> Iterable[dict[str, Any]]:
@@ -69,7 +70,7 @@ class AnswerReport:
         return self._found.verdicts.get(case.query_id, Verdict(None))
 
     def _others(self, case: AnswerCase) -> Counterfactuals:
-        return self._found.others.get(case.query_id, NOT_TRIED)
+        return (self._found.others or {}).get(case.query_id, NOT_TRIED)
 
     @property
     def _correctness_by(self) -> str:
@@ -96,7 +97,7 @@ class AnswerReport:
                     "n": summary.n,
                     "mean": summary.mean,
                     "low": summary.low,
-                    "high": summary.high,
+                    "high": below(summary.high, ceiling),
                     "median": summary.median,
                     "std": summary.std,
                     "ceiling": ceiling,
@@ -110,12 +111,16 @@ class AnswerReport:
     def _judge(self) -> dict[str, Any] | None:
         if self._found.judge is None:
             return None
-        judgments = [each.judgment for each in self._found.verdicts.values() if each.judgment]
+        verdicts = self._found.verdicts.values()
+        judgments = [each.judgment for each in verdicts if each.judgment]
+        asked = [each for each in judgments if not each.by_rule]
+        facts = sum(each.facts.unparseable for each in verdicts if each.facts)
         return {
             **self._found.judge,
-            "judged": len(judgments),
-            "flip_rate": flip_rate(judgments),
-            "unparseable_votes": sum(each.unparseable for each in judgments),
+            "judged": len(asked),
+            "decided_by_rule": len(judgments) - len(asked),
+            "flip_rate": flip_rate(asked),
+            "unparseable_votes": sum(each.unparseable for each in asked) + facts,
             "undecided": sum(each.verdict is None for each in judgments),
         }
 
@@ -124,7 +129,7 @@ class AnswerReport:
             return None
         tried = {}
         for field in ("gold", "no_context", "distractors"):
-            values = [getattr(each, field) for each in self._found.others.values()]
+            values = [getattr(each, field) for each in (self._found.others or {}).values()]
             decided = [value for value in values if value is not None]
             tried[field] = {"asked": len(decided), "right": sum(decided)}
         return tried
@@ -143,7 +148,7 @@ def _row(case: AnswerCase, verdict: Verdict, others: Counterfactuals) -> dict[st
         "needed_docs": sorted(case.needed),
         "correct": verdict.correct,
     }
-    if verdict.judgment is not None:
+    if verdict.judgment is not None and not verdict.judgment.by_rule:
         row["votes"] = [vote.value for vote in verdict.judgment.votes]
     if found := diagnosis_of(case, verdict, others):
         row["diagnosis"] = found

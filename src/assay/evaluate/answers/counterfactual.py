@@ -13,7 +13,7 @@ from assay.data.dataset import Dataset, Query
 from assay.evaluate.answers.contexts import Context, Contexts
 from assay.evaluate.asking import Call, Patience
 from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.circuit import Circuit
+from assay.evaluate.circuit import OUTAGES, Circuit
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.runner import run_calls
 from assay.measure.answers.case import AnswerCase
@@ -34,6 +34,10 @@ def asked_again(
     if context is Context.NONE:
         return askable
     return [case for case in askable if not correct[case.query_id] and case.needed]
+
+
+class TargetGone(Exception):
+    """The target was lost while questions were put to it again."""
 
 
 async def ask_again(
@@ -60,10 +64,16 @@ async def ask_again(
     with CallWriter(path) as writer:
         log = CallLog(path)
         done = len(log)
+        outage: list[str] = []
+        circuit = Circuit()
 
         def on_call(call: Call) -> None:
             nonlocal done
             writer.append(call)
+            if call.failure in OUTAGES:
+                outage.append(call.query_id)
+            else:
+                outage.clear()
             done += 1
             progress(what, done, len(queries))
 
@@ -72,9 +82,13 @@ async def ask_again(
             [query for query in queries if query.id not in log],
             concurrency=config.concurrency,
             patience=Patience(config.timeout, config.retries),
-            circuit=Circuit(),
+            circuit=circuit,
             on_call=on_call,
             stop=stop,
         )
+        if circuit.lost:  # these say that the target was gone, nothing about its answers
+            for query_id in outage:
+                writer.withdraw(query_id)
+            raise TargetGone
     calls = CallLog(path).read([query.id for query in queries])
     return {call.query_id: call for call in calls if call is not None and call.failure is None}

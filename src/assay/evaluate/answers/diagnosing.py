@@ -13,10 +13,10 @@ from assay.measure.answers.fault_report import FaultReport, report_faults
 def diagnosed(
     cases: Sequence[AnswerCase],
     verdicts: Mapping[str, Verdict],
-    others: Mapping[str, Counterfactuals],
+    others: Mapping[str, Counterfactuals] | None,
 ) -> dict[str, Any] | None:
-    """Only of questions whose answer could be told right or wrong: an undecided judge says neither,
-    and where there is no reference there is nothing to say.
+    """Only of questions whose answer could be told right or wrong: where there is no reference
+    there is nothing to say. Those that a judge left undecided are counted apart.
     """
     seen = [
         observed(case, verdicts[case.query_id])
@@ -25,7 +25,9 @@ def diagnosed(
     ]
     if not seen:
         return None
-    return _faults_json(report_faults(seen, others)) | {"quadrants": _quadrants(seen)}
+    undecided = sum(each.undecided for each in verdicts.values())
+    faults = report_faults(seen, others, undecided=undecided)
+    return _faults_json(faults) | {"quadrants": _quadrants(seen)}
 
 
 def observed(case: AnswerCase, verdict: Verdict) -> Observation:
@@ -64,6 +66,7 @@ def _faults_json(faults: FaultReport) -> dict[str, Any]:
     return {
         "sentence": faults.sentence,
         "questions": faults.questions,
+        "undecided": faults.undecided,
         "wrong": len(faults.diagnoses),
         "counts": {str(failure): number for failure, number in faults.counts.items() if number},
         "points": {str(half): points for half, points in faults.points.items()},

@@ -31,18 +31,30 @@ class Verdict:
     faithfulness: float | None = None
 
     @property
+    def undecided(self) -> bool:
+        """A judge was asked, and said neither."""
+        return self.judgment is not None and self.correct is None
+
+    @property
     def contradicted(self) -> bool:
         return self.facts is not None and self.facts.contradicted > 0
 
 
 @dataclass
 class Examination:
-    """`trouble` says why the judge or the further questions stopped early, where they did."""
+    """`trouble` says why the judge or the further questions stopped early, where they did.
+
+    `verdicts` are empty where a judge was to decide and did not come to an end: what it would have
+    said is not known, and key facts do not speak for it. `others` is None where no question was put
+    again.
+    """
 
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    others: dict[str, Counterfactuals] = field(default_factory=dict)
+    others: dict[str, Counterfactuals] | None = None
     judge: dict[str, Any] | None = None
     trouble: str | None = None
+    target_lost: bool = False
+    note: str | None = None
     tried: tuple[str, ...] = ()
 
 
@@ -88,7 +100,7 @@ async def _judgment(judge: Judge, case: AnswerCase) -> Judgment | None:
     if case.reference.answer == "":
         return None
     if case.answer is None:
-        return Judgment((Vote.FALSE,))
+        return Judgment((Vote.FALSE,), by_rule=True)
     return await judge.correctness(case.question, case.answer, case.reference.answer)
 
 
@@ -99,6 +111,7 @@ async def _each(
     progress: Progress,
 ) -> list[Reply]:
     done = 0
+    progress(what, done, len(cases))
 
     async def one(case: AnswerCase) -> Reply:
         nonlocal done

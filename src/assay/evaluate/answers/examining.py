@@ -9,12 +9,12 @@ from typing import Any
 
 from assay.agents.protocol import Agent, TakesContext, context_taker
 from assay.answer.providers.careful import CarefulProvider
-from assay.answer.providers.failures import ProviderError
 from assay.answer.providers.opening import open_provider
 from assay.answer.providers.protocol import LLMProvider
 from assay.data.dataset import Dataset
+from assay.errors import BudgetExceeded, ProviderError
 from assay.evaluate.answers.contexts import Context
-from assay.evaluate.answers.counterfactual import ask_again, asked_again
+from assay.evaluate.answers.counterfactual import TargetGone, ask_again, asked_again
 from assay.evaluate.answers.examination import (
     Examination,
     correct_by_judge,
@@ -29,6 +29,10 @@ from assay.measure.answers.diagnosis import NOT_TRIED
 from assay.measure.answers.judge import Judge
 from assay.progress import Progress
 
+_NOT_HEEDED = (
+    "the agent gave the same answers whatever documents it was given, so that shows nothing: "
+    "failures are diagnosed from this run alone"
+)
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
 
 
@@ -45,15 +49,19 @@ class Examiner:
 
     async def examine(self, cases: Sequence[AnswerCase], agent: Agent) -> Examination:
         """A judge that fails ends its own work and not the run: what needs no model stands."""
-        found = Examination(verdicts_by_facts(cases))
+        found = Examination({} if self._judged else verdicts_by_facts(cases))
         try:
             async with self._judge() as judge:
                 try:
                     await unless_stopped(self._hear(cases, agent, judge, found), self.stop)
                 finally:
                     found.judge = None if judge is None else self._facts_of(judge)
-        except ProviderError as error:
+        except (ProviderError, BudgetExceeded) as error:
             found.trouble = str(error)
+        except TargetGone:
+            found.trouble = "the target was lost while questions were put to it again"
+            found.target_lost = True
+        found.trouble = found.trouble or _unreadable(found)
         if self.stop.is_set() and found.trouble is None:
             found.trouble = "interrupted before all answers were examined"
         return found
@@ -66,9 +74,14 @@ class Examiner:
             found.verdicts = await verdicts_by_judge(judge, cases, documents, self.progress)
         taker = context_taker(agent) if self.config.counterfactuals else None
         if taker is not None:
+            found.others = {}
             correct = {name: each.correct for name, each in found.verdicts.items()}
+            heeded = False
             for context in Context:
-                await self._try(context, asked_again(cases, correct, context), taker, judge, found)
+                asked = asked_again(cases, correct, context)
+                heeded |= await self._try(context, asked, taker, judge, found)
+            if found.others and not heeded:
+                found.others, found.tried, found.note = None, (), _NOT_HEEDED
 
     async def _try(
         self,
@@ -77,7 +90,8 @@ class Examiner:
         agent: TakesContext,
         judge: Judge | None,
         found: Examination,
-    ) -> None:
+    ) -> bool:
+        """Whether any answer differs from the one that was given before."""
         calls = await ask_again(
             agent,
             cases,
@@ -93,10 +107,14 @@ class Examiner:
             for case in cases
             if case.query_id in calls
         ]
+        tried = {} if found.others is None else found.others
         for query_id, right in (await self._correct(again, judge, context)).items():
-            before = found.others.get(query_id, NOT_TRIED)
-            found.others[query_id] = replace(before, **{_FIELDS[context]: right})
+            before = tried.get(query_id, NOT_TRIED)
+            tried[query_id] = replace(before, **{_FIELDS[context]: right})
         found.tried = (*found.tried, str(context))
+        return any(
+            calls[case.query_id].answer != case.answer for case in cases if case.query_id in calls
+        )
 
     async def _correct(
         self, cases: Sequence[AnswerCase], judge: Judge | None, context: Context
@@ -104,6 +122,10 @@ class Examiner:
         if judge is None:
             return {case.query_id: correct_by_facts(case) for case in cases}
         return await correct_by_judge(judge, cases, f"judging, context: {context}", self.progress)
+
+    @property
+    def _judged(self) -> bool:
+        return self.provider is not None or bool(self.config.judge)
 
     @asynccontextmanager
     async def _judge(self) -> AsyncIterator[Judge | None]:
@@ -121,3 +143,17 @@ class Examiner:
         if isinstance(provider, CarefulProvider):
             facts["spending"] = asdict(provider.spending)
         return facts | {"prompts": judge.prompts}
+
+
+def _unreadable(found: Examination) -> str | None:
+    """A judge that mostly says neither TRUE nor FALSE has judged nothing."""
+    asked = [
+        each for each in found.verdicts.values() if each.judgment and not each.judgment.by_rule
+    ]
+    undecided = sum(each.undecided for each in asked)
+    if 2 * undecided <= len(asked):
+        return None
+    return (
+        f"the judge's replies were no verdict for {undecided} of {len(asked)} questions; choose "
+        "another model, or give it room to think: see docs/answers.md"
+    )

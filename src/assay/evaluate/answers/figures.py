@@ -21,7 +21,7 @@ def measure_examined(
         ("judged_facts", _column(cases, found, _judged_facts)),
         ("judged_faithfulness", _column(cases, found, _judged_faithfulness)),
     ]
-    if found.judge is None:
+    if found.judge is None or not found.verdicts:
         columns = columns[:1]
     scores = measure_answers(cases, documents)
     ids = {name: list(column) for name, column in columns if column}

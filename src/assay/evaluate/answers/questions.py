@@ -28,17 +28,27 @@ def _asked(dataset: Dataset, query: Query, ranked: set[str]) -> bool:
 
 
 def cases_of(
-    dataset: Dataset, split: str, queries: Sequence[Query], calls: Sequence[Call | None]
+    dataset: Dataset,
+    split: str,
+    queries: Sequence[Query],
+    calls: Sequence[Call | None],
+    top_k: int,
 ) -> list[AnswerCase]:
     grades = dataset.judgments_in(split)
     return [
-        case_of(dataset, grades, query, call) for query, call in zip(queries, calls, strict=True)
+        case_of(dataset, grades, query, call, top_k)
+        for query, call in zip(queries, calls, strict=True)
     ]
 
 
 def case_of(
-    dataset: Dataset, grades: Mapping[str, Mapping[str, int]], query: Query, call: Call | None
+    dataset: Dataset,
+    grades: Mapping[str, Mapping[str, int]],
+    query: Query,
+    call: Call | None,
+    top_k: int,
 ) -> AnswerCase:
+    """Documents beyond `top_k` earn nothing, whether they are returned or cited."""
     answered = call is not None and call.failure is None
     return AnswerCase(
         query_id=query.id,
@@ -46,8 +56,8 @@ def case_of(
         reference=dataset.answers.get(query.id) or ReferenceAnswer(query.id, ""),
         relevant=grades.get(query.id, {}),
         answer=call.answer if call is not None and answered else None,
-        retrieved=call.doc_ids if call is not None else (),
-        citations=call.citations if call is not None else (),
+        retrieved=call.doc_ids[:top_k] if call is not None else (),
+        citations=tuple(dict.fromkeys(call.citations))[:top_k] if call is not None else (),
     )
 
 

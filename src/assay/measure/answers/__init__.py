@@ -5,7 +5,6 @@ from assay.measure.answers.answer_metrics import (
     AnswerMetric,
     AnswerScores,
     measure_answers,
-    parse_answer_metric,
 )
 from assay.measure.answers.calibration import Calibration, calibrate
 from assay.measure.answers.case import AnswerCase
@@ -49,7 +48,6 @@ __all__ = [
     "judge_answers",
     "measure_answers",
     "observe",
-    "parse_answer_metric",
     "prediction_powered_mean",
     "report_faults",
 ]

@@ -4,14 +4,12 @@ Which questions a metric covers depends on the question alone, never on what the
 the figures of two agents can be paired, and declining or failing is never a way out of the mean.
 """
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from assay.data.dataset import Document
-from assay.errors import UsageError
 from assay.measure.answers.abstention import abstained, abstention
 from assay.measure.answers.case import AnswerCase
 from assay.measure.answers.facts import fact_recall
@@ -39,6 +37,8 @@ class AnswerMetric:
     value: Callable[[AnswerCase, str, Documents], float]
     wants: Callable[[AnswerCase], int] = lambda _case: 0
     """How many documents a full score takes, where that can be more than an agent may return."""
+    of_retrieval: bool = False
+    """Needs no answer: what an agent found counts although it said nothing."""
 
     def __repr__(self) -> str:
         return self.name
@@ -53,7 +53,9 @@ class AnswerMetric:
 
     def measure(self, case: AnswerCase, documents: Documents) -> float:
         """0 for an agent that failed."""
-        return 0.0 if case.answer is None else self.value(case, case.answer, documents)
+        if case.answer is None and not self.of_retrieval:
+            return 0.0
+        return self.value(case, case.answer or "", documents)
 
     def mean_ceiling(self, cases: Sequence[AnswerCase], top_k: int) -> float:
         """The best mean that an agent with `top_k` documents can reach on the covered cases."""
@@ -121,6 +123,7 @@ _ALL = [
         "retrieved documents that are judged relevant",
         _judged,
         lambda case, answer, _: context_precision(case.retrieved, case.relevant_ids),
+        of_retrieval=True,
     ),
     AnswerMetric(
         "context_recall",
@@ -128,6 +131,7 @@ _ALL = [
         lambda case: case.answerable and bool(case.needed),
         lambda case, answer, _: context_recall(case.retrieved, case.needed),
         lambda case: len(case.needed),
+        of_retrieval=True,
     ),
     AnswerMetric(
         "multi_hop_coverage",
@@ -146,6 +150,9 @@ JUDGED_METRICS: Mapping[str, str] = {
     "judged_faithfulness": "sentences that the judge finds supported by the cited documents",
 }
 """What a judge adds, by name. `correctness` is there without one as well, by key facts."""
+
+
+ANSWER_NAMES = (*JUDGED_METRICS, *ANSWER_METRICS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,16 +185,4 @@ def measure_answers(
 def answer_metric_name(text: str) -> str | None:
     """The name of a metric of answers, however it is spelt; None where there is none so called."""
     name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
-    return name if name in ANSWER_METRICS or name in JUDGED_METRICS else None
-
-
-def parse_answer_metric(text: str) -> AnswerMetric:
-    """`fact_recall`, `Fact-Recall`, `fact recall`."""
-    name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
-    if name in ANSWER_METRICS:
-        return ANSWER_METRICS[name]
-    near = difflib.get_close_matches(name, ANSWER_METRICS, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    raise UsageError(
-        f"no metric of answers is called {text!r}{hint}; there is: {', '.join(ANSWER_METRICS)}"
-    )
+    return name if name in ANSWER_NAMES else None

@@ -66,7 +66,7 @@ class Judge:
         """
         if reference is None or abstained(answer):
             right = reference is None and abstained(answer)
-            return Judgment((Vote.TRUE if right else Vote.FALSE,))
+            return Judgment((Vote.TRUE if right else Vote.FALSE,), by_rule=True)
         prompts = (
             correctness_prompt(question, answer, reference, vote) for vote in range(self._votes)
         )

@@ -29,7 +29,7 @@ async def judge_answers(
 
     async def one(case: Pleading) -> Judgment:
         nonlocal done
-        judgment = Judgment((Vote.FALSE,))
+        judgment = Judgment((Vote.FALSE,), by_rule=True)
         if case.answer is not None:
             judgment = await judge.correctness(case.question, case.answer, case.reference)
         done += 1

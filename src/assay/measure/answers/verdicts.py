@@ -41,9 +41,10 @@ def parse_vote(reply: str) -> Vote:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """What the votes of one question come to."""
+    """What the votes of one question come to; `by_rule` where nobody had to be asked."""
 
     votes: tuple[Vote, ...]
+    by_rule: bool = False
 
     @property
     def verdict(self) -> bool | None:

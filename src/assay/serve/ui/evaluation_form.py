@@ -12,7 +12,7 @@ DEFAULTS = {
     "dataset": "nfcorpus",
     "split": "test",
     "num_queries": "",
-    "top_k": "10",
+    "top_k": "5",
     "seed": "42",
     "concurrency": "8",
     "timeout": "60",
@@ -55,7 +55,7 @@ def read_config(given: Mapping[str, str]) -> RunConfig:
         baseline=given["baseline"].strip(),
         mapping=given["mapping"].strip(),
         answers=answers,
-        judge=given["judge"].strip() if answers else "",
+        judge=_judge(given, answers),
         judge_votes=_whole(given, "judge_votes"),
         max_cost=_number(given, "max_cost") if given["max_cost"].strip() else None,
         counterfactuals=given["counterfactuals"] == CHECKED,
@@ -105,3 +105,11 @@ def _number(given: Mapping[str, str], name: str) -> float:
         return float(given[name])
     except ValueError:
         raise UsageError(f"{name} must be a number, got {given[name]!r}") from None
+
+
+def _judge(given: Mapping[str, str], answers: bool) -> str:
+    """Without answers the environment's judge is no wish of anybody's; another one is."""
+    spec = given["judge"].strip()
+    if not answers and spec not in ("", defaults()["judge"]):
+        raise UsageError("a judge judges answers: tick 'Evaluate the answers too'")
+    return spec if answers else ""
