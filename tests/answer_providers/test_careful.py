@@ -142,6 +142,35 @@ async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
     assert len(model.asked) == 2
 
 
+@pytest.mark.parametrize("told", [Usage(0, 0), Usage(-5, -5), Usage(0, 3)])
+async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: Usage) -> None:
+    """Else an endpoint that sends no usage would be free, and its budget without end."""
+    model = CountingModel(usage=told)
+    worst = Price(2.5, 10.0).of(Usage(tokens_at_most("p"), 100))
+    provider = CarefulProvider(model, max_cost=2.5 * worst)
+    for _ in range(2):
+        await provider.generate("p", 100)
+    assert provider.spending.cost == pytest.approx(2 * worst)
+    with pytest.raises(BudgetExceeded):
+        await provider.generate("p", 100)
+
+
+async def test_an_endpoint_without_usage_is_charged_by_estimate(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    server.patch = {"usage": None}
+    provider = opened("openai", max_cost=1.0)
+    await provider.generate("p", 100)
+    assert provider.spending.output_tokens == 100
+    assert provider.spending.cost
+
+
+@pytest.mark.parametrize("budget", [-1.0, float("nan"), float("inf")])
+def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
+    with pytest.raises(UsageError, match="the budget must be"):
+        CarefulProvider(CountingModel(), max_cost=budget)
+
+
 async def test_calls_under_way_count_against_the_budget() -> None:
     """Else ten calls at once would each find the budget untouched."""
     model = CountingModel(usage=Usage(50, 100))
@@ -176,7 +205,9 @@ def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
     assert price_of("ollama:llama3.1:8b") == Price(0.1, 0.2)
 
 
-@pytest.mark.parametrize("written", ["{", "[]", '{"m": 3}', '{"m": [1]}', '{"m": [1, -2]}'])
+@pytest.mark.parametrize(
+    "written", ["{", "[]", '{"m": 3}', '{"m": [1]}', '{"m": [1, -2]}', '{"m": ["inf", 1]}']
+)
 def test_prices_that_cannot_be_read_are_told(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_EVAL_PRICES", written)
     with pytest.raises(UsageError, match="RAG_EVAL_PRICES must be JSON"):

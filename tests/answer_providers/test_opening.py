@@ -92,6 +92,51 @@ def test_a_mistake_is_told_in_words(spec: str, message: str) -> None:
         assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "openai:z@http://bob:PW@host/v1",
+        "ollama:z@http://bob:PW@host",
+        "ollama:z@bob:PW@host:11434",
+        "anthropic:z@http://bob:PW@host",
+        "opena:z@http://bob:PW@host",
+        "http://bob:PW@host",
+    ],
+)
+def test_a_password_in_a_models_name_is_refused_and_not_told(
+    spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
+    with pytest.raises(UsageError) as caught:
+        open_provider(spec)
+    assert "PW" not in str(caught.value)
+    assert "bob" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["ollama", "openai", "anthropic"])
+@pytest.mark.parametrize("address", ["http://h:abc", "http://[h", "http://h\x01"])
+def test_an_address_that_cannot_be_read_is_told_without_its_password(
+    kind: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
+    variable = f"RAG_EVAL_{kind.upper()}_BASE_URL"
+    for url in (address, address.replace("//", "//bob:PW@")):
+        monkeypatch.setenv(variable, url)
+        with pytest.raises(UsageError, match=f"{variable}.* must be an http") as caught:
+            open_provider(f"{kind}:m")
+        assert "PW" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["ollama", "openai", "anthropic"])
+async def test_two_addresses_share_no_replies(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    assert await opened(kind, cache=True).generate("p") == "TRUE"
+    with ModelServer().running() as other:
+        other.text, server.url = "FALSE", other.url
+        assert await opened(kind, cache=True).generate("p") == "FALSE"
+
+
 @pytest.mark.parametrize("package", ["ollama", "anthropic"])
 def test_a_client_that_is_not_installed_is_told_with_the_remedy(
     package: str, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,8 @@
 
 import json
 import logging
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -74,6 +76,27 @@ async def test_what_passes_is_asked_again_after_the_time_the_service_names(
     assert pauses[0] == 7.0
     assert 0.75 * 2 <= pauses[1] <= 2.0
     assert 0.75 * 4 <= pauses[2] <= 4.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_time_to_wait_may_be_a_date(
+    kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
+) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
+    past = "Wed, 21 Oct 2015 07:28:00 GMT"
+    server.faults = [(429, {"Retry-After": date}, {}) for date in (soon, past, "nan")]
+    assert await opened(kind).generate("question") == "TRUE"
+    assert 20 < pauses[0] <= 50
+    assert pauses[1] == 0.0
+    assert 0.75 * 4 <= pauses[2] <= 4.0
+
+
+async def test_a_model_that_thought_all_its_room_away_has_said_nothing(
+    server: ModelServer, opened: OpenProvider
+) -> None:
+    server.patch = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
+    completion = await opened("openai").complete("question", 7)
+    assert (completion.text, completion.stop_reason) == ("", "length")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -97,6 +97,15 @@ def test_intervals_stay_between_0_and_1_and_need_two_labels() -> None:
     assert prediction_powered_mean([1], [1], [1, 0]).low is None
 
 
+def test_a_judge_that_made_no_error_on_few_labels_is_not_taken_for_certain() -> None:
+    few = prediction_powered_mean([1] * 10, [1] * 10, [1] * 500)
+    many = prediction_powered_mean([1] * 1000, [1] * 1000, [1] * 500)
+    assert (few.mean, few.high) == (1.0, 1.0)
+    # The exact bound for 0 of 10 at 95%, as tables have it.
+    assert few.low == pytest.approx(1 - 0.3085, abs=1e-4)
+    assert many.low == pytest.approx(1 - 0.00368, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("labels", "judged", "rest"),
     [([1], [1, 0], [1]), ([], [], [1]), ([1], [1], []), ([1], [float("nan")], [1])],

@@ -35,7 +35,15 @@ from assay.measure.answers.words import sentences
         ("7:00", "(7:00-9:00)"),
         ("1,200", "it costs 1200 euros"),
         ("1200", "it costs 1,200 euros"),
-        ("1.75", "Right −1.75"),
+        ("−1.75", "Right -1.75"),
+        ("1 September 2024", "On 1 September [1] 2024"),
+        ("12%", "about 12 % of them"),
+        ("12 %", "about 12% of them"),
+        ("40 min", "for 40min"),
+        ("40min", "for 40 minutes"),
+        ("three min", "for three minutes"),
+        ("cat", "two cats"),
+        ("10²", "about 10² of them"),
         ("40 min", "for 40 minutes"),
         ("sync", "it syncs later"),
         ("€ 5", "it is € 5 a day"),
@@ -67,6 +75,13 @@ def test_a_wording_is_found_whatever_its_case_space_and_dashes(phrase: str, text
         ("art", "a cart"),
         ("art", "smart"),
         ("200", "1,200"),
+        ("5", "-5"),
+        ("5", "it was −5 degrees"),
+        ("102", "10²"),
+        ("10", "10²"),
+        ("yes", "yesterday"),
+        ("cat", "a category"),
+        ("2", "Nobody knows how many [2]."),
         ("", "anything"),
         (" ", "any thing"),
     ],
@@ -79,6 +94,22 @@ def test_fact_recall_counts_facts_and_not_wordings() -> None:
     facts = [Fact("a", ("tea", "chai")), Fact("b", ("milk",)), Fact("c", ("sugar",))]
     assert fact_recall("Tea (chai) with milk", facts) == pytest.approx(2 / 3)
     assert fact_recall("Tea", []) == 0.0
+
+
+def test_a_wording_may_leave_out_the_minus_of_its_own_fact() -> None:
+    assert fact_recall("Right −1.75", [Fact("Right −1.75", ("1.75",))]) == 1.0
+    assert fact_recall("Right −1.75", [Fact("Right 1.75", ("1.75",))]) == 0.0
+
+
+def test_the_numbers_of_a_list_are_no_figures() -> None:
+    listed = "1. The fee is 40 euro.\n2) The fee is due."
+    assert sentences(listed) == ["The fee is 40 euro.", "The fee is due."]
+    assert faithfulness(listed, ["The fee of 40 euro is due."]) == 1.0
+
+
+def test_a_sentence_without_content_does_not_count() -> None:
+    assert faithfulness("It was so.", ["Tea is hot."]) == 0.0
+    assert faithfulness("It was so. Tea is cold and sweet.", ["Milk."]) == 0.0
 
 
 def test_faithfulness_is_the_share_of_sentences_that_the_sources_hold() -> None:
@@ -121,6 +152,15 @@ def test_sentences_do_not_end_at_every_full_stop() -> None:
         "There is no information about the flight number.",
         "The flight number is not stated in the notes.",
         "This cannot be determined from the documents.",
+        "No relevant documents found in your Nextcloud content for this query.",
+        "I couldn't find that in the documents.",
+        "I'm unable to answer that.",
+        "I’m sorry. I do not know.",
+        "None of the documents answer this.",
+        "Not mentioned in the documents.",
+        "The answer is not in the documents.",
+        "I'm sorry, but I don't have enough information to answer.",
+        "The notes do not say, but please let me know if you have others.",
     ],
 )
 def test_a_refusal_is_known_by_the_usual_phrases(answer: str) -> None:
@@ -138,6 +178,12 @@ def test_a_refusal_is_known_by_the_usual_phrases(answer: str) -> None:
         "The sender is unknown to Ida, who wrote it off.",
         "No documents are required for the trip.",
         "He does not know yet.",
+        "The context menu does not include Delete.",
+        "Unknown persons broke in on 3 May.",
+        "No answer was given until 2 May.",
+        "There is no information desk; go to room 12.",
+        "I'm sorry, but the fee is 40 euros.",
+        "There is no data in the bucket.",
     ],
 )
 def test_an_answer_with_a_no_in_it_is_still_an_answer(answer: str) -> None:

@@ -38,7 +38,11 @@ _LATE = 0.5
 _ORDER = re.compile(
     r"\b(ignore|disregard|forget)\b.*\b(question|instructions?|prompt|above|previous|answer)\b"
     r"|\b(answer|reply|respond) (with |only )*(true|false|yes|no)\b|\bsay (true|false)\b"
-    r"|^\W*(answer\W+)?(true|false|yes|no)\W*$",
+    r"|^\W*(answer\W+)?(true|false|yes|no)\W*$"
+    r"|\b(say|print|output|write|return|emit|reply|respond|response|answer|verdict)\b[^.]{0,30}"
+    r"((?-i:\bTRUE\b|\bFALSE\b)|['\"“‘](true|false|yes|no)['\"”’.])"
+    r"|^\W*(?-i:SYSTEM|ASSISTANT|USER)\W*:.*"
+    r"\b(must|always|never|ignore|say|print|output|answer|reply|respond|write)\b",
     re.IGNORECASE,
 )
 _ASKS_FOR_FIGURE = re.compile(

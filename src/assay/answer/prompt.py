@@ -5,11 +5,10 @@ between marks that its own text cannot close, and the instructions come last, af
 somebody else wrote.
 """
 
-import re
 from collections.abc import Sequence
 
 from assay.answer.passages import Passage
-from assay.answer.prompt_files import load_prompt
+from assay.answer.prompt_files import load_prompt, mark_opening
 
 ABSTAIN = "NOT FOUND"
 """What prompts/answer_question.txt asks for where the documents hold no answer."""
@@ -18,7 +17,7 @@ _QUESTION = load_prompt("answer_question")
 _SYSTEM = load_prompt("answer_system")
 SYSTEM = _SYSTEM.template
 
-_MARK = re.compile(r"<(?=\s{0,9}/?\s{0,9}(?:document|question|title)\b)", re.IGNORECASE)
+_MARK = mark_opening("document", "question", "title")
 
 
 def question_prompt(question: str, passages: Sequence[Passage]) -> str:

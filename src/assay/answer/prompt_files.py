@@ -13,8 +13,8 @@ from importlib.resources import files
 from string import Template
 
 _HEADER = re.compile(r"version: (\d+)\n---\n")
-_MARK = re.compile(r"<(?=\s*/?\s*(?:question|answer|fact|statement|document)\b)", re.IGNORECASE)
 _CODE_LENGTH = 8
+_WORDS = ("question", "answer", "fact", "statement", "document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,18 @@ def mark_code(*material: str) -> str:
     """The same for the same material, and nothing that a writer of any part of it can foresee."""
     digest = hashlib.sha256("\x1f".join(material).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:_CODE_LENGTH]
+
+
+def mark_opening(*words: str) -> re.Pattern[str]:
+    """The `<` of whatever a reader could take for a mark of these words.
+
+    Any number of blanks, slashes and signs that nobody sees may stand between. No `<` is among
+    them and none is given back, so a text is read once, however many blanks it holds.
+    """
+    return re.compile(rf"<(?=[^\w<>]*+(?:{'|'.join(words)})\b)", re.IGNORECASE)
+
+
+_MARK = mark_opening(*_WORDS)
 
 
 def marked(kind: str, code: str, text: str) -> str:

@@ -26,7 +26,11 @@ class Journal:
         *whole, torn = self.path.read_bytes().split(b"\n")
         if torn:
             self.path.write_bytes(b"".join(line + b"\n" for line in whole))
-        return [from_json(_parsed(line, self.path), self.path) for line in whole if line]
+        return [
+            from_json(_parsed(line, self.path), self.path, place)
+            for place, line in enumerate(whole, 1)
+            if line
+        ]
 
     def append(self, truth: GroundTruth) -> None:
         line = orjson.dumps(to_json(truth), option=orjson.OPT_APPEND_NEWLINE)

@@ -10,7 +10,8 @@ from assay.answer.ground_truth.record import (
     text_hash,
 )
 from assay.answer.ground_truth.writing import extract
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Query
+from assay.data.json_lines import shown
 from assay.errors import DataError
 
 
@@ -18,7 +19,10 @@ def load_ground_truth(path: Path, dataset: Dataset) -> list[GroundTruth]:
     """Text that may not be passed on with the file is made anew from the reader's own copy of the
     data set, and must have the hash that the file names: else these would be other answers.
     """
-    return [_whole(truth, dataset, path) for truth in read_records(path)]
+    truths = read_records(path)
+    if not truths:
+        raise DataError("holds no reference answer; write some: assay ground-truth", file=path)
+    return [_whole(truth, dataset, path) for truth in truths]
 
 
 def _whole(truth: GroundTruth, dataset: Dataset, path: Path) -> GroundTruth:
@@ -30,9 +34,30 @@ def _whole(truth: GroundTruth, dataset: Dataset, path: Path) -> GroundTruth:
             f"{dataset.name!r} has none of the documents that query {truth.query_id!r} expects"
         )
         raise DataError(message, file=path)
+    _refuse_other_data(truth, query, dataset, path)
     if truth.query_text and truth.ground_truth_answer:
         return truth
     return _rebuilt(truth, query.text, dataset, path)
+
+
+def _refuse_other_data(truth: GroundTruth, query: Query, dataset: Dataset, path: Path) -> None:
+    """Judgments may name documents that the corpus lacks; what an answer was made from it has."""
+    judged = {doc_id for each in dataset.judgments.values() for doc_id in each.get(query.id, ())}
+    expected = set(truth.expected_document_ids) - dataset.documents.keys() - judged
+    sources = set(truth.provenance.get("document_ids", ())) - dataset.documents.keys()
+    for key, unknown in (("expected_document_ids", expected), ("document_ids", sources)):
+        if unknown:
+            raise DataError(
+                f"{dataset.name!r} has no document {min(unknown)!r}, which {key!r} of query "
+                f"{query.id!r} names",
+                file=path,
+            )
+    if truth.query_text and truth.query_text.split() != query.text.split():
+        raise DataError(
+            f"query {query.id!r} is {shown(truth.query_text)} here and {shown(query.text)} in "
+            f"{dataset.name!r}: these are answers to other questions",
+            file=path,
+        )
 
 
 def _rebuilt(truth: GroundTruth, question: str, dataset: Dataset, path: Path) -> GroundTruth:

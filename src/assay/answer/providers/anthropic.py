@@ -1,7 +1,9 @@
 """A model of Anthropic, through its official client."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
+from assay.answer.providers.address import parse_address, without_password
 from assay.answer.providers.failures import (
     FailureKind,
     ProviderError,
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "claude-3-5-sonnet-20241022"
 KEY_VARIABLE = "RAG_EVAL_ANTHROPIC_API_KEY"
+_OWN_URL = "https://api.anthropic.com"
 
 
 class AnthropicModel:
@@ -27,6 +30,9 @@ class AnthropicModel:
                 "Anthropic is asked through its own client, which is not installed: "
                 "pip install 'agent-assay[anthropic]'",
             ) from None
+        # The client reads its own variable where it is given no address.
+        if address := base_url or os.environ.get("ANTHROPIC_BASE_URL"):
+            parse_address(address, "RAG_EVAL_ANTHROPIC_BASE_URL, ANTHROPIC_BASE_URL", _OWN_URL)
         self._key = api_key
         self._model = model
         # Beside the named parameters: newer clients no longer know it, older models still want it.
@@ -47,7 +53,9 @@ class AnthropicModel:
 
     @property
     def identity(self) -> str:
-        return self.name
+        """With the address, where it is not Anthropic's own: somebody else's may say otherwise."""
+        at = without_password(str(self._client.base_url)).rstrip("/")
+        return self.name if at == _OWN_URL else f"{self.name}@{at}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         try:

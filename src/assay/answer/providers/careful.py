@@ -3,7 +3,7 @@
 import asyncio
 from types import TracebackType
 
-from assay.answer.providers.meter import Meter, Spending
+from assay.answer.providers.meter import Meter, Spending, charged
 from assay.answer.providers.patience import Patience
 from assay.answer.providers.protocol import Completion, Model
 from assay.answer.providers.reply_cache import ReplyCache, reply_key
@@ -68,7 +68,7 @@ class CarefulProvider:
             completion = await self._patience.ask(
                 self.name, lambda: self._model.complete(prompt, max_tokens)
             )
-            self._meter.add(completion.usage)
+            self._meter.add(charged(completion, prompt, max_tokens))
         return completion
 
     def _place(self) -> asyncio.Semaphore:

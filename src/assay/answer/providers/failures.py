@@ -1,6 +1,9 @@
 """How asking a language model can fail, told without the key and without the prompt."""
 
+import math
 import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from assay.errors import BudgetExceeded, ProviderError
 from assay.errors import ProviderFailure as FailureKind
@@ -50,8 +53,19 @@ def _kind(status: int) -> FailureKind:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """None for a date, which no model service sends."""
+    """From a number or, as proxies before a service send it, from a date."""
     try:
-        return max(0.0, float(retry_after or ""))
+        seconds = float(retry_after or "")
+    except ValueError:
+        return _seconds_until(retry_after or "")
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
     except ValueError:
         return None
+    # A date that names no zone is meant as UTC, as all dates of HTTP are.
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())

@@ -1,12 +1,13 @@
 """Tokens and money: what was spent, what the calls under way could still cost, when to stop."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from assay.answer.providers.failures import BudgetExceeded
 from assay.answer.providers.prices import VARIABLE, Price, price_of
-from assay.answer.providers.protocol import Usage
+from assay.answer.providers.protocol import Completion, Usage
 from assay.errors import UsageError
 
 # No tokenizer makes more tokens than this of English text; other scripts take about one each.
@@ -17,7 +18,10 @@ _FRAME = 50
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """`cost` is None where the model's price is not known; `cached` replies cost nothing."""
+    """`cost` is None where the model's price is not known; `cached` replies cost nothing.
+
+    Tokens that a service did not count are those that were set aside for the call.
+    """
 
     calls: int
     cached: int
@@ -37,8 +41,8 @@ class Meter:
         self._max_cost = max_cost
         self._calls = self._cached = self._input = self._output = 0
         self._reserved = 0.0
-        if max_cost is not None and max_cost < 0:
-            raise UsageError(f"the budget must be >= 0 US dollars, got {max_cost!r}")
+        if max_cost is not None and not (math.isfinite(max_cost) and max_cost >= 0):
+            raise UsageError(f"the budget must be a number of US dollars >= 0, got {max_cost!r}")
         if max_cost is not None and self._price is None:
             raise UsageError(
                 f"the price of {model!r} is not known, so a budget cannot be kept; "
@@ -80,6 +84,18 @@ class Meter:
 
     def _worst(self, prompt: str, max_tokens: int) -> float:
         return self._price.of(Usage(tokens_at_most(prompt), max_tokens)) if self._price else 0.0
+
+
+def charged(completion: Completion, prompt: str, max_tokens: int) -> Usage:
+    """What the service counted; of what it did not count, the most that it can have been.
+
+    Else a service that tells nothing would be free, and its budget without end.
+    """
+    told = completion.usage
+    if told.input_tokens <= 0:
+        return Usage(tokens_at_most(prompt), max(told.output_tokens, max_tokens))
+    uncounted = told.output_tokens < 0 or (told.output_tokens == 0 and completion.text != "")
+    return Usage(told.input_tokens, max_tokens if uncounted else told.output_tokens)
 
 
 def tokens_at_most(text: str) -> int:

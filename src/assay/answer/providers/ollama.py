@@ -1,8 +1,8 @@
 """A model that Ollama serves, through its official client."""
 
-import re
 from typing import TYPE_CHECKING, Any
 
+from assay.answer.providers.address import parse_address, without_password
 from assay.answer.providers.failures import (
     FailureKind,
     ProviderError,
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://localhost:11434"
 DEFAULT_MODEL = "llama3.1:8b"
-_PASSWORD = re.compile(r"(?<=//)[^/@]*@")
 _LEAST_CONTEXT = 4096
 _MOST_CONTEXT = 131_072
 
@@ -32,7 +31,9 @@ class OllamaModel:
                 "pip install 'agent-assay[ollama]'",
             ) from None
         self._model = model
-        self._where = f"Ollama at {_PASSWORD.sub('', url)}"
+        parse_address(_with_scheme(url), "RAG_EVAL_OLLAMA_BASE_URL", DEFAULT_URL)
+        self._url = without_password(url)
+        self._where = f"Ollama at {self._url}"
         # The client forgets the headers of an error, among them how long to wait. So the hook,
         # which sees the reply first, raises in its place. No connection outlives its call, because
         # the next call may come from another event loop.
@@ -49,7 +50,9 @@ class OllamaModel:
 
     @property
     def identity(self) -> str:
-        return self.name
+        """With the address, where it is not the usual one: a name means there what it means."""
+        at = self._url.rstrip("/")
+        return self.name if at == DEFAULT_URL else f"{self.name}@{at}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         import httpx
@@ -97,6 +100,12 @@ class OllamaModel:
 
     async def close(self) -> None:
         await self._client.close()  # type: ignore[no-untyped-call]
+
+
+def _with_scheme(url: str) -> str:
+    """`OLLAMA_HOST` is often a bare host, or a port alone."""
+    bare = f"localhost{url}" if url.startswith(":") else url
+    return bare if "://" in bare else f"http://{bare}"
 
 
 def _options(prompt: str, max_tokens: int) -> dict[str, int]:

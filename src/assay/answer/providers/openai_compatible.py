@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from assay.answer.providers.address import parse_address
 from assay.answer.providers.failures import FailureKind, ProviderError, from_status, quoted
 from assay.answer.providers.protocol import Completion, Usage
-from assay.errors import UsageError
 
 DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "RAG_EVAL_OPENAI_API_KEY"
@@ -103,6 +103,8 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
         raise _unreadable(where) from None
     if refused:
         raise ProviderError(FailureKind.REFUSAL, f"the model of {where} refused to answer")
+    if text is None and reason == "length":  # all its room went into thinking
+        text = ""
     if not isinstance(text, str):
         raise _unreadable(where)
     return Completion(text, tokens, "length" if reason == "length" else "end")
@@ -115,11 +117,6 @@ def _unreadable(where: str) -> ProviderError:
 
 
 def _endpoint(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(
-            f"RAG_EVAL_OPENAI_BASE_URL must be an http(s) address such as {DEFAULT_URL}, "
-            f"got {url!r}"
-        )
+    parts = parse_address(url, "RAG_EVAL_OPENAI_BASE_URL", DEFAULT_URL)
     path = parts.path.rstrip("/") or "/v1"
     return parts._replace(path=f"{path}/chat/completions").geturl()

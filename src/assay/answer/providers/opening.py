@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from assay.answer.providers.address import refuse_password
 from assay.answer.providers.anthropic import DEFAULT_MODEL as ANTHROPIC_MODEL
 from assay.answer.providers.anthropic import KEY_VARIABLE as ANTHROPIC_KEY
 from assay.answer.providers.anthropic import AnthropicModel
@@ -74,16 +75,22 @@ def open_model(spec: str) -> Model:
             "'extractive' quotes documents and has no model behind it, so it can neither judge "
             f"nor write; choose one of {_FORMS}, or the metrics that need no model"
         )
-    raise UsageError(f"no provider is called {spec!r}; there is: {_FORMS}")
+    # What stands around an @ may be a password.
+    raise UsageError(f"no provider is called {kind if '@' in spec else spec!r}; there is: {_FORMS}")
 
 
 def _ollama(rest: str) -> OllamaModel:
     model, _, url = rest.partition("@")
+    refuse_password(url)
     url = url or _setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
     return OllamaModel(url, model or _setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL)
 
 
 def _anthropic(rest: str) -> AnthropicModel:
+    if "@" in rest:
+        raise UsageError(
+            "'anthropic:MODEL' takes no address; set RAG_EVAL_ANTHROPIC_BASE_URL for another one"
+        )
     key = _setting(ANTHROPIC_KEY)
     if key is None:
         raise ProviderError(
@@ -95,6 +102,7 @@ def _anthropic(rest: str) -> AnthropicModel:
 
 def _openai(rest: str) -> OpenAICompatibleModel:
     model, _, url = rest.partition("@")
+    refuse_password(url)
     model = model or _setting("RAG_EVAL_OPENAI_MODEL") or ""
     if not model:
         raise UsageError(

@@ -1,5 +1,6 @@
 """What a token costs. Services change prices: `RAG_EVAL_PRICES` has the last word."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,6 +73,6 @@ def _own_prices() -> dict[str, Price]:
 
 def _price(pair: Any) -> Price:
     given, made = (float(each) for each in pair)
-    if given < 0 or made < 0:
+    if not (0 <= given < math.inf and 0 <= made < math.inf):
         raise ValueError(pair)
     return Price(given, made)

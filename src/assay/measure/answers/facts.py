@@ -4,26 +4,36 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from assay.answer.citations import without_markers
 from assay.data.dataset import Fact
 from assay.measure.answers.words import fold
 
 # A number goes on across these: 7 is not stated by 7.5, 7:00 not by 17:00 or 7:00:30.
-_JOINS = r"[.,:/]"
-_LAST_WORD = re.compile(r"[^\W\d_]+$")
-_STEM = 3
+_JOINS = r"[.,:/^]"
+# A minus belongs to its number, a dash between two numbers or words does not.
+_UNSIGNED = r"(?<!^-)(?<!\W-)"
+_LAST_WORD = re.compile(r"(?P<number>\d ?)?(?P<word>[^\W\d_]+)$")
+# "12%" and "40min" are also written with a blank.
+_UNIT = re.compile(r"(?<=\d) ?(?=[^\W\d_]{2}|[%‰°€$£])|(?<=[€$£]) ?(?=\d)")
+_STEM, _SHORT_STEM = 4, 3
+_SHORT_UNITS = frozenset({"min", "sec"})
 
 
 def states(text: str, fact: Fact) -> bool:
     """Whether any accepted wording stands in the text, at the boundaries of words and numbers.
 
     Cannot see meaning: "not before 1 September" states "1 September", and a right answer in words
-    that nobody foresaw states nothing.
+    that nobody foresaw states nothing. Where the fact is about "−1.75" and the wording is "1.75",
+    the minus may stand or not.
     """
-    return contains_any(text, fact.accept)
+    about = fold(fact.text)
+    signed = (minus for each in fact.accept if (minus := f"-{fold(each)}") in about)
+    return contains_any(text, (*fact.accept, *signed))
 
 
 def contains_any(text: str, phrases: Sequence[str]) -> bool:
-    folded = fold(text)
+    """The number of a citation states nothing, and does not part what it stands between."""
+    folded = fold(without_markers(text))
     return any((pattern := _pattern(each)) and pattern.search(folded) for each in phrases)
 
 
@@ -37,23 +47,30 @@ def _pattern(phrase: str) -> re.Pattern[str] | None:
     folded = fold(phrase)
     if not folded:
         return None
-    return re.compile(_left(folded) + re.escape(folded) + _right(folded))
+    wording = " ?".join(re.escape(part) for part in _UNIT.split(folded))
+    return re.compile(_left(folded) + wording + _right(folded))
 
 
 def _left(phrase: str) -> str:
     """A phrase that begins with a sign, such as "€ 5", is its own boundary."""
     if not phrase[0].isalnum():
         return ""
-    return rf"(?<!\w)(?<!\d{_JOINS})" if phrase[0].isdigit() else r"(?<!\w)"
+    return rf"(?<!\w)(?<!\d{_JOINS}){_UNSIGNED}" if phrase[0].isdigit() else r"(?<!\w)"
 
 
 def _right(phrase: str) -> str:
     """Reference files shorten words to cover their forms: "40 min" and "sync" stand for "40
-    minutes" and "syncs". A number, or a word too short to be a stem, ends where it ends.
+    minutes" and "syncs". A word of three letters begins too many others for that, except as the
+    unit of a number ("three min" too): "cat" stands for "cats" alone. A number, or a shorter word,
+    ends where it ends.
     """
     if phrase[-1].isdigit():
         return rf"(?!\w)(?!{_JOINS}\d)"
     if not phrase[-1].isalpha():
         return ""
     last = _LAST_WORD.search(phrase)
-    return "" if last and len(last[0]) >= _STEM else r"(?!\w)"
+    length = len(last["word"]) if last else 0
+    unit = last and length == _SHORT_STEM and (last["number"] or last["word"] in _SHORT_UNITS)
+    if length >= _STEM or unit:
+        return ""
+    return r"(?:e?s|ed|ing)?(?!\w)" if length == _SHORT_STEM else r"(?!\w)"

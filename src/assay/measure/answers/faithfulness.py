@@ -18,9 +18,10 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     Supported means: the sources hold at least half of the sentence's content words and every
     number in it. So it finds invented figures and sentences about something else. It cannot tell a
     sentence that turns its source round ("did not rise" for "rose"), nor a figure that was
-    computed or a fair paraphrase. An answer that says nothing is not faithful: 0.
+    computed or a fair paraphrase. A sentence without content words ("It was so.") does not count,
+    and an answer that says nothing is not faithful: 0.
     """
-    said = sentences(answer)
+    said = [each for each in sentences(answer) if content_words(each)]
     return 1 - len(unsupported(answer, sources)) / len(said) if said else 0.0
 
 

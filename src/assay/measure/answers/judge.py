@@ -1,21 +1,28 @@
 """A language model as judge: the same question several times, with the answers' places swapped."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from assay.answer.passages import NOT_FOUND
 from assay.answer.prompt_files import load_prompt, mark_code, marked
 from assay.answer.providers.failures import FailureKind, ProviderError
 from assay.answer.providers.protocol import LLMProvider
 from assay.answer.together import gathered
 from assay.data.dataset import Fact
 from assay.errors import UsageError
-from assay.measure.answers.abstention import abstained
+from assay.measure.answers.abstention import abstained, may_decline, surely_abstained
 from assay.measure.answers.verdicts import Judgment, Vote, parse_vote, parse_word
 from assay.measure.answers.words import sentences
 
 _STATES = ("STATED", "CONTRADICTED", "ABSENT")
 # Room for the one word in any wrapping; an essay is cut, and would not count anyway.
 _TOKENS = 16
+# Asked for once more with this much, where a model had not finished thinking.
+_TOKENS_TO_THINK = 1024
+_THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
+MOST_SENTENCES = 50
+"""As many of an answer are shown to the judge: else one long answer buys thousands of calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +69,14 @@ class Judge:
         """Whether the two answers say the same.
 
         Where there is no answer (`reference` None) declining is right, and where there is one
-        declining is wrong: nobody is asked about either.
+        declining is wrong: nobody is asked about either, unless the wording leaves it open.
         """
-        if reference is None or abstained(answer):
-            right = reference is None and abstained(answer)
+        declined = surely_abstained(answer)
+        if declined or (reference is None and not may_decline(answer)):
+            right = declined and reference is None
             return Judgment((Vote.TRUE if right else Vote.FALSE,), by_rule=True)
-        prompts = (
-            correctness_prompt(question, answer, reference, vote) for vote in range(self._votes)
-        )
+        truth = NOT_FOUND if reference is None else reference
+        prompts = (correctness_prompt(question, answer, truth, vote) for vote in range(self._votes))
         votes = await gathered([self._vote(prompt) for prompt in prompts])
         return Judgment(tuple(votes))
 
@@ -82,10 +89,14 @@ class Judge:
         return FactsJudgment(stated, contradicted, absent, words.count(None))
 
     async def faithfulness(self, answer: str, sources: Sequence[str]) -> float:
-        """The share of the answer's sentences that the judge finds supported by the sources."""
+        """The share of the answer's sentences that the judge finds supported by the sources.
+
+        Sentences after the first `MOST_SENTENCES` are not judged and count as not supported.
+        """
         said = [] if abstained(answer) else sentences(answer)
-        votes = await gathered(self._vote(support_prompt(each, sources)) for each in said)
-        return votes.count(Vote.TRUE) / len(votes) if votes else 0.0
+        shown = said[:MOST_SENTENCES]
+        votes = await gathered(self._vote(support_prompt(each, sources)) for each in shown)
+        return votes.count(Vote.TRUE) / len(said) if said else 0.0
 
     async def _vote(self, prompt: str) -> Vote:
         reply = await self._reply(prompt)
@@ -93,7 +104,10 @@ class Judge:
 
     async def _reply(self, prompt: str) -> str | None:
         try:
-            return await self.provider.generate(prompt, self._max_tokens)
+            reply = await self.provider.generate(prompt, self._max_tokens)
+            if self._max_tokens < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
+                reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
+            return reply
         except ProviderError as error:
             if error.kind is FailureKind.REFUSAL:
                 return None

@@ -1,5 +1,6 @@
 """Many judged answers, a few labelled ones: a mean that the judge's errors do not bias."""
 
+import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -35,7 +36,9 @@ def prediction_powered_mean(
     (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023, "Prediction-powered inference",
     proposition 1): the mean verdict, corrected by the judge's mean error on the labelled answers;
     both add their variance. Holds whatever the judge is worth, if the labelled answers are a random
-    sample of the same kind as the others. The interval is cut to [0, 1].
+    sample of the same kind as the others. The interval is cut to [0, 1]. Where the judge's error is
+    the same on every labelled answer (mostly: none), its variance is not known to be 0, so what so
+    many answers cannot rule out (Clopper and Pearson 1934) is added to the interval.
     """
     truth, seen, rest = _floats(labels), _floats(judged), _floats(unlabelled)
     if truth.size != seen.size:
@@ -53,7 +56,14 @@ def prediction_powered_mean(
     # The population variance, as in the paper; one unlabelled answer then has none.
     spread = float(np.sqrt(rest.var() / rest.size + error.var() / truth.size))
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * spread
+    if not error.var():
+        reach += _unseen(truth.size, confidence)
     return Estimate(_clip(mean), _clip(mean - reach), _clip(mean + reach))
+
+
+def _unseen(count: int, confidence: float) -> float:
+    """The highest share of answers that are judged otherwise, although none of `count` was."""
+    return 1.0 - math.pow((1 - confidence) / 2, 1 / count)
 
 
 def _clip(value: float) -> float:

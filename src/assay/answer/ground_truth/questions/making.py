@@ -14,7 +14,7 @@ from assay.errors import UsageError
 from assay.progress import Progress, silent
 
 # A model that writes nothing of use must not be paid for a whole corpus.
-_DRAFTS_FOR_EACH = 5
+DRAFTS_FOR_EACH = 5
 _SHORTEST = 40
 """Characters below which a document says too little for a question."""
 
@@ -43,7 +43,7 @@ async def make_questions(
     if number < 1:
         raise UsageError(f"the number of questions must be >= 1, got {number!r}")
     bench = _Bench(Sieve(documents, states, taken), writer, seed)
-    order = _order(documents, seed)[: number * _DRAFTS_FOR_EACH]
+    order = _order(documents, seed)[: number * DRAFTS_FOR_EACH]
     while order and len(bench.kept) < number:
         wave = number - len(bench.kept)
         await bench.examine(order[:wave])
@@ -86,7 +86,11 @@ class _Bench:
         ]
         flaws = await gathered([self._tried(*each) for each in hopeful])
         for (sound, _), flaw in zip(hopeful, flaws, strict=True):
+            # Only what was let through is taken: a draft that fell stands in nobody's way.
+            if flaw is None and self._sieve.is_taken(sound):
+                flaw = Drop.DUPLICATE
             if flaw is None:
+                self._sieve.take(sound)
                 self.kept.append(sound)
             else:
                 self.dropped[flaw] += 1
@@ -98,7 +102,6 @@ class _Bench:
         if (flaw := self._sieve.flaw(draft)) is not None:
             self.dropped[flaw] += 1
             return None
-        self._sieve.take(draft)
         return draft
 
     async def _tried(self, draft: Draft, document: Document) -> Drop | None:

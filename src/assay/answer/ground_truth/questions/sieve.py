@@ -48,7 +48,7 @@ class Sieve:
             return Drop.UNSTATED
         if _NAMES_DOCUMENT.search(draft.question):
             return Drop.NAMES_DOCUMENT
-        if self._is_taken(draft.question):
+        if self.is_taken(draft):
             return Drop.DUPLICATE
         hits = self._index.search(draft.question, FOUND_WITHIN)
         return None if draft.document_id in {doc_id for doc_id, _ in hits} else Drop.NOT_FOUND
@@ -59,8 +59,8 @@ class Sieve:
     def states_all(self, answer: str, draft: Draft) -> bool:
         return all(self._states(answer, fact) for fact in draft.facts)
 
-    def _is_taken(self, question: str) -> bool:
-        words = self._words(question)
+    def is_taken(self, draft: Draft) -> bool:
+        words = self._words(draft.question)
         return any(len(words & old) >= _ALIKE * len(words | old) for old in self._taken)
 
     def _words(self, text: str) -> frozenset[str]:
