@@ -71,8 +71,65 @@ def test_a_file_that_is_something_else_is_told(
 ) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(content)
-    expect_refusal(path, drinks, "JSON|no list of reference answers")
-    expect_refusal(tmp_path / "absent.json", drinks, "cannot be read")
+    expect_refusal(path, drinks, "JSON|record 1 is no reference answer")
+    expect_refusal(tmp_path / "absent.json", drinks, "there is no such file")
+    expect_refusal(tmp_path, drinks, "cannot be read: ")
+
+
+RECORD: dict[str, Any] = {
+    "query_id": "q2",
+    "query_text": "coffee in Basel",
+    "ground_truth_answer": "25 people drank it.",
+    "expected_document_ids": ["b"],
+    "highly_relevant_count": 1,
+    "provenance": {"document_ids": ["b"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"query_id": " "}, "record 2 .*'query_id' must be text"),
+        ({"query_text": 7}, "record 2 .*'query_text' must be text that is not blank or null"),
+        ({"query_text": "coffee in Bern"}, "query 'q2' is 'coffee in Bern' here"),
+        ({"ground_truth_answer": " \n"}, "record 2 .*'ground_truth_answer' must be text"),
+        ({"expected_document_ids": [["x"]]}, "record 2 .*'expected_document_ids' must be a list"),
+        ({"expected_document_ids": "b"}, "record 2 .*'expected_document_ids' must be a list"),
+        ({"expected_document_ids": []}, "none of the documents that query 'q2' expects"),
+        ({"expected_document_ids": ["b", "z"]}, "no document 'z', which 'expected_document_ids'"),
+        ({"highly_relevant_count": "1"}, "record 2 .*must be a whole number"),
+        ({"highly_relevant_count": True}, "record 2 .*must be a whole number"),
+        ({"provenance": "me"}, "record 2 .*'provenance' must be an object"),
+        ({"provenance": {"document_ids": 5}}, "record 2 .*'document_ids' must be a list"),
+        ({"provenance": {"document_ids": [{}]}}, "record 2 .*'document_ids' must be a list"),
+        ({"provenance": {"document_ids": "b"}}, "record 2 .*'document_ids' must be a list"),
+        ({"provenance": {"document_ids": ["z"]}}, "no document 'z', which 'document_ids' of"),
+        ({"query_id": "q1"}, "records 1 and 2 are both for query 'q1'"),
+    ],
+)
+def test_a_record_that_is_wrong_is_named(
+    changes: dict[str, Any], message: str, tmp_path: Path, drinks: Dataset
+) -> None:
+    path = tmp_path / "wrong.json"
+    # "gone" is judged for q1 and missing from the corpus, which is no fault of this file.
+    other = {"query_id": "q1", "query_text": "does tea lower blood pressure"}
+    first = RECORD | other | {"expected_document_ids": ["a", "gone"]}
+    path.write_text(json.dumps([first, RECORD]))
+    assert len(load_ground_truth(path, drinks)) == 2
+    path.write_text(json.dumps([first, RECORD | changes]))
+    expect_refusal(path, drinks, message)
+
+
+def test_a_file_without_a_record_is_told(tmp_path: Path, drinks: Dataset) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text("[]")
+    expect_refusal(path, drinks, "holds no reference answer")
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path, drinks: Dataset) -> None:
+    path = tmp_path / "bom.json"
+    path.write_text(json.dumps([RECORD]), encoding="utf-8-sig")
+    assert load_ground_truth(path, drinks)[0].ground_truth_answer == "25 people drank it."
 
 
 def test_the_committed_file_names_the_five_questions_and_holds_no_text() -> None:

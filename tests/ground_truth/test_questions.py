@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.answer_providers.model_server import ModelServer
@@ -159,7 +159,8 @@ def test_the_model_must_need_the_document_and_find_the_facts_in_it(
     server.reply = replies
     arguments = (folder, "--questions", 4, "--provider", "openai", "--out", "new")
     if drop is None:
-        assert "1 of 4 questions withstood" in _output(*arguments)
+        told = " ".join(_output(*arguments).split())
+        assert "1 of 4 questions were made: 3 of 4 drafts fell in the checks; only 4" in told
         return
     error = refused(*arguments)
     assert isinstance(error, DataError)
@@ -174,6 +175,60 @@ def _output(*arguments: object) -> str:
     from assay.cli.app import app
 
     return CliRunner().invoke(app, ["ground-truth", *map(str, arguments)]).output
+
+
+class TwoAlike:
+    """Asks GOOD of every document; what it is asked about the first it cannot answer."""
+
+    origin: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, unanswered: set[str]) -> None:
+        self._unanswered = unanswered
+
+    async def draft(self, document: Document, seed: int) -> Draft | Drop:
+        return replace(GOOD, document_id=document.id)
+
+    async def answer_from(self, question: str, document: Document) -> str:
+        return "NOT FOUND" if document.id in self._unanswered else GOOD.answer
+
+    async def answer_alone(self, question: str) -> str | None:
+        return None
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_draft_that_fell_blocks_none_like_it(drinks: Dataset, number: int) -> None:
+    tea = drinks.documents["a"]
+    documents = {each: replace(tea, id=each) for each in ("a", "b")}
+    for fallen in documents:
+        made = await make_questions(documents, TwoAlike({fallen}), number, states=states)
+        kept = [draft.document_id for draft in made.questions]
+        assert kept == [each for each in documents if each != fallen]
+        assert Drop.DUPLICATE not in made.dropped
+    both = await make_questions(documents, TwoAlike(set()), 2, states=states)
+    assert (len(both.questions), both.dropped) == (1, {Drop.DUPLICATE: 1})
+
+
+def test_too_few_documents_are_not_taken_for_drafts_that_fell(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    sentences = (
+        "The lease for the garden plot stays at 186 per year.",
+        "Dinner with the neighbours begins at 19 o'clock on Friday.",
+        "Our old boiler burned through 1240 litres of oil last winter.",
+        "A ticket to the chess tournament in Basel costs 35 francs.",
+    )
+    for number, sentence in enumerate(sentences):
+        (mine / f"{number}.md").write_text(sentence)
+    told = " ".join(_output(mine, "--questions", 6, "--out", "new").split())
+    assert "4 of 6 questions were made: only 4 documents could be asked about" in told
+    assert "fell" not in told
+
+
+def test_documents_without_questions_are_told_how_to_get_them(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "a.md").write_text("The lease for the plot is 21 per year.")
+    assert "add --questions N" in str(refused(mine))
 
 
 def test_a_stopped_run_is_asked_for_again_at_no_cost(

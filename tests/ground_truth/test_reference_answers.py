@@ -1,15 +1,18 @@
 """Reference answers: from which documents, by whom, and what is left when it stops half way."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.answer_providers.model_server import ModelServer
 from tests.ground_truth.conftest import Invoke, refused
+from typer.testing import CliRunner
 
 from assay.answer.ground_truth.selection import choose_queries, expected_ids, source_documents
 from assay.answer.ground_truth.writing import reference_prompt
+from assay.cli.app import app
 from assay.data import Dataset, Document
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 
@@ -110,6 +113,12 @@ def test_a_model_that_declines_or_refuses_leaves_that_query_out(
     error = refused(folder, "--queries", "q2", "--provider", "openai:other", "--out", "none.json")
     assert "none of 1 queries got a reference answer" in str(error)
     assert not (tmp_path / "none.json").exists()
+
+
+def test_the_printed_summary_counts_what_was_left_out(folder: Path, server: ModelServer) -> None:
+    server.reply = lambda prompt: "NOT FOUND" if "coffee in Basel" in prompt else "Yes, by 3 mmHg."
+    result = CliRunner().invoke(app, ["ground-truth", str(folder), "--provider", "openai"])
+    assert re.search(r"^left out +1 *$", result.stdout, re.MULTILINE)
 
 
 def test_an_answer_that_was_cut_says_so(

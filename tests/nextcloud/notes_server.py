@@ -68,11 +68,19 @@ class Fault:
     status: int
     headers: dict[str, str] = field(default_factory=dict)
     done: bool = False
+    body: Any = field(default_factory=lambda: {"errorType": "x"})
+
+    def response(self) -> Response:
+        if self.status == 304:  # has no body
+            return Response(status_code=304, headers=self.headers)
+        return JSONResponse(self.body, self.status, headers=self.headers)
 
 
 class NotesServer:
     """`requests` are method, path and query of each. Once more notes than
-    `hold_after` are there, a creation is carried out and not answered until the server ends."""
+    `hold_after` are there, a creation is carried out and not answered until the server ends.
+    `meddle` does something to each note that is created or changed; `cursors` lead listings on.
+    """
 
     def __init__(self) -> None:
         self.notes: dict[int, StoredNote] = {}
@@ -80,6 +88,8 @@ class NotesServer:
         self.faults: list[Fault] = []
         self.clock: Callable[[], int] = lambda: int(time.time())
         self.hold_after: int | None = None
+        self.meddle: Callable[[StoredNote], None] = lambda note: None
+        self.cursors: Iterator[str] = iter(())
         self.held = threading.Event()
         self.url = ""
         self._next_id = 100
@@ -147,10 +157,10 @@ class NotesServer:
         if fault is not None:
             self.faults.remove(fault)
             if not fault.done:
-                return JSONResponse({"errorType": "x"}, fault.status, headers=fault.headers)
+                return fault.response()
         response = await self._carried_out(request)
         if fault is not None:
-            return JSONResponse({"errorType": "x"}, fault.status, headers=fault.headers)
+            return fault.response()
         response.headers.update(_VERSIONS)
         return response
 
@@ -173,6 +183,7 @@ class NotesServer:
     async def _create(self, request: Request) -> Response:
         body = await request.json()
         note = self.add(body.get("title", ""), body.get("content", ""), body.get("category", ""))
+        self.meddle(note)
         if self.hold_after is not None and len(self.notes) > self.hold_after:
             self.held.set()
             await asyncio.to_thread(self._stopping.wait, 60)
@@ -189,6 +200,7 @@ class NotesServer:
         note.category = body.get("category", note.category)
         note.modified = body.get("modified", self.clock())
         note.last_update = self.clock()
+        self.meddle(note)
         return JSONResponse(note.data([]))
 
     def _list(self, request: Request) -> Response:
@@ -211,6 +223,8 @@ class NotesServer:
         else:
             sent = {n.id for n in part}
             data += [{"id": n.id} for n in all_notes if n.id not in sent]
+        if cursor := next(self.cursors, None):
+            headers["X-Notes-Chunk-Cursor"] = cursor
         tag = hashlib.md5(json.dumps(data).encode()).hexdigest()
         return _tagged(data, tag, request, headers)
 
@@ -240,7 +254,8 @@ def _tagged(
     headers = {"ETag": f'"{tag}"', **(headers or {})}
     if request.headers.get("If-None-Match") == f'"{tag}"':
         return Response(status_code=304, headers=headers)
-    return JSONResponse(data, headers=headers)
+    # In ASCII, as PHP writes it: halves of surrogate pairs can be told only so.
+    return Response(json.dumps(data), headers=headers, media_type="application/json")
 
 
 async def _capabilities(_request: Request) -> Response:

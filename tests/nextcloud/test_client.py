@@ -1,7 +1,9 @@
 """The Notes API, asked with patience: what can pass is asked again, what cannot is told."""
 
 import logging
+from collections.abc import Iterator
 from email.utils import formatdate
+from itertools import count, cycle
 from time import time
 
 import pytest
@@ -39,6 +41,63 @@ async def test_a_long_category_comes_whole_in_parts(
     assert listing.ids == {note.id for note in notes}
     assert server.count("GET") == 3
     assert listing.etag is None  # the tag of a part would not change with the others
+
+
+@pytest.mark.parametrize(
+    ("cursors", "message"),
+    [
+        (cycle(["1-1-1", "1-1-2"]), "the same cursor came twice"),
+        ((f"1-1-{n}" for n in count()), "does not end after 20 parts"),
+    ],
+)
+async def test_a_listing_that_never_ends_is_given_up(
+    client: NotesClient,
+    server: NotesServer,
+    monkeypatch: pytest.MonkeyPatch,
+    cursors: Iterator[str],
+    message: str,
+) -> None:
+    monkeypatch.setattr(client_module, "_MOST_PARTS", 20, raising=False)
+    server.cursors = (cursor for cursor, _ in zip(cursors, range(50), strict=False))
+    with pytest.raises(NotesError, match=message):
+        await client.notes_in("c")
+    assert server.count("GET") <= 20
+
+
+@pytest.mark.parametrize("status", [304, 412])
+async def test_a_first_listing_is_neither_unchanged_nor_refused_by_its_tag(
+    client: NotesClient, server: NotesServer, status: int
+) -> None:
+    server.faults = [Fault("GET", status, body=[])]
+    with pytest.raises(NotesError, match=r"never sent|HTTP 412"):
+        await client.notes_in("c")
+
+
+async def test_a_deletion_that_was_refused_is_no_deletion(
+    client: NotesClient, server: NotesServer
+) -> None:
+    note = server.add("t", "x", "c")
+    server.faults = [Fault("DELETE", 412, body=[])]
+    with pytest.raises(NotesError, match="HTTP 412"):
+        await client.delete(note.id)
+
+
+@pytest.mark.parametrize("part", ["content", "category"])
+async def test_a_note_that_is_not_kept_as_sent_is_told(
+    client: NotesClient, server: NotesServer, part: str
+) -> None:
+    server.meddle = lambda note: setattr(note, part, "other")
+    with pytest.raises(NotesError, match=r"keeps other text in note|into category 'other'"):
+        await client.create("t", "x", "c")
+
+
+async def test_a_change_that_is_not_kept_as_sent_is_told(
+    client: NotesClient, server: NotesServer
+) -> None:
+    note = await client.create("t", "x", "c")
+    server.meddle = lambda note: setattr(note, "content", "other")
+    with pytest.raises(NotesError, match="keeps other text in note"):
+        await client.update(note, "t", "y")
 
 
 async def test_only_what_changed_is_sent_and_everything_is_named(

@@ -55,6 +55,15 @@ async def test_the_folder_is_a_data_set_of_the_notes(
     assert data.judgments["test"][f"note:{second}"] == {f"note:{second}": 1}
 
 
+async def test_half_a_surrogate_pair_in_a_note_is_replaced(
+    client: NotesClient, server: NotesServer, folder: Path
+) -> None:
+    note = server.add("Half \ud83d", "a \udc00 pair", CATEGORY)
+    await synced(client, folder)
+    document = load_dataset(folder).documents[f"note:{note.id}"]
+    assert (document.title, document.text) == ("Half ?", "a ? pair")
+
+
 async def test_what_changed_is_fetched_and_what_is_gone_goes(
     client: NotesClient, server: NotesServer, folder: Path
 ) -> None:

@@ -140,6 +140,29 @@ async def test_notes_that_vanish_meanwhile_are_an_error(
         await upload(many(4), client, mapping_path, progress=vanish)
 
 
+@pytest.mark.parametrize("part", ["content", "title"])
+async def test_notes_that_are_changed_meanwhile_are_an_error(
+    client: NotesClient, server: NotesServer, mapping_path: Path, part: str
+) -> None:
+    await upload(many(3), client, mapping_path)
+    first = mapped(mapping_path)["d0"]
+
+    def scribble(what: str, done: int, total: int | None) -> None:
+        if what == "uploading notes":
+            setattr(server.notes[first], part, "scribbled over")
+
+    with pytest.raises(NotesError, match=r"1 notes do not hold what was written.*'d0'"):
+        await upload(many(4), client, mapping_path, progress=scribble)
+
+
+async def test_a_server_that_says_unchanged_at_once_is_told(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    server.faults = [Fault("GET", 304)]
+    with pytest.raises(NotesError, match="is not the Notes API"):
+        await upload(many(1), client, mapping_path)
+
+
 async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(
     client: NotesClient, server: NotesServer, tmp_path: Path
 ) -> None:

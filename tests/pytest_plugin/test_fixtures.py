@@ -135,8 +135,10 @@ def test_what_cannot_be_had_is_skipped_and_named(run: Run) -> None:
     assert "'extractive' has no model" in judge
     assert "RAG_EVAL_PROVIDER" in judge
     assert "'python:a:b' is no MCP server" in client
-    assert "NFCORPUS_ARCHIVE" in data
-    assert "NFCORPUS_ARCHIVE" in case
+    for reason in (data, case):
+        assert "NFCORPUS_ARCHIVE" in reason
+        assert "--assay-dataset notes" in reason
+        assert not {"--archive", "--dataset"} & set(reason.split())
 
 
 def skip_reasons(result: pytest.RunResult) -> list[str]:
@@ -152,7 +154,7 @@ def skip_reasons(result: pytest.RunResult) -> list[str]:
         ("mcp_sampling_client", "--assay-target=mcp-stdio:false", "no MCP session could be"),
         ("mcp_sampling_client", "--assay-target=builtin:x", "there is no builtin:x"),
         ("evaluation_llm", "--assay-provider=oracle", "no provider is called 'oracle'"),
-        ("ground_truth_data", "--assay-ground-truth=absent.json", "cannot be read"),
+        ("ground_truth_data", "--assay-ground-truth=absent.json", "there is no such file"),
         ("rag_case", "--assay-dataset=absent", "no data set 'absent'"),
     ],
 )

@@ -94,6 +94,35 @@ def test_an_interrupt_does_not_wait_for_a_silent_target(pytester: pytest.Pyteste
     assert not report["complete"]
 
 
+def test_cases_that_cannot_be_collected_are_told(run: Run, pytester: pytest.Pytester) -> None:
+    options = ("--assay-dataset=nowhere", "--assay-report=report.json")
+    result = run("def test_it(rag_case): pass", *options)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    report = read_report(pytester)
+    assert (outcomes(report), report["complete"]) == (["error"], False)
+    assert report["exit_status"] == result.ret
+    assert "nowhere" in report["cases"][0]["reason"]
+    result.stdout.fnmatch_lines(["*1 case error: *nowhere*", "report: *report.json"])
+
+
+def test_another_failure_to_collect_makes_no_report(run: Run, pytester: pytest.Pytester) -> None:
+    run("raise RuntimeError('out of order')", "--assay-report=report.json")
+    assert not (pytester.path / "report.json").exists()
+
+
+@pytest.mark.parametrize("fixture", ["rag_agent", "mcp_sampling_client"])
+@pytest.mark.parametrize("scheme", ["mcp", "http"])
+def test_a_password_in_the_target_is_told_nowhere(
+    run: Run, pytester: pytest.Pytester, fixture: str, scheme: str
+) -> None:
+    target = f"--assay-target={scheme}:http://ada:very-secret@127.0.0.1:9/path"
+    source = f"def test_it(rag_case, {fixture}): pass"
+    result = run(source, target, "--assay-report=report.json", "--tb=long")
+    written = (pytester.path / "report.json").read_text()
+    assert "very-secret" not in written + result.stdout.str() + result.stderr.str()
+    assert f"{scheme}:http://***@127.0.0.1:9/path" in written
+
+
 def test_a_fixture_that_fails_and_a_skip_are_told(run: Run, pytester: pytest.Pytester) -> None:
     result = run(
         """

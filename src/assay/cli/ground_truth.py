@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, say, show, warn
-from assay.errors import UsageError
+from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from assay.answer.ground_truth import Generated, Order
+    from assay.answer.ground_truth.questions import QuestionSet
     from assay.answer.providers import CarefulProvider
     from assay.data.dataset import Document
 
@@ -144,10 +145,20 @@ def _order(
     documents: int,
 ) -> "Order":
     from assay.answer.ground_truth import Order
+    from assay.answer.ground_truth.questions.own_documents import is_dataset
     from assay.answer.ground_truth.selection import choose_queries
     from assay.cli.evaluating import choose_dataset
+    from assay.data.load import KNOWN
 
-    data = choose_dataset(name, archive)
+    try:
+        data = choose_dataset(name, archive)
+    except DataError as error:
+        path = Path(name).expanduser()
+        if name in KNOWN or not path.exists() or is_dataset(path):
+            raise
+        raise UsageError(
+            f"{error}. To write questions about documents that have none, add --questions N"
+        ) from None
     return Order(data, split, choose_queries(data, split, ids, number, seed), documents)
 
 
@@ -223,7 +234,7 @@ async def _write_questions(
                 documents, writer, number, states=states, seed=seed, taken=taken, progress=progress
             )
         if len(made.questions) < number:
-            warn(f"{len(made.questions)} of {number} questions withstood the checks")
+            warn(_too_few(made, number))
         return {"out": str(out), **write_folder(made, documents, writer.origin, out)}
 
     if spec == EXTRACTIVE:
@@ -231,6 +242,20 @@ async def _write_questions(
     async with _opened(spec, max_cost) as model:
         summary = await make(ModelQuestionWriter(model))
         return summary | {"spending": asdict(model.spending)}
+
+
+def _too_few(made: "QuestionSet", number: int) -> str:
+    """Whether drafts fell or there was nothing more to draft from: the remedies differ."""
+    from assay.answer.ground_truth.questions.making import DRAFTS_FOR_EACH
+    from assay.report.numbers import counted
+
+    reasons = []
+    if fallen := sum(made.dropped.values()):
+        reasons.append(f"{fallen} of {counted(made.drafted, 'draft')} fell in the checks")
+    if made.drafted < number * DRAFTS_FOR_EACH:
+        documents = counted(made.drafted, "document")
+        reasons.append(f"only {documents} could be asked about, one question each")
+    return f"{len(made.questions)} of {number} questions were made: {'; '.join(reasons)}"
 
 
 def _documents(name: str, archive: Path | None) -> tuple[Mapping[str, "Document"], list[str]]:
@@ -257,6 +282,8 @@ def _show(summary: Mapping[str, Any]) -> None:
         if name in summary:
             value = summary[name]
             table.add_row(name, count(value) if isinstance(value, int) else str(value))
+    if summary.get("left_out"):
+        table.add_row("left out", count(len(summary["left_out"])))
     for name, dropped in summary.get("dropped", {}).items():
         table.add_row(f"dropped: {Drop[name.upper()]}", count(dropped))
     table.add_row("result", summary["out"])

@@ -13,14 +13,19 @@ mode = "bm25"
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 FILE = "assay.toml"
 
 REPEATABLE = frozenset({"gate", "metric", "skip", "runs", "more", "targets", "tasks"})
 """Options and arguments that take several values; a test holds this to the command line."""
+
+_KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 
 Options = set[str] | Mapping[str, "Options"]
 """The names of a verb's options; or, for a group, its verbs with theirs."""
@@ -35,7 +40,12 @@ def read_settings(options: Mapping[str, Options], folder: Path | None = None) ->
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE} is not TOML: {error}") from None
-    return _defaults(options, {}, content, "")
+    defaults = _defaults(options, {}, content, "")
+    # Not above: that module is made of the verbs, and of this one.
+    from assay.cli.app import app
+
+    _refuse_wrong_kinds(defaults, app)
+    return defaults
 
 
 def _defaults(
@@ -81,6 +91,32 @@ def _value(name: str, value: Any) -> Any:
     if isinstance(value, list):
         raise UsageError(f"{FILE}: {name!r} takes one value, got a list of {len(value)}")
     return value
+
+
+def _refuse_wrong_kinds(defaults: Mapping[str, Any], app: "Typer") -> None:
+    """The command line would blame its own option and a variable for what stands in the file."""
+    for command in app.registered_commands:
+        verb = command.callback
+        if verb is None or not (values := defaults.get(command.name or verb.__name__)):
+            continue
+        hints = get_type_hints(verb)
+        for name, value in values.items():
+            kinds = [kind for kind in _KINDS if hints[name] in (kind, kind | None)]
+            if kinds and not _fits(value, kinds[0]):
+                raise UsageError(f"{FILE}: {name!r} must be {_KINDS[kinds[0]]}, got {value!r}")
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _refuse_wrong_kinds(defaults.get(group.name or "", {}), group.typer_instance)
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    try:
+        kind(str(value))
+    except ValueError:
+        return False
+    return True
 
 
 def _name(key: str) -> str:

@@ -16,6 +16,10 @@ from assay.nextcloud.patience import Patience
 _CHUNK = 200
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, pool=None)
 _CURSOR = "X-Notes-Chunk-Cursor"
+# Two million notes: who sends more parts than that never comes to an end.
+_MOST_PARTS = 10_000
+# Answers that are no success and yet mean something, each to one method only.
+_MEANINGFUL = {"GET": 304, "PUT": 412}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,25 @@ class NotesClient:
         headers = {"If-None-Match": f'"{unless_etag}"'} if unless_etag else {}
         response = await self._ask("GET", "notes", params=wanted, headers=headers)
         if response.status_code == 304:
-            return None
-        parts = [response]
+            if unless_etag:
+                return None
+            raise self._unreadable("a list came as unchanged that was never sent")
+        return self._listing(await self._parts(response, wanted))
+
+    async def _parts(
+        self, first: httpx.Response, wanted: Mapping[str, Any]
+    ) -> list[httpx.Response]:
+        """All parts of a listing, from a server that may lead in circles or on and on."""
+        parts, seen = [first], set[str]()
         while cursor := parts[-1].headers.get(_CURSOR):
-            if len(parts) > 1 and cursor == parts[-2].headers.get(_CURSOR):
+            if cursor in seen:
                 raise self._unreadable("the same cursor came twice")
+            if len(parts) >= _MOST_PARTS:
+                raise self._unreadable(f"a list does not end after {_MOST_PARTS:,} parts")
+            seen.add(cursor)
             params = {**wanted, "chunkCursor": cursor}
             parts.append(await self._ask("GET", "notes", params=params))
-        return self._listing(parts)
+        return parts
 
     async def get(self, note_id: int) -> Note:
         return self._note(await self._ask("GET", f"notes/{note_id}"))
@@ -89,7 +104,14 @@ class NotesClient:
     async def create(self, title: str, content: str, category: str) -> Note:
         """Asked once where it may have been done: `NotesError.maybe_done` says so."""
         body = {"title": title, "content": content, "category": category}
-        return self._note(await self._ask("POST", "notes", json=body, twice=False))
+        made = self._note(await self._ask("POST", "notes", json=body, twice=False))
+        self._require_same(made, content)
+        if made.category != category:
+            raise NotesError(
+                f"{self.account.host} put note {made.id} into category {made.category!r} instead "
+                f"of {category!r}; choose a category that it keeps as it is"
+            )
+        return made
 
     async def update(self, note: Note, title: str, content: str) -> Note:
         """Refused where somebody else changed the note since it was read."""
@@ -103,6 +125,7 @@ class NotesClient:
                 f"note {note.id} was changed by somebody else just now; try again",
                 status=response.status_code,
             )
+        self._require_same(current, content)
         return current
 
     async def delete(self, note_id: int) -> None:
@@ -125,9 +148,17 @@ class NotesClient:
             # Whom nobody ever met is more likely misspelt than away for a moment.
             raise from_transport(error, self.account, retryable=self._met) from None
         self._met = True
-        if response.is_success or response.status_code in (304, 412):
+        if response.is_success or response.status_code == _MEANINGFUL.get(method):
             return response
         raise from_status(response, self.account)
+
+    def _require_same(self, note: Note, content: str) -> None:
+        if note.content != content:
+            raise NotesError(
+                f"{self.account.host} keeps other text in note {note.id} than was sent "
+                f"({len(note.content):,} characters instead of {len(content):,}); something there "
+                "changes notes as they are written"
+            )
 
     def _note(self, response: httpx.Response) -> Note:
         value = self._json(response)

@@ -38,9 +38,9 @@ class Note:
         return cls(
             id=int(value["id"]),
             etag=str(value.get("etag", "")),
-            title=str(value.get("title", "")),
-            content=str(value.get("content") or ""),
-            category=str(value.get("category", "")),
+            title=_writable(str(value.get("title", ""))),
+            content=_writable(str(value.get("content") or "")),
+            category=_writable(str(value.get("category", ""))),
             modified=int(value.get("modified", 0)),
         )
 
@@ -62,6 +62,11 @@ class Draft:
 
     def is_in(self, note: Note) -> bool:
         return note.content == self.content and self._title_fits(note.title)
+
+    def stands_in(self, note: Note) -> bool:
+        """The mark is enough: a server may spell the rest of a title in its own way."""
+        marked = note.content == self.content and mark_of(note.title) == self.mark
+        return marked or self.is_in(note)
 
     def _title_fits(self, stored: str) -> bool:
         """Whether this is what the app made of our title: versions differ in what they drop."""
@@ -119,6 +124,11 @@ def document_of(note: Note, doc_id: str | None) -> Document:
     if gap and draft_of(with_long_title).is_in(note):
         return with_long_title
     return Document(doc_id, _MARK.sub("", note.title, count=1), note.content, metadata)
+
+
+def _writable(text: str) -> str:
+    """JSON can spell half of a surrogate pair, which no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _kept(title: str) -> str:

@@ -1,7 +1,7 @@
 """A data set's documents as notes: all of them, each once, however often it is interrupted."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,7 +59,7 @@ async def upload(
     plan = plan_upload(drafts, mapping, listing.notes)
     book = _Book(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
     book.write()  # also tells now, and not after an hour, that the file cannot be written
-    await _Upload(client, category, book, len(drafts), progress).carry_out(plan, at_once)
+    await _Upload(client, category, book, drafts, progress).carry_out(plan, at_once)
     return UploadReport(
         documents=len(drafts),
         created=len(plan.create),
@@ -96,7 +96,7 @@ class _Upload:
     client: NotesClient
     category: str
     book: _Book
-    total: int
+    drafts: Sequence[Draft]
     progress: Progress
     _done: int = field(default=0, init=False)
 
@@ -149,24 +149,30 @@ class _Upload:
         return None
 
     async def _check(self) -> None:
-        """That every document has a note in the category, by what the server says in the end."""
-        listing = await self.client.notes_in(self.category, exclude=("content",))
-        there = listing.ids if listing else frozenset()
+        """That every document has its note in the category, by what the server says in the end."""
+        listing = await self.client.notes_in(self.category)
+        there = {note.id: note for note in listing.notes} if listing else {}
         missing = [doc_id for doc_id, note_id in self.book.notes.items() if note_id not in there]
         if missing:
-            raise NotesError(
-                f"{len(missing)} notes are gone that were there just now, such as that of "
-                f"{missing[0]!r}: somebody deletes or moves notes in category {self.category!r}; "
-                "upload again"
-            )
+            raise self._disturbed(missing, "are gone that were there just now", "deletes or moves")
+        notes = self.book.notes
+        changed = [d.doc_id for d in self.drafts if not d.stands_in(there[notes[d.doc_id]])]
+        if changed:
+            raise self._disturbed(changed, "do not hold what was written", "changes")
+
+    def _disturbed(self, doc_ids: Sequence[str], what: str, does: str) -> NotesError:
+        return NotesError(
+            f"{len(doc_ids)} notes {what}, such as that of {doc_ids[0]!r}: somebody {does} notes "
+            f"in category {self.category!r}; upload again"
+        )
 
     def _enter(self, draft: Draft, note_id: int) -> None:
         self.book.enter(draft.doc_id, note_id)
         self._done += 1
-        self.progress("uploading notes", self._done, self.total)
+        self.progress("uploading notes", self._done, len(self.drafts))
 
     def _failed(self, draft: Draft, error: NotesError) -> NotesError:
         return error.told(
             f"document {draft.doc_id!r} could not be uploaded: {error}. {self._done:,} of "
-            f"{self.total:,} documents are there; the same command does the rest"
+            f"{len(self.drafts):,} documents are there; the same command does the rest"
         )

@@ -7,6 +7,8 @@ from typing import Any, TypeGuard
 
 import pytest
 
+from assay.pytest_plugin.telling import without_passwords
+
 Figure = float | str | None
 
 PREFIX = "rag."
@@ -15,6 +17,9 @@ in a JUnit file."""
 
 QUERY = f"{PREFIX}query_id"
 NOT_RUN = "not run"
+NO_CASES = "rag_case: "
+"""What a failure to collect begins with, where it is that there are no cases: the report has to
+know it from others, also when a worker of a distributed session sends it."""
 _LONGEST_REASON = 1000
 
 
@@ -40,6 +45,11 @@ class CaseResults:
 
     def __init__(self) -> None:
         self._cases: dict[str, CaseResult] = {}
+        self.all_collected = True
+
+    @property
+    def complete(self) -> bool:
+        return self.all_collected and NOT_RUN not in self.counts()
 
     def __iter__(self) -> Iterator[CaseResult]:
         return iter(self._cases.values())
@@ -62,12 +72,19 @@ class CaseResults:
         if report.when != "call" and report.passed:
             return
         case.outcome = "error" if report.when != "call" and report.failed else report.outcome
-        case.reason = "" if report.passed else _reason(report)[:_LONGEST_REASON]
+        case.reason = "" if report.passed else _told(_reason(report))
         case.figures = {
             name.removeprefix(PREFIX): value
             for name, value in properties.items()
             if name.startswith(PREFIX) and name != QUERY
         }
+
+    def add_uncollected(self, report: pytest.CollectReport) -> None:
+        """A module whose cases could not be found is one that failed, or nobody would be told."""
+        if report.failed and (reason := report.longreprtext).startswith(NO_CASES):
+            told = _told(reason.removeprefix(NO_CASES))
+            self._cases[report.nodeid] = CaseResult(report.nodeid, "", "error", reason=told)
+            self.all_collected = False
 
     def counts(self) -> dict[str, int]:
         outcomes = [case.outcome for case in self]
@@ -97,6 +114,10 @@ def plain(figures: Mapping[str, Any]) -> dict[str, Figure]:
         name: value if value is None or isinstance(value, str | int) else float(value)
         for name, value in figures.items()
     }
+
+
+def _told(reason: str) -> str:
+    return without_passwords(reason)[:_LONGEST_REASON]
 
 
 def _reason(report: pytest.TestReport) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from assay.errors import AssayError, DownloadError
+from assay.pytest_plugin.case_results import NO_CASES
 from assay.pytest_plugin.settings import Settings
+from assay.pytest_plugin.telling import missing_data, without_passwords
 
 if TYPE_CHECKING:
     from assay.data import Dataset, Query
@@ -23,7 +25,7 @@ _dataset_key = pytest.StashKey["Dataset"]()
 @dataclass(frozen=True, slots=True)
 class RagCase:
     """`expected_document_ids` have the highest grade that the query has; `judgments` are all of
-    its grades. `ground_truth` is None where there is no reference answer.
+    its grades. `ground_truth` is the text of the reference answer, None where there is none.
     """
 
     query_id: str
@@ -69,10 +71,10 @@ def case_parameters(config: pytest.Config) -> list[Any]:
     try:
         ids = _query_ids(config)
     except DownloadError as error:
-        missing = pytest.mark.skip(reason=str(error))
+        missing = pytest.mark.skip(reason=missing_data(error))
         return [pytest.param(None, id="no-data", marks=(pytest.mark.rag, missing))]
     except AssayError as error:  # the one kind that pytest shows without a traceback
-        raise pytest.Collector.CollectError(str(error)) from None
+        raise pytest.Collector.CollectError(NO_CASES + without_passwords(str(error))) from None
     return [pytest.param(each, id=each, marks=pytest.mark.rag) for each in ids]
 
 

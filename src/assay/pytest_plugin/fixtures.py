@@ -13,7 +13,7 @@ from assay.pytest_plugin.settings import (
     PROVIDER_VARIABLE,
     Settings,
 )
-from assay.pytest_plugin.telling import told_in_words
+from assay.pytest_plugin.telling import told_in_words, without_passwords
 
 if TYPE_CHECKING:
     from assay.agents import Agent
@@ -128,7 +128,8 @@ def mcp_sampling_client(
 
     target = assay_settings.target
     if not speaks_mcp(target):
-        pytest.skip(f"--assay-target {target!r} is no MCP server; mcp:URL or mcp-stdio:COMMAND is")
+        shown = without_passwords(target)
+        pytest.skip(f"--assay-target {shown!r} is no MCP server; mcp:URL or mcp-stdio:COMMAND is")
     with told_in_words():
         spec = assay_settings.model
         provider = open_provider(spec) if spec else None

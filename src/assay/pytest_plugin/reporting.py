@@ -17,6 +17,7 @@ from assay.pytest_plugin.case_results import (
     plain,
 )
 from assay.pytest_plugin.settings import Settings, report_path
+from assay.pytest_plugin.telling import without_passwords
 
 MARKER = "rag"
 
@@ -52,6 +53,10 @@ class SessionReport:
             if item.get_closest_marker(MARKER):
                 self._results.expect(item.nodeid, _query_id(item))
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not self._config.option.collectonly:
+            self._results.add_uncollected(report)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._results.add(report)
 
@@ -80,13 +85,13 @@ class SessionReport:
     def _as_json(self, exit_status: int) -> dict[str, Any]:
         settings = Settings.of(self._config)
         return {
-            "target": settings.target,
+            "target": without_passwords(settings.target),
             "dataset": settings.dataset,
             "all_queries": settings.all_queries,
             "started_at": self._started.isoformat(timespec="seconds"),
             "seconds": time.perf_counter() - self._clock,
             "exit_status": int(exit_status),
-            "complete": "not run" not in self._results.counts(),
+            "complete": self._results.complete,
             "outcomes": self._results.counts(),
             "means": {name: means(cases) for name, cases in self._results.by_test().items()},
             "cases": [asdict(case) for case in self._results],

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.pytest_plugin.case_results import CaseResult, CaseResults, Figure, means
 from assay.pytest_plugin.settings import Settings
+from assay.pytest_plugin.telling import without_passwords
 from assay.report.numbers import ABSENT, counted, figure
 
 _MOST_ROWS = 20
@@ -12,7 +13,8 @@ _MOST_ROWS = 20
 def summary_lines(results: CaseResults, settings: Settings) -> Iterator[str]:
     outcomes = ", ".join(f"{number} {what}" for what, number in results.counts().items())
     cases = counted(len(results), "case")
-    yield f"{settings.target} on {settings.dataset}: {cases}: {outcomes}"
+    target = without_passwords(settings.target)
+    yield f"{target} on {settings.dataset}: {cases}: {outcomes}"
     for test, its_cases in results.by_test().items():
         yield ""
         yield test

@@ -1,0 +1,36 @@
+"""A value of the wrong kind in assay.toml is that file's fault, and the message says so."""
+
+from pathlib import Path
+
+import pytest
+
+from assay.cli.app import _options
+from assay.cli.settings import read_settings
+from assay.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('num_queries = "five"', "assay.toml: 'num_queries' must be a whole number, got 'five'"),
+        ("[eval]\ntop-k = 2.5", "assay.toml: 'top_k' must be a whole number, got 2.5"),
+        ("num_queries = true", "'num_queries' must be a whole number, got True"),
+        ('max_cost = "much"', "'max_cost' must be a number, got 'much'"),
+        ('[ground-truth]\nresume = "yes"', "'resume' must be true or false, got 'yes'"),
+        ('[nextcloud.upload]\nconcurrency = "x"', "'concurrency' must be a whole number"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_blamed_on_the_file(
+    content: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "assay.toml").write_text(content)
+    with pytest.raises(UsageError) as refusal:
+        read_settings(_options(), tmp_path)
+    assert message in str(refusal.value)
+
+
+def test_values_of_the_right_kind_are_taken(tmp_path: Path) -> None:
+    content = 'max_cost = 1\nseed = "7"\ndataset = "5"\n[ground-truth]\nresume = true\n'
+    (tmp_path / "assay.toml").write_text(content)
+    values = read_settings(_options(), tmp_path)["ground-truth"]
+    assert values == {"max_cost": 1, "seed": "7", "dataset": "5", "resume": True}
