@@ -29,11 +29,13 @@ def test_the_table_in_the_readme_is_the_one_that_is_printed(run_assay: RunAssay)
     done = run_assay("eval", "--dataset", "notes", "--baseline", "builtin:bm25")
     assert done.returncode == 0, done.stderr
     printed, promised = without_timings(done.stdout), without_timings(shown[1])
-    assert " ".join(_NUMBER.sub("#", printed).split()) == " ".join(
-        _NUMBER.sub("#", promised).split()
-    )
+    assert _words(printed) == _words(promised)
     for ours, theirs in zip(_figures(printed), _figures(promised), strict=True):
         assert ours == pytest.approx(theirs, abs=NEAR)
+
+
+def _words(text: str) -> list[str]:
+    return _NUMBER.sub("#", text).split()
 
 
 def _figures(text: str) -> list[float]:
