@@ -20,6 +20,7 @@ from assay.agents.a2a.http import retry_after
 from assay.agents.a2a.target import A2AAgent
 from assay.agents.protocol import AgentFailure, FailureKind
 from assay.errors import TargetError
+from assay.serve.guards import BearerToken
 
 Answer = Callable[[dict[str, Any]], Response]
 IDS = {"doc_ids": ["d1"]}
@@ -293,3 +294,48 @@ async def test_chatty_loggers_are_quiet_and_say_nothing_of_the_question(
         logging.getLogger().setLevel(logging.WARNING)
     assert not [record for record in caplog.records if record.name.startswith(("httpx", "a2a"))]
     assert "secret question" not in caplog.text
+
+
+async def test_a_token_goes_to_the_agent_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(call: dict[str, Any]) -> Response:
+        return JSONResponse(done(call))
+
+    app = BearerToken(agent_app(answer), "sesame", ["/.well-known/agent-card.json"])
+    async with running(app) as url:
+        for token, kind in (("wrong", FailureKind.AGENT_ERROR), ("sesame", None)):
+            monkeypatch.setenv("AGENT_TOKEN", token)
+            agent = A2AAgent(url)
+            await agent.open()
+            try:
+                if kind is None:
+                    assert (await agent.ask("q", 1)).doc_ids == ("d1",)
+                else:
+                    with pytest.raises(AgentFailure, match="set AGENT_TOKEN"):
+                        await agent.ask("q", 1)
+            finally:
+                await agent.close()
+
+
+async def test_a_token_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    async def elsewhere(request: Request) -> Response:
+        seen.append(request.headers.get("authorization"))
+        return JSONResponse(done(await request.json()))
+
+    monkeypatch.setenv("AGENT_TOKEN", "sesame")
+    async with running(Starlette(routes=[Route("/", elsewhere, methods=["POST"])])) as other:
+
+        async def card(request: Request) -> Response:
+            interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": other}
+            return JSONResponse({"name": "test", "supportedInterfaces": [interface]})
+
+        app = Starlette(routes=[Route("/.well-known/agent-card.json", card)])
+        async with running(app) as url:
+            agent = A2AAgent(url)
+            await agent.open()
+            try:
+                await agent.ask("q", 1)
+            finally:
+                await agent.close()
+    assert seen == [None]

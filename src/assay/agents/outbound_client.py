@@ -1,6 +1,7 @@
 """The HTTP client that agents are called with: one for a run, guarded where the policy asks."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import httpx
@@ -12,7 +13,9 @@ from assay.agents.outbound import (
     permitted_addresses,
     split_address,
 )
+from assay.errors import UsageError
 
+TOKEN_VARIABLE = "AGENT_TOKEN"
 CONNECT_SECONDS = 10.0
 _WRITE_SECONDS = 30.0
 # Servers commonly drop an idle connection after 5 s; leave first, or a call meets a closed door.
@@ -31,9 +34,45 @@ _HEADERS = {
 _LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-def open_client(policy: OutboundPolicy, resolve: Resolve | None = None) -> httpx.AsyncClient:
+class TokenFor(httpx.Auth):
+    """A bearer token for the agent that the user named, and for nobody else: an agent's card may
+    send its callers anywhere.
+    """
+
+    def __init__(self, base: str, token: str) -> None:
+        self._origin = _origin(httpx.URL(base))
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if _origin(request.url) == self._origin and "Authorization" not in request.headers:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def token_for(base: str, policy: OutboundPolicy, *variables: str) -> TokenFor | None:
+    """From the first variable that is set; None where a stranger named the agent, and not we."""
+    if policy.public_only:
+        return None
+    token = next((value for name in variables if (value := os.environ.get(name))), None)
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise UsageError(f"{variables[0]} holds characters that no header can carry")
+    return None if token is None else TokenFor(base, token)
+
+
+def open_client(
+    policy: OutboundPolicy, resolve: Resolve | None = None, *, auth: TokenFor | None = None
+) -> httpx.AsyncClient:
     """Follows no redirect by itself. A guarded client ignores proxies: they would resolve names."""
-    options: dict[str, Any] = {"timeout": _TIMEOUT, "headers": _HEADERS, "limits": _LIMITS}
+    options: dict[str, Any] = {
+        "timeout": _TIMEOUT,
+        "headers": _HEADERS,
+        "limits": _LIMITS,
+        "auth": auth,
+    }
     if policy.public_only:
         guarded = GuardedTransport(policy, httpx.AsyncHTTPTransport(limits=_LIMITS), resolve)
         return httpx.AsyncClient(transport=guarded, trust_env=False, **options)

@@ -14,7 +14,7 @@ import orjson
 from assay.agents.a2a.discovery import NobodyThere, at_path, base_address, find_card, shown
 from assay.agents.a2a.http import exchange, read_chunks
 from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.agents.outbound_client import open_client
+from assay.agents.outbound_client import TOKEN_VARIABLE, open_client, token_for
 from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo, context_taker
 from assay.answer.passages import Passage
 from assay.contract.checking.sample_inputs import sample_inputs
@@ -57,7 +57,8 @@ class ProbedAgent:
         return self._agent.info
 
     async def open(self) -> None:
-        async with open_client(self._policy) as http:
+        token = token_for(self._base, self._policy, TOKEN_VARIABLE, "MCP_SERVER_TOKEN")
+        async with open_client(self._policy, auth=token) as http:
             probed = await probe(http, self._base, self._policy)
         self._agent = self._build(probed.target)
         await self._agent.open()

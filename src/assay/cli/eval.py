@@ -273,6 +273,10 @@ def _print(outcome: "Outcome", as_json: bool) -> None:
             "the target found documents and answered no question; --answers wants "
             '{"doc_ids": [...], "answer": "...", "citations": [...]}'
         )
+    unknown = outcome.head["violations"]["unknown"]["queries"]
+    if unknown and unknown == outcome.head["summary"]["successful_queries"]:
+        name = outcome.head["dataset"]["name"]
+        say(f"the agent's answers hold ids that {name!r} does not know: is that its --dataset?")
     if trouble := unexamined(outcome):
         say(f"the answers are not all judged: {trouble}")
     if outcome.state != "complete" or trouble:

@@ -18,7 +18,7 @@ from assay.evaluate.gates import Gate, judge
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.results import NOT_ASKED, Batch, Results
 from assay.measure.metrics import MRR, Metric, Precision, Recall
-from assay.measure.statistics import Summary, summarize
+from assay.measure.statistics import Summary, below, summarize
 from assay.measure.violations import KINDS, Violations
 
 _PERCENTILES = (50, 90, 95, 99)
@@ -151,7 +151,7 @@ def _summary(
         f"min_{key}": figures.minimum,
         f"max_{key}": figures.maximum,
         f"low_{key}": figures.low,
-        f"high_{key}": figures.high,
+        f"high_{key}": below(figures.high, results.scores.mean_ceiling(headline)),
     }
     for kind in (MRR, Precision, Recall):
         metric = kind @ config.top_k
@@ -169,7 +169,7 @@ def _statistics(summary: Summary, ceiling: float) -> dict[str, float | None]:
     return {
         "mean": summary.mean,
         "low": summary.low,
-        "high": summary.high,
+        "high": below(summary.high, ceiling),
         "median": summary.median,
         "std": summary.std,
         "min": summary.minimum,

@@ -119,7 +119,8 @@ def failure_of_status(response: httpx.Response) -> AgentFailure | None:
         after = retry_after(response.headers.get("retry-after"))
         return AgentFailure(kind, f"HTTP {status}", retryable=True, retry_after=after)
     if status in (401, 403):
-        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}: the agent wants credentials")
+        message = f"HTTP {status}: the agent wants other credentials, or any; set AGENT_TOKEN"
+        return AgentFailure(FailureKind.AGENT_ERROR, message)
     return None
 
 

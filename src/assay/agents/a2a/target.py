@@ -19,7 +19,7 @@ from assay.agents.a2a.http import exchange
 from assay.agents.a2a.reply import Reply, bad_reply
 from assay.agents.a2a.response import UnknownMethod, read_response
 from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.agents.outbound_client import open_client
+from assay.agents.outbound_client import TOKEN_VARIABLE, open_client, token_for
 from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
 from assay.errors import TargetError
 
@@ -61,7 +61,8 @@ class A2AAgent:
             self._policy.check_url(self._base)
         except OutboundRefused as error:
             raise TargetError(str(error)) from None
-        self._http = open_client(self._policy)
+        token = token_for(self._base, self._policy, TOKEN_VARIABLE)
+        self._http = open_client(self._policy, auth=token)
         self.found = await find_card(self._http, self._base)
         # The user's address may be that of one interface; the card's own is the agent's.
         root = base_address(self.found.place)
