@@ -1,5 +1,6 @@
 """`assay search`: the documents that the reference retriever finds for a query."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from assay.cli.index import (
     JsonOption,
     ModelOption,
 )
+from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -45,6 +47,15 @@ def search(
             metavar="MODE",
         ),
     ] = "hybrid",
+    filters: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            help='Only documents whose metadata fit, as JSON: {"type": "recipe"}, {"type": '
+            '["recipe", "travel"]}, {"year": {"gte": 2019}}.',
+            metavar="JSON",
+        ),
+    ] = None,
     archive: ArchiveOption = None,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
@@ -65,13 +76,14 @@ def search(
     from assay.search.retriever import check_request
 
     chosen_mode = check_request(query, top_k, mode)
+    where = _filters(filters)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         chosen = open_embedder(model=model, embedder=embedder)
         tuned = chosen_mode == "tuned"
         retriever = open_retriever(data, embedder=chosen, tuned=tuned, progress=progress)
     with retriever:
-        hits = retriever.search(query, top_k, mode=chosen_mode)
+        hits = retriever.search(query, top_k, mode=chosen_mode, filters=where)
     if as_json:
         print_json(
             {"query": query, "mode": mode, "results": [_record(*one) for one in _numbered(hits)]}
@@ -80,6 +92,18 @@ def search(
         show(_Results(query, hits))
     else:
         show(f"nothing in {data.name} matches {query!r}")
+
+
+def _filters(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        filters = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--filter {text!r} is not JSON: {error}") from None
+    if not isinstance(filters, dict):
+        raise UsageError(f'--filter takes an object such as {{"type": "recipe"}}, got {text!r}')
+    return filters
 
 
 def _numbered(hits: Sequence["Hit"]) -> list[tuple[int, "Hit"]]:

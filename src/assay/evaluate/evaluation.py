@@ -154,15 +154,16 @@ class Evaluation:
                     outage.clear()
                 live.add(call)
 
-            await run_calls(
-                lambda query: agent.ask(query.text, self.config.top_k),
-                todo,
-                concurrency=self.config.concurrency,
-                patience=Patience(self.config.timeout, self.config.retries),
-                circuit=circuit,
-                on_call=on_call,
-                stop=stop,
-            )
+            async with live.kept_current():
+                await run_calls(
+                    lambda query: agent.ask(query.text, self.config.top_k),
+                    todo,
+                    concurrency=self.config.concurrency,
+                    patience=Patience(self.config.timeout, self.config.retries),
+                    circuit=circuit,
+                    on_call=on_call,
+                    stop=stop,
+                )
             live.finish()
             if circuit.lost:  # these say that the target was gone, nothing about its answers
                 for query_id in outage:

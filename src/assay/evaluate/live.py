@@ -1,7 +1,9 @@
 """What a progress bar shows while a run goes on, scored a few times a second and not per call."""
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from assay.data.dataset import Dataset
@@ -49,6 +51,21 @@ class LiveFigures:
         self._waiting.append(call)
         if time.monotonic() >= self._next:
             self._publish()
+
+    @asynccontextmanager
+    async def kept_current(self) -> AsyncIterator[None]:
+        """While the next calls take long, what came back before them is told all the same."""
+        telling = asyncio.create_task(self._tell_what_waits())
+        try:
+            yield
+        finally:
+            telling.cancel()
+
+    async def _tell_what_waits(self) -> None:
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            if self._waiting:
+                self._publish()
 
     def finish(self) -> None:
         self._publish()

@@ -79,3 +79,10 @@ def test_an_unfamiliar_query_is_left_to_the_zero_shot_ranking(
     careful = dataclasses.replace(ranker, familiar_from=2.0)
     query = data.judged("dev")[0]
     assert careful.rank(data.query_texts[query], data.query_vectors[query], 10) is None
+
+
+def test_a_score_does_not_depend_on_how_many_are_asked_for(
+    ranker: TunedRanker, data: TuningData
+) -> None:
+    few, many = ask(ranker, data, 3), ask(ranker, data, 100)
+    assert [one.score for one in few] == [one.score for one in many[:3]]

@@ -108,8 +108,9 @@ def _page(candidates: Candidates, scores: Floats, top_k: int) -> tuple[Integers,
         rest = candidates.zero_shot[~np.isin(candidates.zero_shot, documents)][:missing]
         documents = np.concatenate([documents, rest])
         values = np.concatenate([values, np.zeros(len(rest))])
-    # The documents of a bundle share its score: a hair between them keeps the order strict.
-    steps = np.arange(len(documents), 0, -1) / len(documents)
+    # The documents of a bundle share its score: a hair between them keeps the order strict, the
+    # same hair however many are asked for.
+    steps = 1 / np.arange(1, len(documents) + 1)
     return documents, np.asarray(values * 0.999 + steps * 0.001, np.float64)
 
 

@@ -156,7 +156,8 @@ class Job:
             name = outcome.folder.name
             self._end(State.CANCELED, f"canceled after {asked} of {planned}; kept as run {name}")
         else:
-            self._end(State.COMPLETED, f"evaluated {summary['total_queries']} queries")
+            failed = f", {summary['failed_queries']} failed" if summary["failed_queries"] else ""
+            self._end(State.COMPLETED, f"evaluated {summary['total_queries']} queries{failed}")
 
     def _note_tick(self, tick: Tick) -> None:
         self.tick = tick
