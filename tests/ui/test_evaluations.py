@@ -135,6 +135,7 @@ def test_a_run_fills_in_the_form_that_makes_it_again() -> None:
         mapping="query=q",
         answers=True,
         counterfactuals=True,
+        judge="ollama:small",
         judge_votes=5,
         max_cost=1.5,
         timeout=2.5,
