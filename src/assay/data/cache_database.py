@@ -6,6 +6,7 @@ SQLite, because two processes may fill it at once and a kill at any moment leave
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TypeVar
 from assay.errors import AssayError, DataError
 
 _WAIT = 60.0
+_TRIES, _PAUSE = 100, 0.05
 # What is cached is as private as the documents that it was made from.
 _OWNER_ONLY = 0o600
 
@@ -57,7 +59,7 @@ class CacheDatabase:
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
         with closing(sqlite3.connect(self.path, timeout=_WAIT)) as database:
-            database.execute("PRAGMA journal_mode = WAL")
+            _with_log(database)
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute(self.table)
             with database:
@@ -75,3 +77,16 @@ class CacheDatabase:
             error,
             aside.name,
         )
+
+
+def _with_log(database: sqlite3.Connection) -> None:
+    """SQLite does not wait for another who makes this change to a new file just now: we do."""
+    for _ in range(_TRIES):
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(_PAUSE)
+    database.execute("PRAGMA journal_mode = WAL")
