@@ -21,7 +21,7 @@ LAYERS = [
     {"answer"},
     {"search"},
     {"data", "contract"},
-    {"errors", "progress"},
+    {"errors", "progress", "text"},
 ]
 HEIGHT = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from assay.answer.citations import without_markers
 from assay.answer.passages import Answer, Passage, not_found
-from assay.answer.sentences import sentences_of
-from assay.answer.stems import Stems
+from assay.text import sentences, stems
 
 MODEL = "extractive"
 
@@ -101,9 +101,8 @@ class _Wanted:
     """What a question asks for: its words with their weights, and whether it wants a number."""
 
     def __init__(self, question: str) -> None:
-        self.words_of = Stems()
-        weak = set(self.words_of(_WEAK_WORDS))
-        words = dict.fromkeys(self.words_of(question))
+        weak = set(stems(_WEAK_WORDS))
+        words = dict.fromkeys(stems(question))
         telling = [word for word in words if word not in weak] or words
         self._weights: Mapping[str, int] = {w: min(len(w), _LONG_WORD) for w in telling}
         self._total = sum(self._weights.values())
@@ -121,18 +120,17 @@ def _rated(place: int, passage: Passage, wanted: _Wanted, enough: float) -> Iter
     """The sentences of a document that is about the question, each rated with its neighbours: the
     answer often stands beside the words of the question.
     """
-    sentences = sentences_of(passage.text or passage.title)
-    orders = [is_order(sentence) for sentence in sentences]
-    pairs = zip(sentences, orders, strict=True)
-    words = [frozenset[str]() if order else frozenset(wanted.words_of(s)) for s, order in pairs]
-    title = frozenset(wanted.words_of(passage.title))
-    near = [
-        wanted.share(title.union(*words[max(0, at - 1) : at + 2])) for at in range(len(sentences))
-    ]
+    text = without_markers(passage.text or passage.title)
+    said = list(dict.fromkeys(sentences(text)))
+    orders = [is_order(sentence) for sentence in said]
+    pairs = zip(said, orders, strict=True)
+    words = [frozenset[str]() if order else frozenset(stems(s)) for s, order in pairs]
+    title = frozenset(stems(passage.title))
+    near = [wanted.share(title.union(*words[max(0, at - 1) : at + 2])) for at in range(len(said))]
     evidence = max(near, default=0.0)
     if not evidence or evidence + _EACH_WORD * wanted.count(title.union(*words)) <= enough:
         return
-    for at, sentence in enumerate(sentences):
+    for at, sentence in enumerate(said):
         if not near[at] or orders[at] or sentence.endswith("?"):
             continue
         score = wanted.share(words[at]) + near[at] - _RANK * place

@@ -1,11 +1,11 @@
 """Queries that say nearly the same: where a trained system can remember instead of search."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from math import ceil
 
 from assay.data.dataset import Query
+from assay.text import words
 
 SIMILAR = 0.6
 """From this share of common words on, a query says nearly the same as another."""
@@ -18,9 +18,9 @@ def similar_pairs(these: Iterable[Query], those: Iterable[Query]) -> list[tuple[
     n - ceil(SIMILAR * n) + 1 words in any order (Bayardo, Ma and Srikant 2007), and the order by
     rarity keeps the candidates few.
     """
-    words = {query.id: _words(query.text) for query in those}
+    sets = {query.id: _words(query.text) for query in those}
     holders: defaultdict[str, list[str]] = defaultdict(list)
-    for identifier, held in words.items():
+    for identifier, held in sets.items():
         for word in held:
             holders[word].append(identifier)
     pairs = []
@@ -29,14 +29,14 @@ def similar_pairs(these: Iterable[Query], those: Iterable[Query]) -> list[tuple[
         rarest = sorted(own, key=lambda word: (len(holders.get(word, ())), word))
         probes = rarest[: len(own) - ceil(SIMILAR * len(own)) + 1]
         candidates = (other for word in probes for other in holders.get(word, ()))
-        match = next((other for other in candidates if _jaccard(own, words[other]) >= SIMILAR), "")
+        match = next((other for other in candidates if _jaccard(own, sets[other]) >= SIMILAR), "")
         if match:
             pairs.append((query.id, match))
     return pairs
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text.lower()))
+    return frozenset(words(text))
 
 
 def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:

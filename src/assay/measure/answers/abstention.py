@@ -3,8 +3,9 @@
 import re
 from itertools import dropwhile
 
+from assay.answer.citations import without_markers
 from assay.answer.passages import NOT_FOUND
-from assay.measure.answers.words import fold, sentences
+from assay.text import normalize, sentences
 
 _SOURCES = r"(?:documents?|sources?|notes?|context|passages?|texts?|materials?|excerpts?|content)"
 # What may stand between the sources and their verb: "the notes about it", not "the context menu".
@@ -96,7 +97,7 @@ def _clauses(answer: str) -> list[tuple[str, bool]]:
     """
     parts = (
         (part.strip(), place > 0)
-        for sentence in sentences(answer)
+        for sentence in sentences(without_markers(answer))
         for place, part in enumerate(_CONTRAST.split(_long_forms(sentence)))
     )
     said = [(part, after) for part, after in parts if any(map(str.isalnum, part))]
@@ -109,7 +110,7 @@ def _adds_nothing(clause: str) -> bool:
 
 
 def _long_forms(text: str) -> str:
-    folded = fold(text)
+    folded = normalize(text)
     for short, long in _SHORT:
         folded = re.sub(short, long, folded)
     return folded

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from assay.answer.citations import without_markers
 from assay.data.dataset import Fact
-from assay.measure.answers.words import fold
+from assay.text import normalize
 
 # A number goes on across these: 7 is not stated by 7.5, 7:00 not by 17:00 or 7:00:30.
 _JOINS = r"[.,:/^]"
@@ -26,14 +26,14 @@ def states(text: str, fact: Fact) -> bool:
     that nobody foresaw states nothing. Where the fact is about "−1.75" and the wording is "1.75",
     the minus may stand or not.
     """
-    about = fold(fact.text)
-    signed = (minus for each in fact.accept if (minus := f"-{fold(each)}") in about)
+    about = normalize(fact.text)
+    signed = (minus for each in fact.accept if (minus := f"-{normalize(each)}") in about)
     return contains_any(text, (*fact.accept, *signed))
 
 
 def contains_any(text: str, phrases: Sequence[str]) -> bool:
     """The number of a citation states nothing, and does not part what it stands between."""
-    folded = fold(without_markers(text))
+    folded = normalize(without_markers(text))
     return any((pattern := _pattern(each)) and pattern.search(folded) for each in phrases)
 
 
@@ -44,7 +44,7 @@ def fact_recall(text: str, facts: Sequence[Fact]) -> float:
 
 @lru_cache(maxsize=4096)
 def _pattern(phrase: str) -> re.Pattern[str] | None:
-    folded = fold(phrase)
+    folded = normalize(phrase)
     if not folded:
         return None
     wording = " ?".join(re.escape(part) for part in _UNIT.split(folded))

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from assay.measure.answers.words import content_words, sentences
+from assay.answer.citations import without_markers
+from assay.text import sentences, stems
 
 ENOUGH = 0.5
 """The share of a sentence's content words that its sources have to hold.
@@ -21,16 +22,17 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     computed or a fair paraphrase. A sentence without content words ("It was so.") does not count,
     and an answer that says nothing is not faithful: 0.
     """
-    said = [each for each in sentences(answer) if content_words(each)]
+    said = [each for each in sentences(without_markers(answer)) if stems(each)]
     return 1 - len(unsupported(answer, sources)) / len(said) if said else 0.0
 
 
 def unsupported(answer: str, sources: Sequence[str]) -> list[str]:
     """The sentences that lower the figure, for whoever wants to look."""
-    held: frozenset[str] = frozenset().union(*map(content_words, sources))
-    return [each for each in sentences(answer) if not _supported(content_words(each), held)]
+    held: frozenset[str] = frozenset().union(*map(stems, sources))
+    said = sentences(without_markers(answer))
+    return [each for each in said if not _supported(frozenset(stems(each)), held)]
 
 
 def _supported(words: frozenset[str], held: frozenset[str]) -> bool:
-    figures = {word for word in words if word[0].isdigit()}
+    figures = {word for word in words if any(map(str.isdigit, word))}
     return figures <= held and len(words & held) >= ENOUGH * len(words)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from assay.answer.citations import without_markers
 from assay.answer.passages import NOT_FOUND
 from assay.answer.prompt_files import load_prompt, mark_code, marked
 from assay.answer.providers.failures import FailureKind, ProviderError
@@ -13,7 +14,7 @@ from assay.data.dataset import Fact
 from assay.errors import UsageError
 from assay.measure.answers.abstention import abstained, may_decline, surely_abstained
 from assay.measure.answers.verdicts import Judgment, Vote, parse_vote, parse_word
-from assay.measure.answers.words import sentences
+from assay.text import sentences
 
 _STATES = ("STATED", "CONTRADICTED", "ABSENT")
 # Room for the one word in any wrapping; an essay is cut, and would not count anyway.
@@ -93,7 +94,7 @@ class Judge:
 
         Sentences after the first `MOST_SENTENCES` are not judged and count as not supported.
         """
-        said = [] if abstained(answer) else sentences(answer)
+        said = [] if abstained(answer) else sentences(without_markers(answer))
         shown = said[:MOST_SENTENCES]
         votes = await gathered(self._vote(support_prompt(each, sources)) for each in shown)
         return votes.count(Vote.TRUE) / len(said) if said else 0.0

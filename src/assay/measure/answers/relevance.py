@@ -1,7 +1,7 @@
 """Whether an answer is about its question, as far as words alone can tell."""
 
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.words import content_words
+from assay.text import stems
 
 
 def answer_relevance(question: str, answer: str) -> float:
@@ -10,7 +10,7 @@ def answer_relevance(question: str, answer: str) -> float:
     A hint and no more: a terse right answer ("42.") takes up nothing, and one that repeats the
     question takes up everything. Compare it between agents, on the same questions.
     """
-    wanted = content_words(question)
+    wanted = set(stems(question))
     if not wanted or abstained(answer):
         return 0.0
-    return len(wanted & content_words(answer)) / len(wanted)
+    return len(wanted.intersection(stems(answer))) / len(wanted)

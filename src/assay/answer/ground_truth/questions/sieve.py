@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from assay.answer.ground_truth.questions.draft import Draft, Drop
-from assay.answer.stems import Stems
 from assay.data.dataset import Document, Fact
 from assay.search.lexical import LexicalIndex
+from assay.text import stems
 
 States = Callable[[str, Fact], bool]
 """Whether a text states a fact: `assay.measure.answers.facts.states`, a layer above this one."""
@@ -36,8 +36,7 @@ class Sieve:
         self._documents = documents
         self._states = states
         self._index = LexicalIndex(documents.values())
-        self._stems = Stems()
-        self._taken = [self._words(question) for question in taken]
+        self._taken = [_words(question) for question in taken]
 
     def flaw(self, draft: Draft) -> Drop | None:
         """The first rule that the draft breaks; the dear ones come after the cheap ones."""
@@ -54,17 +53,14 @@ class Sieve:
         return None if draft.document_id in {doc_id for doc_id, _ in hits} else Drop.NOT_FOUND
 
     def take(self, draft: Draft) -> None:
-        self._taken.append(self._words(draft.question))
+        self._taken.append(_words(draft.question))
 
     def states_all(self, answer: str, draft: Draft) -> bool:
         return all(self._states(answer, fact) for fact in draft.facts)
 
     def is_taken(self, draft: Draft) -> bool:
-        words = self._words(draft.question)
+        words = _words(draft.question)
         return any(len(words & old) >= _ALIKE * len(words | old) for old in self._taken)
-
-    def _words(self, text: str) -> frozenset[str]:
-        return frozenset(self._stems(text))
 
 
 def holders(draft: Draft, documents: Mapping[str, Document]) -> list[str]:
@@ -77,6 +73,10 @@ def holders(draft: Draft, documents: Mapping[str, Document]) -> list[str]:
         if each.id != draft.document_id and all(_stands_in(quote, each) for quote in draft.quotes)
     ]
     return [draft.document_id, *copies]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(stems(text))
 
 
 def _stands_in(quote: str, document: Document) -> bool:

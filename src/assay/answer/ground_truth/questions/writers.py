@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
+from assay.answer.citations import without_markers
 from assay.answer.extractive import MODEL as EXTRACTIVE
 from assay.answer.extractive import extract_answer, is_order
 from assay.answer.ground_truth.questions.draft import Draft, Drop, read_draft
@@ -12,9 +13,9 @@ from assay.answer.passages import Passage
 from assay.answer.prompt_files import load_prompt, mark_code, marked
 from assay.answer.providers.answering import ModelAnswerer
 from assay.answer.providers.protocol import LLMProvider
-from assay.answer.sentences import sentences_of
 from assay.data.dataset import Document, Fact
 from assay.errors import ProviderError, ProviderFailure
+from assay.text import sentences
 
 _DRAFT_TOKENS = 600
 _ANSWER_TOKENS = 200
@@ -138,7 +139,7 @@ def _gaps(document: Document) -> Iterator[tuple[str, str]]:
     """Numbers where the document has any that will do, else names."""
     fitting = [
         sentence
-        for sentence in sentences_of(document.text)
+        for sentence in dict.fromkeys(sentences(without_markers(document.text)))
         if _SENTENCE.fullmatch(sentence) and len(sentence.split()) in _WORDS
         if not is_order(sentence)
     ]

@@ -1,0 +1,102 @@
+"""Words, stems and sentences of a text: the one reader of each.
+
+The analyzers of the search engines are not here: what a BM25 index was built with belongs to the
+index. Nothing is imported until a stem is asked for.
+"""
+
+import re
+import threading
+import unicodedata
+from typing import Any
+
+_DASHES = re.compile(r"[\u2010-\u2015\u2212]")
+_APOSTROPHES = re.compile(r"[\u2018\u2019\u02bc]")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+# NFKC would make "102" of "10²".
+_EXPONENT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹])")
+
+# A number with its separators; or what begins with a letter: "don't", "b12". A unit that touches
+# its number ("20min") is a word of its own.
+_WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W\d_][^\W_]*(?:'[^\W\d_]+)*")
+
+# bm25s's list for English (NLTK's) without the fragments of contractions, and with auxiliaries.
+STOP_WORDS = frozenset(
+    _WORD.findall(
+        "a about above after again against all am an and any are as at be because been before "
+        "being below between both but by can cannot could did do does doing done down during each "
+        "few for from further had has have having he her here hers herself him himself his how i "
+        "if in into is it its itself just many me might mine more most much must my myself no nor "
+        "not now of off on once only or other our ours ourselves out over own same shall she "
+        "should so some such than that the their theirs them themselves then there these they "
+        "this those through to too under until up very was we were what when where which while "
+        "who whom whose why will with would you your yours yourself yourselves"
+    )
+)
+
+# A full stop ends a sentence only before what can begin one (not "e.g. tea"), and not after an
+# abbreviation. "no." is one before a number only.
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])"
+    r"(?<!\b(?:Dr|Mr|Ms|St|Nr|Eq|ca|vs)\.)(?<!\b(?:ext|tel|Mrs|Fig|e\.g|i\.e)\.)(?<!\bProf\.)"
+    r"(?<!\bapprox\.)"
+    r"(?!(?<=\b[Nn]o\.)\s+\d)\s+(?=[^a-z\s])|(?<=[。！？])|\n+"
+)
+_LIST_MARK = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTILINE)
+
+_local = threading.local()
+
+
+def normalize(text: str) -> str:
+    """One spelling for what differs in case, white space, dashes, quotes or thousands separators.
+
+    "10²" becomes "10^2", "1,200" becomes "1200".
+    """
+    plain = unicodedata.normalize("NFKC", _EXPONENT.sub("^", text)).casefold()
+    plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
+    return " ".join(_THOUSANDS.sub("", plain).split())
+
+
+def words(text: str) -> list[str]:
+    """The words and numbers of a text in their order, normalized.
+
+    A contraction is one word ("don't"), a number keeps its separators ("17:00", "3.5"), a hyphen
+    separates words.
+    """
+    return _WORD.findall(normalize(text))
+
+
+def stem(word: str) -> str:
+    """The English stem (Snowball) of a normalized word."""
+    found: str = _stemmer().stemWord(word)
+    return found
+
+
+def stems(text: str) -> list[str]:
+    """Stems of the words that carry meaning, in their order: stop words are left out."""
+    found: list[str] = _stemmer().stemWords([word for word in words(text) if not is_stop(word)])
+    return found
+
+
+def is_stop(word: str) -> bool:
+    """Whether a normalized word carries no meaning of its own, contractions included."""
+    return word.partition("'")[0] in STOP_WORDS or word.endswith("n't")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text in their order, each letter by letter as it is in the text.
+
+    Every line ends a sentence. Bullets, list numbers and what has neither letter nor digit are left
+    out.
+    """
+    parts = _SENTENCE_END.split(_LIST_MARK.sub("", text))
+    bare = (part.strip(" \t\r-*•") for part in parts)
+    return [part for part in bare if any(map(str.isalnum, part))]
+
+
+def _stemmer() -> Any:
+    """One for each thread: PyStemmer is not thread-safe."""
+    if not hasattr(_local, "stemmer"):
+        import Stemmer
+
+        _local.stemmer = Stemmer.Stemmer("english")
+    return _local.stemmer

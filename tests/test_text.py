@@ -1,0 +1,101 @@
+"""The one word reader and the one sentence splitter."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from assay.text import is_stop, normalize, sentences, stem, stems, words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The Fee", "the fee"),
+        (" two \n\t blanks ", "two blanks"),
+        ("1,200 euros", "1200 euros"),
+        ("1,20 euros", "1,20 euros"),
+        ("10²", "10^2"),
+        ("−1.75", "-1.75"),
+        ("it’s", "it's"),
+        ("Straße", "strasse"),
+        ("ﬁne", "fine"),
+    ],
+)
+def test_normalize(text: str, expected: str) -> None:
+    assert normalize(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("Don't move!", ["don't", "move"]),
+        ("Anna’s café", ["anna's", "café"]),
+        ("from 17:00, 3.5 km", ["from", "17:00", "3.5", "km"]),
+        ("20min", ["20", "min"]),
+        ("vitamin B12, A4", ["vitamin", "b12", "a4"]),
+        ("snake_case well-known", ["snake", "case", "well", "known"]),
+        ("1,200.50", ["1200.50"]),
+        ("... --- '' ", []),
+        ("東京は", ["東京は"]),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize("word", ["the", "it's", "we'd", "don't", "couldn't", "i'm", "what's"])
+def test_stop_words_include_contractions(word: str) -> None:
+    assert is_stop(word)
+
+
+@pytest.mark.parametrize("word", ["anna's", "o'clock", "won", "may", "us", "2"])
+def test_words_that_carry_meaning(word: str) -> None:
+    assert not is_stop(word)
+
+
+def test_stems_keep_order_and_repetitions() -> None:
+    assert stem("running") == "run"
+    assert stems("The runner was running, running to Anna's 2 houses") == [
+        "runner",
+        "run",
+        "run",
+        "anna",
+        "2",
+        "hous",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ("It costs 3.5 euros, e.g. for tea. Yes.", ["It costs 3.5 euros, e.g. for tea.", "Yes."]),
+        ("Ask Dr. Smith, e.g. Monday. Done.", ["Ask Dr. Smith, e.g. Monday.", "Done."]),
+        ("See no. 5. It said no. Then it left.", ["See no. 5.", "It said no.", "Then it left."]),
+        ("First line\nsecond line\n\nthird", ["First line", "second line", "third"]),
+        ("- one\n* two\n3. three\n• four", ["one", "two", "three", "four"]),
+        ("。東京です。大阪です。", ["東京です。", "大阪です。"]),
+        ("One.\r\nTwo.\n---\n***\n", ["One.", "Two."]),
+        ("Again. Again.", ["Again.", "Again."]),
+    ],
+)
+def test_sentences(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+    assert all(sentence in text for sentence in sentences(text))
+
+
+def test_stems_may_be_asked_for_by_many_threads() -> None:
+    texts = [f"the houses of runner {number} were running" for number in range(400)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(stems, texts))
+    assert found == [stems(text) for text in texts]
+
+
+def test_nothing_is_imported_before_a_stem_is_asked_for() -> None:
+    code = "import sys, assay.text; print('Stemmer' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
