@@ -43,8 +43,8 @@ def serve(listener_fd: int) -> None:
     from starlette.routing import Route
 
     from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-    from assay.contract.serving.app import AgentService, ServingLimits, agent_routes
-    from assay.contract.serving.execution import ReportProgress
+    from assay.contract.server.app import AgentService, ServingLimits, agent_routes
+    from assay.contract.server.runs import ReportProgress
 
     chunks = [{"chunk_id": f"c{i}", "text": "word " * 40, "score": 1.0} for i in range(10)]
 
@@ -162,8 +162,8 @@ async def measure_disconnect(tries: int = 50) -> None:
     from tests.contract.running import running
 
     from assay.contract.envelope import AgentRunRequest, AgentRunResponse
-    from assay.contract.serving.app import AgentService, agent_app
-    from assay.contract.serving.execution import ReportProgress
+    from assay.contract.server.app import AgentService, agent_app
+    from assay.contract.server.runs import ReportProgress
 
     cancelled: asyncio.Queue[float] = asyncio.Queue()
 

@@ -11,16 +11,15 @@ from tests.contract.running import running
 from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 
 from assay.agents import AgentFailure, FailureKind, open_target
-from assay.agents.contract.outputs import OutputReader
-from assay.agents.contract.target import ContractAgent, ContractTarget, parse_contract_target
+from assay.agents.contract import ContractAgent, ContractTarget, OutputReader, parse_contract_target
 from assay.agents.outbound import OutboundPolicy
 from assay.agents.probe import ProbedAgent
 from assay.answer.passages import Passage
-from assay.contract.calling.client import ClientLimits
-from assay.contract.calling.failures import Fault
+from assay.contract.client import ClientLimits
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, GroundingPack, succeeded
-from assay.contract.serving.app import AgentService, agent_app
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.responses import Fault
+from assay.contract.server.app import AgentService, agent_app
+from assay.contract.server.runs import ReportProgress
 from assay.data import Dataset, Document
 from assay.errors import TargetError, UsageError
 from assay.serve.guards import BearerToken

@@ -32,7 +32,7 @@ from tests.contract.faults import (
 )
 from tests.contract.tampering import CUT, OPEN, Tamper
 
-from assay.contract.checking.probes import CheckLimits
+from assay.contract.conformance.probes import CheckLimits
 
 STANDARD = CheckLimits()
 

@@ -11,8 +11,8 @@ import pytest
 from tests.contract.running import running
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.serving.app import AgentService, ServingLimits, agent_app
-from assay.contract.serving.execution import ReportProgress, Work
+from assay.contract.server.app import AgentService, ServingLimits, agent_app
+from assay.contract.server.runs import ReportProgress, Work
 
 StartAgent = Callable[..., Awaitable[httpx.AsyncClient]]
 

@@ -13,9 +13,9 @@ from assay.contract.envelope import (
     GroundingPack,
     succeeded,
 )
-from assay.contract.refusals import TaskError, read_inputs
-from assay.contract.serving.app import AgentService, ServingLimits
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.server.app import AgentService, ServingLimits
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import TaskError, read_inputs
 
 DOCUMENTS = {
     "d1": "Vitamin D was given for a year and blood pressure did not change.",

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.contract.tampering import Reply, Tamper
 
-from assay.contract.checking.probes import UNKNOWN_TASK
+from assay.contract.conformance.probes import UNKNOWN_TASK
 
 Events = list[tuple[str, dict[str, Any]]]
 

@@ -18,8 +18,8 @@ from tests.contract.tampering import Tampered
 from typer.testing import CliRunner, Result
 
 from assay.cli.check import check
-from assay.contract.checking.checks import CHECKS
-from assay.contract.serving.app import agent_app
+from assay.contract.conformance.checks import CHECKS
+from assay.contract.server.app import agent_app
 from assay.errors import UsageError
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check-agent-contract.py"

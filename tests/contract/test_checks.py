@@ -10,12 +10,12 @@ from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import Tampered
 
-from assay.contract.checking.checks import CHECKS, CheckTarget, check_agent, parse_target
-from assay.contract.checking.probes import CheckLimits
-from assay.contract.checking.verdicts import TargetReport, Verdict
+from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent, parse_target
+from assay.contract.conformance.probes import CheckLimits
+from assay.contract.conformance.report import TargetReport, Verdict
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.serving.app import AgentService, ServingLimits, agent_app
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.server.app import AgentService, ServingLimits, agent_app
+from assay.contract.server.runs import ReportProgress
 from assay.errors import UsageError
 from assay.serve.guards import BearerToken
 

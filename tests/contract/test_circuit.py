@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from assay.contract.calling.circuit import CircuitBreaker
-from assay.contract.calling.failures import AgentCallError, Fault
+from assay.contract.circuit import CircuitBreaker
+from assay.contract.responses import AgentCallError, Fault
 
 
 class Clock:

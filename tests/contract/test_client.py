@@ -18,11 +18,10 @@ from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 
-from assay.contract.calling.client import AgentClient, ClientLimits
-from assay.contract.calling.failures import AgentCallError, Fault
-from assay.contract.calling.stream_result import AgentEvent
+from assay.contract.client import AgentClient, AgentEvent, ClientLimits
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse
-from assay.contract.serving.app import AgentService, ServingLimits, agent_app
+from assay.contract.responses import AgentCallError, Fault
+from assay.contract.server.app import AgentService, ServingLimits, agent_app
 from assay.serve.guards import BearerToken
 
 REQUEST = AgentRunRequest(

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 
-from assay.contract.checking.checks import CHECKS
+from assay.contract.conformance.checks import CHECKS
 from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
@@ -19,7 +19,7 @@ from assay.contract.envelope import (
     GroundingChunk,
     RetrievalTrace,
 )
-from assay.contract.serving.app import agent_app
+from assay.contract.server.app import agent_app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```http\n(.*?)```", PAGE, re.DOTALL)

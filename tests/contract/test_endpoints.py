@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.contract.calling.endpoints import (
+from assay.contract.endpoints import (
     read_endpoints,
     resolve,
     shown_address,

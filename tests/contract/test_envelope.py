@@ -16,7 +16,7 @@ from assay.contract.envelope import (
     error_response,
     succeeded,
 )
-from assay.contract.refusals import TaskError, read_inputs, validation_error_body
+from assay.contract.validation import TaskError, read_inputs, validation_error_body
 
 CANARY = "canary-5f1c"
 

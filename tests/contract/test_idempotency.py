@@ -8,8 +8,7 @@ from tests.contract.asking import STREAM, SYNC, body, events, stream, types
 from tests.contract.conftest import Gate, StartAgent
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.serving.execution import Execution, ReportProgress
-from assay.contract.serving.replay import Conflict, ReplayLimits, RunStore
+from assay.contract.server.runs import Conflict, Execution, ReplayLimits, ReportProgress, RunStore
 
 
 class Counter:

@@ -13,13 +13,13 @@ from tests.contract.demo_agent import SearchInputs
 from tests.contract.running import running
 from tests.contract.tampering import Reply, Tampered
 
-from assay.contract.calling.client import AgentClient
-from assay.contract.calling.failures import AgentCallError
-from assay.contract.checking.checks import CheckTarget, check_agent
+from assay.contract.client import AgentClient
+from assay.contract.conformance.checks import CheckTarget, check_agent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.refusals import read_inputs
-from assay.contract.serving.app import AgentService, agent_app
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.responses import AgentCallError
+from assay.contract.server.app import AgentService, agent_app
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import read_inputs
 
 CANARY = "canary-7d2e91"
 

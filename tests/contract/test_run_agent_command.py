@@ -12,11 +12,11 @@ from tests.contract.running import running
 from typer.testing import CliRunner, Result
 
 from assay.cli.run_agent import run_agent
-from assay.contract.calling.failures import AgentCallError, Fault
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode
-from assay.contract.refusals import TaskError
-from assay.contract.serving.app import AgentService, agent_app
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.responses import AgentCallError, Fault
+from assay.contract.server.app import AgentService, agent_app
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import TaskError
 from assay.errors import UsageError
 from assay.serve.guards import BearerToken
 

@@ -21,9 +21,9 @@ from assay.contract.envelope import (
     ErrorCode,
     succeeded,
 )
-from assay.contract.refusals import TaskError
-from assay.contract.serving.app import AgentService, Readiness, agent_app
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.server.app import AgentService, Readiness, agent_app
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import TaskError
 
 WAYS = [SYNC, STREAM]
 
@@ -363,7 +363,7 @@ async def test_health_is_told_at_once_and_readiness_truly() -> None:
 
 SERVER = """
 import asyncio, sys, uvicorn
-from assay.contract.serving.app import AgentService, agent_app
+from assay.contract.server.app import AgentService, agent_app
 
 async def work(request, report):
     report("waiting")

@@ -7,8 +7,8 @@ import pytest
 from tests.contract_agents.workshop import Agents, make_workshop, running_agents
 from tests.serve.serving import serving
 
-from assay.contract.checking.checks import CheckTarget, check_agent
-from assay.contract.checking.verdicts import Verdict
+from assay.contract.conformance.checks import CheckTarget, check_agent
+from assay.contract.conformance.report import Verdict
 from assay.errors import UsageError
 from assay.serve.contract_agents.apps import TASKS, agents_app, known_tasks, path_of
 

@@ -9,7 +9,7 @@ import pytest
 from tests.contract_agents.workshop import running_agents
 
 from assay.serve.contract_agents.apps import TASKS, open_workshop
-from assay.serve.contract_agents.policy_rules import BUILT_IN, read_policy
+from assay.serve.contract_agents.policy_review import BUILT_IN, read_policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(

@@ -10,8 +10,7 @@ from tests.contract_agents.workshop import Agents, make_workshop, running_agents
 from tests.serve.serving import serving
 
 from assay.data import Document
-from assay.serve.contract_agents.papers import interleaved, paper, pmid_in
-from assay.serve.contract_agents.pubmed import PubMed, PubMedError
+from assay.serve.contract_agents.pubmed import PubMed, PubMedError, interleaved, paper, pmid_in
 
 QUERY = "blood pressure"
 BOTH = ["index", "pubmed"]

@@ -7,7 +7,7 @@ import pytest
 from tests.contract_agents.workshop import Agents
 
 from assay.errors import UsageError
-from assay.serve.contract_agents.policy_rules import BUILT_IN, Case, Policy, read_policy
+from assay.serve.contract_agents.policy_review import BUILT_IN, Case, Policy, read_policy
 
 
 @pytest.fixture(scope="module")

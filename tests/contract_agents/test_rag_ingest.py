@@ -15,7 +15,7 @@ from tests.contract_agents.workshop import Agents, make_workshop, running_agents
 from tests.search.conftest import running_server
 from tests.search.samples import WordEmbedder
 
-from assay.contract.chunk_ids import chunk_id, split_chunk_id
+from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.data import Document
 from assay.progress import Progress, silent
 from assay.search.edge import EdgeStore
@@ -24,8 +24,8 @@ from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
 from assay.search.store import Stored
 from assay.serve.contract_agents.apps import open_workshop
-from assay.serve.contract_agents.document_chunks import cut_document
 from assay.serve.contract_agents.knowledge_store import replace_documents
+from assay.serve.contract_agents.rag_ingest import cut_document
 
 
 def document(doc_id: str, text: str, **more: Any) -> dict[str, Any]:

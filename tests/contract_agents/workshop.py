@@ -19,7 +19,7 @@ from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode
 from assay.serve.contract_agents.apps import TASKS, Workshop, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
-from assay.serve.contract_agents.policy_rules import read_policy
+from assay.serve.contract_agents.policy_review import read_policy
 from assay.serve.contract_agents.pubmed import PubMed
 from assay.serve.retrieval import Retrieval
 

@@ -17,7 +17,7 @@ from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.agents.outbound_client import TOKEN_VARIABLE, open_client, token_for
 from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo, context_taker
 from assay.answer.passages import Passage
-from assay.contract.checking.sample_inputs import sample_inputs
+from assay.contract.conformance.probes import sample_inputs
 from assay.contract.sse import EventReader
 from assay.errors import TargetError
 

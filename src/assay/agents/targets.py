@@ -73,7 +73,7 @@ def open_target(
 
 def _contract(target: str, dataset: Dataset, track: str) -> Agent | None:
     """`http:URL=TASK`; None for a bare address, which has no task."""
-    from assay.agents.contract.target import ContractAgent, parse_contract_target
+    from assay.agents.contract import ContractAgent, parse_contract_target
 
     parsed = parse_contract_target(target)
     if parsed is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.checking.verdicts import TargetReport
+    from assay.contract.conformance.report import TargetReport
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
 
@@ -59,7 +59,7 @@ def check(
     if junit is not None:
         _write_junit(junit, reports)
     if json:
-        from assay.contract.checking.report import as_json
+        from assay.contract.conformance.report import as_json
 
         print_json(as_json(reports))
     else:
@@ -77,8 +77,8 @@ def check_all(
 ) -> "list[TargetReport]":
     import asyncio
 
-    from assay.contract.calling.endpoints import shown_address, token_from_environment
-    from assay.contract.checking.checks import check_agent, parse_target, select_checks
+    from assay.contract.conformance.checks import check_agent, parse_target, select_checks
+    from assay.contract.endpoints import shown_address, token_from_environment
 
     parsed = [parse_target(target) for target in targets]
     select_checks(skip)
@@ -131,7 +131,7 @@ def _table(report: "TargetReport", all_checks: bool) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.checking.verdicts import Verdict
+    from assay.contract.conformance.report import Verdict
 
     styles = {Verdict.FAIL: "bold red", Verdict.WARN: "yellow", Verdict.PASS: "green"}
     shown = tuple(Verdict) if all_checks else (Verdict.FAIL, Verdict.WARN)
@@ -159,7 +159,7 @@ def _summary(report: "TargetReport") -> "Text":
 
 
 def _write_junit(path: Path, reports: "list[TargetReport]") -> None:
-    from assay.contract.checking.report import as_junit
+    from assay.contract.conformance.report import as_junit
 
     try:
         path.write_text(as_junit(reports), encoding="utf-8")

@@ -10,8 +10,7 @@ from assay.cli.console import print_json, say
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.contract.calling.client import AgentClient
-    from assay.contract.calling.stream_result import AgentEvent
+    from assay.contract.client import AgentClient, AgentEvent
     from assay.contract.envelope import AgentRunRequest, AgentRunResponse
 
 
@@ -76,7 +75,7 @@ def _request(
     from pydantic import ValidationError
 
     from assay.contract.envelope import AgentRunRequest
-    from assay.contract.refusals import field_problems
+    from assay.contract.validation import field_problems
 
     fields = {
         "request_id": request_id or f"assay-{uuid.uuid4().hex}",
@@ -95,8 +94,8 @@ def _request(
 async def _dispatch(
     agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
 ) -> "AgentRunResponse":
-    from assay.contract.calling.client import AgentClient, ClientLimits
-    from assay.contract.calling.endpoints import token_from_environment
+    from assay.contract.client import AgentClient, ClientLimits
+    from assay.contract.endpoints import token_from_environment
 
     # A little more than the agent has: its own report of a spent budget is worth waiting for.
     limits = ClientLimits()

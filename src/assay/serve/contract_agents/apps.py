@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import Answerer
-from assay.contract.serving.app import (
+from assay.contract.server.app import (
     EXCEPTION_HANDLERS,
     AgentService,
     Readiness,
@@ -21,8 +21,8 @@ from assay.contract.serving.app import (
     agent_routes,
     always_ready,
 )
-from assay.contract.serving.execution import Work
-from assay.contract.serving.runlog import keep_payloads_out_of
+from assay.contract.server.run_log import keep_payloads_out_of
+from assay.contract.server.runs import Work
 from assay.errors import UsageError
 from assay.search.embedding import Embedder, open_embedder
 from assay.search.retriever import check_request
@@ -31,8 +31,7 @@ from assay.serve.contract_agents.claim_verify import ClaimVerify
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.knowledge_store import store_of
 from assay.serve.contract_agents.lit_retrieval import LitRetrieval
-from assay.serve.contract_agents.policy_review import PolicyReview
-from assay.serve.contract_agents.policy_rules import Policy, read_policy
+from assay.serve.contract_agents.policy_review import Policy, PolicyReview, read_policy
 from assay.serve.contract_agents.pubmed import PubMed
 from assay.serve.contract_agents.rag_answer import RagAnswer
 from assay.serve.contract_agents.rag_ingest import RagIngest

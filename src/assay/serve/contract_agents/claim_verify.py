@@ -13,10 +13,10 @@ from assay.contract.envelope import (
     ContractModel,
     succeeded,
 )
-from assay.contract.refusals import read_inputs
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import read_inputs
 from assay.serve.contract_agents.claim_evidence import STRICTNESS, EvidenceBase, Finding
-from assay.serve.contract_agents.grounding import CHARACTERS_PER_TOKEN
+from assay.serve.contract_agents.rag_retrieve import CHARACTERS_PER_TOKEN
 
 MAX_CLAIMS = 200
 

@@ -2,22 +2,24 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from assay.contract.chunk_ids import chunk_id, split_chunk_id
-from assay.contract.envelope import ErrorCode
-from assay.contract.refusals import TaskError
+from assay.contract.envelope import ErrorCode, chunk_id, split_chunk_id
+from assay.contract.validation import TaskError
 from assay.data.dataset import Document
 from assay.data.load import KNOWN
 from assay.errors import UsageError
 from assay.progress import Progress
 from assay.search.embedding import Embedder
 from assay.search.filters import conditions
-from assay.search.retriever import Mode
+from assay.search.index import open_index
+from assay.search.retriever import Mode, Retriever
 from assay.search.store import Store
-from assay.serve.contract_agents.open_indexes import OpenIndexes
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import Retrieval
 
@@ -220,3 +222,59 @@ def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:
         "of whole numbers, or a range of gt, gte, lt, lte",
         details={"fields": [{"field": field_name, "problem": "is not a filter"}]},
     )
+
+
+_KEPT_OPEN = 8
+
+
+@dataclass
+class _Open:
+    retriever: Retriever
+    readers: int = 0
+    retired: bool = False
+
+    def close_if_unused(self) -> None:
+        if self.retired and not self.readers:
+            self.retriever.close()
+
+
+class OpenIndexes:
+    """Safe for threads. An index is closed when it is out of use and its last reader has left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    @contextmanager
+    def reading(self, name: str, store: Store, embedder: Embedder) -> Iterator[Retriever]:
+        entry = self._enter(name, store, embedder)
+        try:
+            yield entry.retriever
+        finally:
+            with self._lock:
+                entry.readers -= 1
+                entry.close_if_unused()
+
+    def close(self) -> None:
+        with self._lock:
+            for name in list(self._open):
+                self._retire(name)
+
+    def _enter(self, name: str, store: Store, embedder: Embedder) -> _Open:
+        live = store.manifest()
+        with self._lock:
+            entry = self._open.get(name)
+            if entry is None or entry.retriever.manifest != live:
+                self._retire(name)
+                entry = self._open[name] = _Open(open_index(store, embedder))
+            self._open.move_to_end(name)
+            if len(self._open) > _KEPT_OPEN:
+                self._retire(next(iter(self._open)))
+            entry.readers += 1
+            return entry
+
+    def _retire(self, name: str) -> None:
+        entry = self._open.pop(name, None)
+        if entry is not None:
+            entry.retired = True
+            entry.close_if_unused()

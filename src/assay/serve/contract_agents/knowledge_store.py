@@ -1,27 +1,93 @@
-"""Writing to an ingested knowledge base: all of a request, or nothing.
+"""What a manifest says about all chunks of a knowledge base, as sums.
 
-The chunks are the documents of an index, each small enough to be one point of it. So the index is
-the only record, and the switch from one generation to the next is the moment at which everything
-becomes true. A write reads the chunks of its own documents alone, however many others there are.
+Their number, their words (BM25 needs the mean length) and a digest that does not depend on the
+order in which they came: a write brings them up to date without looking at the chunks that stay.
+They stand in the manifest itself, where `corpus` is free text, and so change in the same step as
+the chunks.
 """
 
+import hashlib
 import os
+import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from assay.contract.chunk_ids import chunk_id, split_chunk_id
+from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.data.cache import cache_folder
 from assay.data.dataset import Document
 from assay.progress import Progress, silent
-from assay.search.bm25_vectors import Bm25Encoder
+from assay.search.bm25_vectors import Bm25Encoder, average_length
+from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder
 from assay.search.index import IndexReport, content_hash
 from assay.search.store import Draft, Manifest, Point, Searcher, Store, point_id
 from assay.search.vector_cache import VectorCache
 from assay.search.writer_lock import writer_lock
-from assay.serve.contract_agents.chunk_tally import ChunkTally, Payload, text_of
+
+_CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+)")
+_DIGESTS = 1 << 256
+
+
+Payload = Mapping[str, Any]
+"""A chunk as the index keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTally:
+    chunks: int = 0
+    words: int = 0
+    digest: int = 0
+
+    @classmethod
+    def read(cls, manifest: Manifest) -> "ChunkTally | None":
+        """None where an earlier version wrote it, which kept no sums."""
+        found = _CORPUS.fullmatch(manifest.corpus)
+        return cls(manifest.documents, int(found[2]), int(found[1], 16)) if found else None
+
+    def including(self, chunks: Iterable[Payload]) -> "ChunkTally":
+        return self._moved(chunks, 1)
+
+    def without(self, chunks: Iterable[Payload]) -> "ChunkTally":
+        return self._moved(chunks, -1)
+
+    def manifest(self, embedder: Embedder) -> Manifest:
+        # One text of the mean length has the same average as all of them.
+        mean = round(self.words / max(1, self.chunks))
+        length = average_length(["word " * mean])
+        return Manifest(
+            corpus=f"chunks {self.digest:064x} words {self.words}",
+            embedder=embedder.name,
+            dimension=embedder.dimension,
+            chunking=POLICY,
+            lexical=Bm25Encoder(length).settings,
+            average_length=length,
+            documents=self.chunks,
+            assay=version("agent-assay"),
+        )
+
+    def _moved(self, chunks: Iterable[Payload], sign: int) -> "ChunkTally":
+        chunks = list(chunks)
+        return ChunkTally(
+            self.chunks + sign * len(chunks),
+            self.words + sign * sum(len(text_of(one).split()) for one in chunks),
+            (self.digest + sign * sum(map(_digest, chunks))) % _DIGESTS,
+        )
+
+
+def text_of(chunk: Payload) -> str:
+    """What is embedded and what BM25 reads."""
+    return f"{chunk['title']} {chunk['text']}".strip()
+
+
+def _digest(chunk: Payload) -> int:
+    said = f"{chunk['doc_id']}\x1f{chunk['content_hash']}"
+    return int.from_bytes(hashlib.sha256(said.encode()).digest())
+
 
 # Apart from the indexes of data sets, which may have any name.
 _PREFIX = "kb-"

@@ -14,20 +14,19 @@ from assay.contract.envelope import (
     ErrorCode,
     succeeded,
 )
-from assay.contract.refusals import TaskError, read_inputs
-from assay.contract.serving.execution import ReportProgress
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import TaskError, read_inputs
 from assay.search.retriever import MOST
 from assay.serve.contract_agents import pubmed
-from assay.serve.contract_agents.grounding import tokens_in
 from assay.serve.contract_agents.knowledge_bases import (
     FoundChunk,
     KnowledgeBase,
     KnowledgeBases,
     Wanted,
 )
-from assay.serve.contract_agents.papers import Paper, interleaved, paper
-from assay.serve.contract_agents.phi_patterns import PhiPatterns
-from assay.serve.contract_agents.rag_retrieve import found_in
+from assay.serve.contract_agents.policy_review import PhiPatterns
+from assay.serve.contract_agents.pubmed import Paper, interleaved, paper
+from assay.serve.contract_agents.rag_retrieve import found_in, tokens_in
 from assay.serve.query_text import Readable
 
 INDEX = "index"

@@ -1,10 +1,22 @@
-"""POLICY_REVIEW: may this resource be used in this way? Decided by rules that people can read."""
+"""Finding text that looks like protected health information, without ever repeating it."""
 
 import asyncio
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, AliasPath, Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
 from assay.contract.envelope import (
     AgentRunRequest,
@@ -13,9 +25,170 @@ from assay.contract.envelope import (
     Identifier,
     succeeded,
 )
-from assay.contract.refusals import read_inputs
-from assay.contract.serving.execution import ReportProgress
-from assay.serve.contract_agents.policy_rules import Case, Policy
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import field_problems, read_inputs
+from assay.errors import UsageError
+
+
+@dataclass(frozen=True)
+class PhiPatterns:
+    """Kinds and their patterns; a kind may have several."""
+
+    patterns: Sequence[tuple[str, re.Pattern[str]]]
+
+    def kinds_in(self, value: Any) -> tuple[str, ...]:
+        """The kinds found anywhere in a value of JSON, keys included, in the order of the rules."""
+        texts = list(_texts(value))
+        found = {
+            kind for kind, pattern in self.patterns if any(pattern.search(text) for text in texts)
+        }
+        return tuple(dict.fromkeys(kind for kind, _ in self.patterns if kind in found))
+
+
+def _texts(value: Any, label: str = "") -> Iterator[str]:
+    """Every text, as `key: value` where it stands under a key: the label may be the key."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item, str(key).replace("_", " "))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, label)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield f"{label}: {value}" if label else str(value)
+
+
+BUILT_IN = Path(__file__).parent / "policy_rules.toml"
+
+RiskLevel = Literal["low", "medium", "high"]
+_LEVELS: tuple[RiskLevel, ...] = ("low", "medium", "high")
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error:
+        raise ValueError("not a regular expression") from None
+    return pattern
+
+
+class _Part(BaseModel):
+    """A key that is not known is a mistake in the file: a rule that is not heeded is no rule."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PhiPattern(_Part):
+    kind: str
+    pattern: Annotated[str, AfterValidator(_compiles)]
+
+
+class Condition(_Part):
+    """What is not named holds for every request."""
+
+    mode: list[str] | None = None
+    risk_tier: list[str] | None = None
+    domain: list[str] | None = None
+    phi: bool | None = None
+    kinds: list[str] | None = None
+
+
+class Rule(_Part):
+    id: str
+    decision: Literal["allow", "deny"]
+    risk_level: RiskLevel
+    reason: str
+    when: Condition = Condition()
+    unless: Condition | None = None
+
+
+class PolicyFile(_Part):
+    version: str
+    phi: list[PhiPattern]
+    rules: list[Rule] = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the rules look at. `kinds` are the kinds of protected information that were found."""
+
+    mode: str
+    risk_tier: str
+    domain: str
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`reasons` name rules and kinds, never what was found."""
+
+    allowed: bool
+    risk_level: RiskLevel
+    reasons: tuple[str, ...]
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Policy:
+    version: str
+    rules: Sequence[Rule]
+    phi: PhiPatterns
+
+    def decide(self, case: Case) -> Decision:
+        applied = [rule for rule in self.rules if _applies(rule, case)]
+        decisions = {rule.decision for rule in applied}
+        levels: list[RiskLevel] = [rule.risk_level for rule in applied] or ["high"]
+        return Decision(
+            allowed=decisions == {"allow"},
+            risk_level=max(levels, key=_LEVELS.index),
+            reasons=tuple(_reasons(applied, case)),
+            rules=tuple(rule.id for rule in applied),
+        )
+
+
+def read_policy(path: Path | None = None) -> Policy:
+    """The rules of `path`, or those that come with Assay."""
+    path = path or BUILT_IN
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = PolicyFile.model_validate(content)
+    except OSError as error:
+        raise UsageError(f"the rules {str(path)!r} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"the rules {str(path)!r} are not TOML: {error}") from None
+    except ValidationError as error:
+        first = field_problems(error, PolicyFile)[0]
+        raise UsageError(
+            f"the rules {str(path)!r}: {first['field']} {first['problem']}; "
+            f"{str(BUILT_IN)!r} shows how rules are written"
+        ) from None
+    patterns = [(each.kind, re.compile(each.pattern)) for each in file.phi]
+    return Policy(file.version, file.rules, PhiPatterns(patterns))
+
+
+def _applies(rule: Rule, case: Case) -> bool:
+    return _holds(rule.when, case) and not (rule.unless and _holds(rule.unless, case))
+
+
+def _holds(condition: Condition, case: Case) -> bool:
+    return (
+        _among(case.mode, condition.mode)
+        and _among(case.risk_tier, condition.risk_tier)
+        and _among(case.domain, condition.domain)
+        and condition.phi in (None, bool(case.kinds))
+        and (condition.kinds is None or not set(condition.kinds).isdisjoint(case.kinds))
+    )
+
+
+def _among(value: str, allowed: list[str] | None) -> bool:
+    return allowed is None or value.lower() in {each.lower() for each in allowed}
+
+
+def _reasons(applied: Sequence[Rule], case: Case) -> list[str]:
+    reasons = [f"{rule.id}: {rule.reason}" for rule in applied]
+    if case.kinds:
+        reasons.append(f"found in the inputs: {', '.join(case.kinds)}")
+    return reasons or ["no rule applies to this request, so it is not allowed"]
 
 
 class PolicyInputs(ContractModel):

@@ -1,20 +1,90 @@
-"""PubMed's public interface: esearch finds ids, efetch gives the records (NCBI, "E-utilities").
-
-Queries are posted, so that they stand in no address and thus in no proxy's log. The address can
-be replaced with ASSAY_PUBMED_URL, for a mirror or a test; NCBI_API_KEY raises NCBI's rate limit.
-"""
+"""A paper as LIT_RETRIEVAL shows it: what is known of it, and nothing for what is not."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import httpx
 import orjson
 
-from assay.serve.contract_agents.papers import Paper, paper
+Paper = dict[str, Any]
+
+_YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)\b")
+_PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,9})")
+
+
+def paper(
+    *,
+    title: str,
+    abstract: str,
+    source: str,
+    doc_id: str | None = None,
+    metadata: Mapping[str, Any],
+) -> Paper:
+    url = _text(metadata.get("url"))
+    found: Paper = {
+        "title": title,
+        "abstract": abstract,
+        "authors": _names(metadata.get("authors", metadata.get("author"))),
+        "year": _year(metadata),
+        "journal": _text(metadata.get("journal")),
+        "doi": _text(metadata.get("doi")),
+        "pmid": _text(metadata.get("pmid")) or pmid_in(url),
+        "source": source,
+        "url": url.strip() if url else None,
+        "doc_id": doc_id,
+    }
+    return {name: value for name, value in found.items() if value not in (None, "", [])}
+
+
+def pmid_in(url: str | None) -> str | None:
+    """The number in an address of PubMed, as data sets often have it."""
+    match = _PUBMED_URL.search(unquote(url)) if url else None
+    return match[1] if match else None
+
+
+def interleaved(lists: Sequence[Sequence[Paper]], most: int) -> list[Paper]:
+    """The first of each list, then the second of each...; what was met before is left out."""
+    merged: list[Paper] = []
+    seen: set[tuple[str, str]] = set()
+    longest = max((len(each) for each in lists), default=0)
+    for rank in range(longest):
+        for each in lists:
+            if rank < len(each) and not seen.intersection(_identities(each[rank])):
+                seen.update(_identities(each[rank]))
+                merged.append(each[rank])
+    return merged[:most]
+
+
+def _identities(one: Paper) -> Iterable[tuple[str, str]]:
+    return [(name, str(one[name]).lower()) for name in ("pmid", "doi", "doc_id") if name in one]
+
+
+def _year(metadata: Mapping[str, Any]) -> int | None:
+    for name in ("year", "date", "published"):
+        match = _YEAR.search(str(metadata.get(name, "")))
+        if match:
+            return int(match[1])
+    return None
+
+
+def _names(value: Any) -> list[str]:
+    if isinstance(value, str):
+        mark = ";" if ";" in value else ","
+        return [name.strip() for name in value.split(mark) if name.strip()]
+    if isinstance(value, Sequence):
+        return [str(name) for name in value if isinstance(name, str | int)]
+    return []
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
 
 NAME = "pubmed"
 VARIABLE = "ASSAY_PUBMED_URL"
@@ -41,7 +111,7 @@ class PubMed:
         if not ids:
             return []
         answer = await self._post("efetch.fcgi", id=",".join(ids), retmode="xml")
-        found = {one["pmid"]: one for one in _articles(answer)}
+        found = {one["pmid"]: one for one in _records(answer)}
         return [found[pmid] for pmid in ids if pmid in found]
 
     async def close(self) -> None:
@@ -101,7 +171,7 @@ async def _body(answer: httpx.Response) -> bytes:
     return bytes(body)
 
 
-def _articles(xml: bytes) -> Iterator[Paper]:
+def _records(xml: bytes) -> Iterator[Paper]:
     try:
         root = ElementTree.fromstring(xml)
     except ElementTree.ParseError:
@@ -109,23 +179,23 @@ def _articles(xml: bytes) -> Iterator[Paper]:
     if root is None:
         raise PubMedError("PubMed's records were not understood")
     for article in root.iter("PubmedArticle"):
-        pmid = _text(article.find("MedlineCitation/PMID"))
+        pmid = _element_text(article.find("MedlineCitation/PMID"))
         if pmid:
-            yield _paper(article, pmid)
+            yield _article(article, pmid)
 
 
-def _paper(article: Element, pmid: str) -> Paper:
+def _article(article: Element, pmid: str) -> Paper:
     record = article.find("MedlineCitation/Article")
     metadata: dict[str, Any] = {
         "pmid": pmid,
         "url": _PAGE.format(pmid),
         "authors": [_author(each) for each in article.iterfind(".//AuthorList/Author")],
-        "journal": _text(article.find(".//Journal/Title")),
+        "journal": _element_text(article.find(".//Journal/Title")),
         "doi": _doi(article),
-        "date": _text(article.find(".//PubDate/Year"))
-        or _text(article.find(".//PubDate/MedlineDate")),
+        "date": _element_text(article.find(".//PubDate/Year"))
+        or _element_text(article.find(".//PubDate/MedlineDate")),
     }
-    title = "" if record is None else _text(record.find("ArticleTitle")) or ""
+    title = "" if record is None else _element_text(record.find("ArticleTitle")) or ""
     parts = [] if record is None else record.iterfind("Abstract/AbstractText")
     abstract = " ".join(filter(None, map(_labelled, parts)))
     known = {name: value for name, value in metadata.items() if value}
@@ -134,22 +204,22 @@ def _paper(article: Element, pmid: str) -> Paper:
 
 def _doi(article: Element) -> str | None:
     for path in (".//ELocationID[@EIdType='doi']", ".//ArticleIdList/ArticleId[@IdType='doi']"):
-        if doi := _text(article.find(path)):
+        if doi := _element_text(article.find(path)):
             return doi
     return None
 
 
 def _author(author: Element) -> str:
-    names = [_text(author.find(name)) for name in ("ForeName", "LastName")]
-    return " ".join(filter(None, names)) or _text(author.find("CollectiveName")) or ""
+    names = [_element_text(author.find(name)) for name in ("ForeName", "LastName")]
+    return " ".join(filter(None, names)) or _element_text(author.find("CollectiveName")) or ""
 
 
 def _labelled(part: Element) -> str:
-    label, text = part.get("Label"), _text(part) or ""
+    label, text = part.get("Label"), _element_text(part) or ""
     return f"{label}: {text}" if label and text else text
 
 
-def _text(element: Element | None) -> str | None:
+def _element_text(element: Element | None) -> str | None:
     """With the text of markup inside it, such as <i>."""
     if element is None:
         return None

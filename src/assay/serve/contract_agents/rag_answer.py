@@ -10,26 +10,28 @@ from dataclasses import dataclass
 from pydantic import AliasChoices, Field
 
 from assay.answer.passages import Answer, Answerer, Passage
-from assay.contract.chunk_ids import split_chunk_id
 from assay.contract.envelope import (
     AgentRunRequest,
     AgentRunResponse,
     GroundingChunk,
     GroundingPack,
     Usage,
+    split_chunk_id,
     succeeded,
 )
-from assay.contract.refusals import read_inputs
-from assay.contract.serving.execution import ReportProgress
-from assay.serve.contract_agents.grounding import (
+from assay.contract.server.runs import ReportProgress
+from assay.contract.validation import read_inputs
+from assay.serve.contract_agents.knowledge_bases import FoundChunk, KnowledgeBases
+from assay.serve.contract_agents.rag_retrieve import (
+    Retrieved,
+    RetrieveInputs,
     fit_context,
     grounding_of,
+    provenance_of,
     retrieval_outputs,
+    retrieve,
     tokens_in,
 )
-from assay.serve.contract_agents.knowledge_bases import FoundChunk, KnowledgeBases
-from assay.serve.contract_agents.rag_retrieve import Retrieved, provenance_of, retrieve
-from assay.serve.contract_agents.retrieve_inputs import RetrieveInputs
 
 _ANSWER_TOKENS = 500
 _CUT_SHORT = "maxTokens"

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import Literal
 
-from assay.contract.serving.runlog import keep_payloads_out_of
+from assay.contract.server.run_log import keep_payloads_out_of
 from assay.errors import AssayError, SearchError
 from assay.progress import Progress
 from assay.serve.mcp.shapes import FoundDocument, FoundNote, Health, SearchResults, SyncStatus

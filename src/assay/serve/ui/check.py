@@ -9,8 +9,8 @@ from starlette.routing import BaseRoute, Route
 
 from assay.agents import open_target
 from assay.agents.checkup import Checkup, Sample, check_up
-from assay.contract.checking.checks import check_agent, parse_target
-from assay.contract.checking.verdicts import TargetReport
+from assay.contract.conformance.checks import check_agent, parse_target
+from assay.contract.conformance.report import TargetReport
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, TargetError
 from assay.serve.ui.context import ui_of

@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from assay.contract.calling.reading import outputs_of, success_of
-from assay.contract.checking.verdicts import PASS, Finding, fail, fail_if
+from assay.contract.conformance.report import PASS, Finding, fail, fail_if
 from assay.contract.envelope import AgentRunResponse, ErrorCode
-from assay.contract.refusals import field_problems
+from assay.contract.responses import outputs_of, success_of
+from assay.contract.validation import field_problems
 
 # What is inside these belongs to the task, not to the envelope.
 _FREE_FORM = frozenset({"outputs", "data", "provenance", "metadata", "details"})

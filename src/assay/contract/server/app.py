@@ -22,11 +22,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ExceptionHandler, Receive
 
 from assay.contract.envelope import AgentRunRequest, ErrorCode, to_json
-from assay.contract.serving.execution import Execution, Outcome, Work
-from assay.contract.serving.intake import Accepted, Refused, refused, take_request, usable_id
-from assay.contract.serving.replay import Conflict, ReplayLimits, RunStore
-from assay.contract.serving.run_stream import RunStream
-from assay.contract.serving.runlog import RunRecord, log_failure, log_run
+from assay.contract.server.requests import Accepted, Refused, refused, take_request, usable_id
+from assay.contract.server.run_log import RunRecord, log_failure, log_run
+from assay.contract.server.runs import Conflict, Execution, Outcome, ReplayLimits, RunStore, Work
+from assay.contract.server.streaming import RunStream
 
 _CLIENT_LEFT = 499  # sent to nobody; the number that proxies log for a client that went away
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, Identifier
-from assay.contract.refusals import refusal, validation_error_response
+from assay.contract.validation import refusal, validation_error_response
 
 _identifier = TypeAdapter(Identifier)
 

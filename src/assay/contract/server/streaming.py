@@ -9,8 +9,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
 from assay.contract.envelope import AgentRunRequest
-from assay.contract.serving.execution import Execution, Outcome, Watch
-from assay.contract.serving.runlog import keep_payloads_out_of
+from assay.contract.server.run_log import keep_payloads_out_of
+from assay.contract.server.runs import Execution, Outcome, Watch
 from assay.contract.sse import format_event
 
 keep_payloads_out_of("sse_starlette.sse")

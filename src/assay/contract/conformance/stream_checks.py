@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from assay.contract.calling.reading import TERMINAL_EVENTS, outputs_of, success_of
-from assay.contract.checking import shapes
-from assay.contract.checking.exchange import StreamView
-from assay.contract.checking.probes import Observation
-from assay.contract.checking.verdicts import (
+from assay.contract.conformance import shapes
+from assay.contract.conformance.probes import Observation, StreamView
+from assay.contract.conformance.report import (
     PASS,
     Check,
     Finding,
@@ -16,6 +14,7 @@ from assay.contract.checking.verdicts import (
     not_applicable,
     warn,
 )
+from assay.contract.responses import TERMINAL_EVENTS, outputs_of, success_of
 
 # A heartbeat that is due at the limit may be a little late on its way.
 _LATENESS = 1.2

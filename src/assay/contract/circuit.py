@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from assay.contract.calling.failures import AgentCallError, Fault
+from assay.contract.responses import AgentCallError, Fault
 
 
 class CircuitBreaker:

@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from assay.contract.calling.reading import success_of
-from assay.contract.checking import shapes
-from assay.contract.checking.exchange import Exchange
-from assay.contract.checking.probes import WAYS, Observation
-from assay.contract.checking.stream import one_terminal, terminal_data
-from assay.contract.checking.verdicts import (
+from assay.contract.conformance import shapes
+from assay.contract.conformance.probes import WAYS, Exchange, Observation
+from assay.contract.conformance.report import (
     PASS,
     Check,
     Finding,
@@ -17,7 +14,9 @@ from assay.contract.checking.verdicts import (
     not_applicable,
     warn,
 )
+from assay.contract.conformance.stream_checks import one_terminal, terminal_data
 from assay.contract.envelope import ErrorCode
+from assay.contract.responses import success_of
 
 
 def _refusal(answer: Exchange, code: ErrorCode, statuses: range | tuple[int, ...]) -> Finding:

@@ -1,1 +1,0 @@
-"""Agents that keep the HTTP contract."""

@@ -1,1 +1,0 @@
-"""The client of the contract: one call, its stream, its failures."""
