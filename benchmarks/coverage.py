@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from assay.measure import summarize
 from assay.measure.graded import Floats
 from assay.measure.resampling import bootstrap_means
+from assay.measure.statistics import student_t
 
 POPULATIONS = {"a third zeros": (0.35, 0.10), "70% zeros": (0.70, 0.10), "90% hits": (0.10, 0.90)}
 SIZES = (5, 10, 20, 50)
@@ -65,7 +65,7 @@ def _percentile(scores: Floats, seed: int) -> Interval:
 
 
 def _student(scores: Floats, _seed: int) -> Interval:
-    reach = float(stdtrit(scores.size - 1, 0.975)) * scores.std(ddof=1) / math.sqrt(scores.size)
+    reach = student_t(scores.size - 1, 0.025) * scores.std(ddof=1) / math.sqrt(scores.size)
     return float(scores.mean() - reach), float(scores.mean() + reach)
 
 

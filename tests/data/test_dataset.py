@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from assay.data import Dataset, Document, Query
+from assay.data import Dataset, Document, Query, load_dataset
 from assay.errors import UsageError
 
 SMALL = Dataset(
@@ -40,3 +40,16 @@ def test_the_fingerprint_changes_with_whatever_a_score_depends_on(changed: Datas
 
 def test_the_fingerprint_ignores_the_name() -> None:
     assert replace(SMALL, name="other").fingerprint == SMALL.fingerprint
+
+
+def test_the_repr_is_one_line_with_the_sizes() -> None:
+    assert repr(SMALL) == "<Dataset small: 1 document, 3 queries, splits test (3)>"
+    notes = load_dataset("notes")
+    expected = "<Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>"
+    assert repr(notes) == expected
+    assert repr(replace(SMALL, judgments={})).endswith("splits none>")
+
+
+def test_the_repr_of_a_document_is_short() -> None:
+    assert repr(Document("d", "a title", "text")) == "Document('d', title='a title', text='text')"
+    assert len(repr(Document("d", "t" * 10_000, "x" * 1_000_000))) < 200

@@ -1,6 +1,7 @@
 """Names, spellings, hand-computed values and ceilings of the metrics."""
 
 from math import log2
+from typing import Any
 
 import pytest
 
@@ -64,12 +65,12 @@ def test_the_spellings_in_use_are_understood(text: str, metric: Metric) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ndgc@5", r"'ndgc@5' \(did you mean nDCG\?\); there is: nDCG, .*Judged"),
-        ("foo", "'foo'; there is"),
-        ("", "''; there is"),
+        ("ndgc@5", r"'ndgc@5' \(did you mean nDCG\?\); available: nDCG, .*Judged"),
+        ("foo", "'foo'; available"),
+        ("", "''; available"),
         ("ndcg@", "'ndcg@'"),
         ("ndcg@-1", "did you mean nDCG"),
-        ("ndcg@0", "cut-off of nDCG must be >= 1, got 0"),
+        ("ndcg@0", "cut-off of nDCG must be a whole number >= 1, got 0"),
         ("precision", "Precision needs a cut-off, for example Precision@10"),
         ("rprec@5", "Rprec takes no cut-off, got 5"),
     ],
@@ -77,6 +78,12 @@ def test_the_spellings_in_use_are_understood(text: str, metric: Metric) -> None:
 def test_what_is_no_metric_is_refused_with_what_there_is(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_metric(text)
+
+
+@pytest.mark.parametrize("cutoff", [0, -1, "10", 2.0, True])
+def test_a_cutoff_is_a_whole_number(cutoff: Any) -> None:
+    with pytest.raises(UsageError, match="must be a whole number >= 1, got"):
+        nDCG @ cutoff
 
 
 def test_only_ndcg_has_a_gain() -> None:

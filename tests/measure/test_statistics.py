@@ -11,6 +11,7 @@ from assay.errors import UsageError
 from assay.measure import compare_paired, holm, queries_needed, summarize
 from assay.measure.graded import Floats
 from assay.measure.resampling import resample_count
+from assay.measure.statistics import student_t
 
 RNG = np.random.default_rng(7)
 
@@ -211,3 +212,51 @@ def test_sample_sizes_are_those_of_the_t_test() -> None:
 def test_an_impossible_sample_size_is_refused(std: float, difference: float) -> None:
     with pytest.raises(UsageError, match="must be > 0"):
         queries_needed(std, difference)
+
+
+# scipy.special.stdtrit of scipy 1.16, negated.
+STUDENT_T = [
+    (1, 0.025, 12.706204736174705),
+    (2, 0.025, 4.302652729749464),
+    (4, 0.025, 2.7764451051977943),
+    (9, 0.025, 2.2621571627982053),
+    (19, 0.025, 2.09302405440831),
+    (49, 0.025, 2.0095752371292397),
+    (322, 0.025, 1.9673585853226803),
+    (4_999, 0.025, 1.9604386466615251),
+    (1_000_000, 0.025, 1.9599663568141072),
+]
+
+
+@pytest.mark.parametrize(("degrees", "tail", "quantile"), STUDENT_T)
+def test_quantiles_of_student_t_are_those_of_scipy(
+    degrees: int, tail: float, quantile: float
+) -> None:
+    assert student_t(degrees, tail) == pytest.approx(quantile, rel=1e-12, abs=0)
+
+
+def test_quantiles_of_student_t_with_a_closed_form() -> None:
+    for tail in (0.5, 0.4, 0.1, 1e-3, 1e-5):
+        expected = math.tan(math.pi * (0.5 - tail))
+        assert student_t(1, tail) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+# Intervals as this module gave them when it took the quantiles from scipy.
+INTERVALS = [
+    (2, -0.2065752012790264, 0.5526136063449639, -0.2151635972520508, -0.10452656975763008),
+    (5, -0.46036710230372985, 0.7087875962745372, -0.4222485710348483, 1.4185342104254766),
+    (20, -0.07289436559489708, 0.27152010612158456, -0.209643190601721, 0.4627381077150501),
+    (323, -0.053291648141224425, 0.03220645180660426, 0.4301612175445492, 0.5870785721475025),
+    (6000, -0.004911028979733443, 0.01583883289499593, 0.4761383482300315, 0.5121259949732583),
+]
+
+
+@pytest.mark.parametrize(("n", "low", "high", "low_90", "high_90"), INTERVALS)
+def test_intervals_are_what_they_were_with_scipy(
+    n: int, low: float, high: float, low_90: float, high_90: float
+) -> None:
+    rng = np.random.default_rng(n)
+    a, b = rng.random(n), rng.random(n)
+    paired, wide = compare_paired(a, b), summarize(a * 3 - 1, confidence=0.9)
+    found = [paired.low, paired.high, wide.low, wide.high]
+    assert found == pytest.approx([low, high, low_90, high_90], rel=0, abs=1e-12)

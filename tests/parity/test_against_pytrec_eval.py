@@ -25,6 +25,7 @@ from assay.measure import (
     Rprec,
     nDCG,
     score,
+    score_rankings,
 )
 
 Rankings = Mapping[str, Sequence[str]]
@@ -38,7 +39,7 @@ METRICS: list[Metric] = [
 
 
 def assert_equal(rankings: Rankings, judgments: Judgments) -> None:
-    scores = score(rankings, judgments, METRICS)
+    scores = score_rankings(rankings, judgments, METRICS)
     for metric in METRICS:
         ours = dict(zip(scores.query_ids, scores.values[metric].tolist(), strict=True))
         assert ours == pytest.approx(reference(rankings, judgments, metric), rel=0, abs=1e-9), (
@@ -91,12 +92,38 @@ def test_a_run_file_with_ties_scores_as_in_trec_eval(tmp_path: Path) -> None:
     run = tmp_path / "ties.run"
     run.write_text("\n".join(lines) + "\n")
     judgments = {"q": {"a": 1, "d": 2}, "r": {"x": 1}}
-    scores = score(read_run(run), judgments, [nDCG @ 10, MRR])
+    scores = score_rankings(read_run(run), judgments, [nDCG @ 10, MRR])
     expected = pytrec_eval.RelevanceEvaluator(judgments, {"ndcg_cut.10", "recip_rank"}).evaluate(
         tied
     )
     assert scores.values[nDCG @ 10].tolist() == [expected[q]["ndcg_cut_10"] for q in "qr"]
     assert scores.values[MRR].tolist() == [expected[q]["recip_rank"] for q in "qr"]
+    in_memory = score(tied, judgments, ["ndcg@10", MRR])
+    assert in_memory.by_query("nDCG@10") == scores.by_query(nDCG @ 10)
+    assert in_memory.by_query("mrr") == scores.by_query(MRR)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.dictionaries(
+        query_ids,
+        st.dictionaries(
+            document_ids, st.sampled_from([0.0, 0.5, 1.0, 1.0 + 1e-9, -3.5]), min_size=1
+        ),
+        min_size=1,
+    ),
+    st.dictionaries(document_ids, st.integers(0, 3), min_size=1),
+)
+def test_any_score_dictionary_with_ties_scores_as_in_pytrec_eval(
+    run: dict[str, dict[str, float]], grades: dict[str, int]
+) -> None:
+    query = next(iter(run))
+    judgments = {query: {**grades, "MED-0": 1}}
+    evaluator = pytrec_eval.RelevanceEvaluator(judgments, {"ndcg_cut.10", "map"})
+    expected = evaluator.evaluate({query: run[query]})[query]
+    scores = score(run, judgments, ["ndcg@10", "map"])
+    assert scores["ndcg@10"] == pytest.approx(expected["ndcg_cut_10"], abs=1e-9)
+    assert scores["map"] == pytest.approx(expected["map"], abs=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +168,7 @@ def test_the_real_test_judgments_score_as_in_trec_eval(system: str, nfcorpus: Ju
 def test_the_real_ceilings_are_those_of_the_oracle(nfcorpus: Judgments) -> None:
     oracle = {query: _oracle(judged, []) for query, judged in nfcorpus.items()}
     metrics = [Recall @ 5, Recall @ 10, Recall @ 100, Precision @ 5]
-    scores = score({}, nfcorpus, metrics)
+    scores = score_rankings({}, nfcorpus, metrics)
     for metric, published in zip(metrics, (0.462, 0.615, 0.965, 0.874), strict=True):
         best = reference(oracle, nfcorpus, metric)
         assert scores.mean_ceiling(metric) == pytest.approx(sum(best.values()) / 323, abs=1e-9)

@@ -64,11 +64,11 @@ def score(
     Every judged query counts; one that the run lacks scores 0.
     """
     from assay.data import read_run
-    from assay.measure import parse_metric, summarize
-    from assay.measure import score as score_rankings
+    from assay.measure import score_rankings, summarize
+    from assay.measure.scoring import as_metrics
     from assay.report.terminal import scores_table
 
-    metrics = list(dict.fromkeys(map(parse_metric, metric))) if metric else _usual(top_k)
+    metrics = as_metrics(metric) if metric else _usual(top_k)
     judging = _judging(qrels, dataset, split, archive)
     rankings = read_run(run)
     _refuse_strangers(run, rankings, judging)
@@ -174,9 +174,5 @@ def _as_json(
         "examples": [asdict(example) for example in scores.violations.examples],
     }
     if per_query:
-        columns = {metric.slug: scores.values[metric].tolist() for metric in summaries}
-        content["per_query"] = [
-            {"query_id": query_id, **{name: values[place] for name, values in columns.items()}}
-            for place, query_id in enumerate(scores.query_ids)
-        ]
+        content["per_query"] = scores.rows()
     return content

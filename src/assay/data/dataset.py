@@ -1,7 +1,7 @@
 """What is asked and what is right: documents, queries, graded judgments, reference answers."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,21 +14,38 @@ Judgments = Mapping[str, Mapping[str, int]]
 UNANSWERABLE = "unanswerable"
 """The tag of queries that the documents cannot answer: asked of agents that answer, not ranked."""
 
+_SHOWN = 60
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
+    """One document that a system may find.
+
+    Attributes:
+        id: The id that rankings and judgments name it by.
+        title: Its title, or "".
+        text: Its text without the title.
+        metadata: Whatever else the file had about it.
+    """
+
     id: str
     title: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Document({self.id!r}, title={_shorten(self.title)}, text={_shorten(self.text)})"
+
     @property
     def full_text(self) -> str:
+        """Title and text, as they are searched together."""
         return f"{self.title} {self.text}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
+    """One question; `tags` group queries in reports, such as `multi-hop`."""
+
     id: str
     text: str
     tags: tuple[str, ...] = ()
@@ -52,9 +69,28 @@ class ReferenceAnswer:
     documents: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
-    """`judgments` by split name; `queries` in the order of their file, which sampling relies on."""
+    """Documents, queries and relevance judgments: what an evaluation needs.
+
+    `load_dataset("notes")` reads one; for one of your own in memory:
+
+        >>> Dataset(
+        ...     "tiny",
+        ...     documents={"d1": Document("d1", "Tea", "Steep it for three minutes.")},
+        ...     queries={"q1": Query("q1", "How long does tea steep?")},
+        ...     judgments={"test": {"q1": {"d1": 1}}},
+        ... )
+        <Dataset tiny: 1 document, 1 query, splits test (1)>
+
+    Attributes:
+        name: What reports call it.
+        documents: The documents by id.
+        queries: The queries by id, in the order of their file, which sampling relies on.
+        judgments: For each split (`test`, `dev`, `train`) query id -> document id -> grade.
+        answers: Reference answers by query id, where the data set has any.
+        warnings: What was odd in the files and could be used all the same.
+    """
 
     name: str
     documents: Mapping[str, Document]
@@ -62,6 +98,14 @@ class Dataset:
     judgments: Mapping[str, Judgments]
     answers: Mapping[str, ReferenceAnswer] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name} ({len(each):,})" for name, each in self.judgments.items())
+        answers = f", {_counted(self.answers, 'answer', 'answers')}" if self.answers else ""
+        return (
+            f"<Dataset {self.name}: {_counted(self.documents, 'document', 'documents')}, "
+            f"{_counted(self.queries, 'query', 'queries')}, splits {splits or 'none'}{answers}>"
+        )
 
     def queries_in(self, split: str) -> list[Query]:
         """The queries that a ranking can be measured on: those with a relevant document."""
@@ -73,6 +117,7 @@ class Dataset:
         ]
 
     def judgments_in(self, split: str) -> Judgments:
+        """The judgments of one split; `UsageError` where there is no such split."""
         if split not in self.judgments:
             known = ", ".join(sorted(self.judgments)) or "none"
             raise UsageError(f"data set {self.name!r} has no split {split!r}; it has: {known}")
@@ -90,6 +135,14 @@ class Dataset:
             for query_id, grades in self.judgments[split].items():
                 _feed(digest, (split, query_id, *(f"{d}={g}" for d, g in grades.items())))
         return digest.hexdigest()
+
+
+def _counted(items: Sized, one: str, many: str) -> str:
+    return f"{len(items):,} {one if len(items) == 1 else many}"
+
+
+def _shorten(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
 def _feed(digest: "hashlib._Hash", fields: Iterable[str]) -> None:

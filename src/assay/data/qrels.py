@@ -11,7 +11,7 @@ from assay.data.text_file import TextFile, plain_file
 from assay.errors import DataError
 
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
-_MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
+MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _fields(file: TextFile, line: int, text: str, layout: _Layout) -> tuple[str,
         grade = int(fields[-1])
     except ValueError:
         grade = _whole_number(file, line, fields[-1])
-    if abs(grade) > _MAX_GRADE:
+    if abs(grade) > MAX_GRADE:
         raise _wrong_grade(file, line, fields[-1])
     return query, document, grade
 
@@ -104,7 +104,7 @@ def _is_number(text: str) -> bool:
 
 
 def _wrong_grade(file: TextFile, line: int, text: str) -> DataError:
-    message = f"a grade must be a whole number up to {_MAX_GRADE}, as 0, 1, 2, got {shown(text)}"
+    message = f"a grade must be a whole number up to {MAX_GRADE}, as 0, 1, 2, got {shown(text)}"
     return DataError(message, file=file.label, line=line)
 
 

@@ -43,7 +43,7 @@ def _from_trec(path: str | Path, lines: Iterable[tuple[int, str]]) -> dict[str, 
             raise DataError(message, file=path, line=line)
         query, document, score = intern(fields[0]), intern(fields[2]), fields[4]
         scores.setdefault(query, []).append((document, _score(path, line, score)))
-    return {query: _ranked(scored) for query, scored in scores.items()}
+    return {query: rank_by_score(scored) for query, scored in scores.items()}
 
 
 def _score(path: str | Path, line: int | None, value: Any) -> float:
@@ -56,7 +56,7 @@ def _score(path: str | Path, line: int | None, value: Any) -> float:
     return score
 
 
-def _ranked(scored: Iterable[tuple[str, float]]) -> list[str]:
+def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
     """Best first as trec_eval sees it: scores in single precision, ties by document id descending,
     the rank column ignored."""
     documents, scores = zip(*scored, strict=True)
@@ -99,7 +99,7 @@ def _from_entries(path: str | Path, entries: list[Any]) -> dict[str, list[str]]:
 def _from_value(path: str | Path, query: str, ranking: Any) -> list[str]:
     if isinstance(ranking, dict):
         scored = [(document, _score(path, None, score)) for document, score in ranking.items()]
-        return _ranked(scored) if scored else []
+        return rank_by_score(scored) if scored else []
     if not isinstance(ranking, list) or not all(isinstance(item, str) for item in ranking):
         message = (
             f"query {query!r} must have a list of document ids, got {shown(ranking)}; {_FORMS}"

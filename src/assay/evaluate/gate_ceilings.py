@@ -10,7 +10,7 @@ from assay.evaluate.gates import Gate
 from assay.evaluate.plan import RunConfig, judgments_of
 from assay.measure.answers.answer_metrics import ANSWER_METRICS
 from assay.measure.answers.correctness import correct_by_facts
-from assay.measure.scoring import score
+from assay.measure.scoring import score_rankings
 
 
 def ceiling_of(gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]) -> float:
@@ -21,7 +21,7 @@ def ceiling_of(gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequenc
         return math.inf
     judgments = judgments_of(dataset, config, queries)
     known = dataset.documents.keys()
-    scores = score({}, judgments, [gate.metric], known=known, top_k=config.top_k)
+    scores = score_rankings({}, judgments, [gate.metric], known=known, top_k=config.top_k)
     return scores.mean_ceiling(gate.metric)
 
 

@@ -10,7 +10,7 @@ from assay.data.dataset import Dataset
 from assay.evaluate.asking import Call
 from assay.evaluate.plan import RunConfig
 from assay.measure.metrics import nDCG
-from assay.measure.scoring import score
+from assay.measure.scoring import score_rankings
 
 _INTERVAL = 0.2
 
@@ -85,7 +85,7 @@ class LiveFigures:
         }
         judgments = {query_id: self._judgments[query_id] for query_id in rankings}
         if judgments:
-            scores = score(
+            scores = score_rankings(
                 rankings, judgments, [self._metric], known=self._documents, top_k=self._top_k
             )
             self._sum += float(scores.values[self._metric].sum())

@@ -27,7 +27,7 @@ from assay.measure.metrics import (
     Recall,
     nDCG,
 )
-from assay.measure.scoring import Scores, score
+from assay.measure.scoring import Scores, score_rankings
 from assay.measure.similar_queries import similar_pairs
 
 NOT_ASKED = "not asked"
@@ -114,7 +114,9 @@ def gather(
         rankings = {call.query_id: call.doc_ids for call in calls if call is not None}
         judgments = judgments_of(dataset, config, drawn)
         sent = {call.query_id: call.returned for call in calls if call is not None}
-        scores = score(rankings, judgments, metrics, known=known, top_k=config.top_k, returned=sent)
+        scores = score_rankings(
+            rankings, judgments, metrics, known=known, top_k=config.top_k, returned=sent
+        )
         parts.append(scores)
         for place, call in enumerate(calls, start):
             attempts += 0 if call is None else call.attempts

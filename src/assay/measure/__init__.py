@@ -13,7 +13,7 @@ from assay.measure.metrics import (
     nDCG,
     parse_metric,
 )
-from assay.measure.scoring import Scores, score
+from assay.measure.scoring import Scores, score, score_rankings
 from assay.measure.statistics import (
     PairedComparison,
     Summary,
@@ -45,5 +45,6 @@ __all__ = [
     "parse_metric",
     "queries_needed",
     "score",
+    "score_rankings",
     "summarize",
 ]

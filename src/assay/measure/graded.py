@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 _UNJUDGED = int(np.iinfo(np.int64).min)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GradedLists:
     """Entry i says: in list `owner[i]`, at `rank[i]` (from 0), stands a document of `grade[i]`.
 
@@ -29,6 +29,9 @@ class GradedLists:
     owner: Integers
     rank: Integers
     grade: Integers
+
+    def __repr__(self) -> str:
+        return f"<GradedLists: {self.size:,} lists, {self.owner.size:,} judged documents>"
 
     @classmethod
     def of_grades(cls, grades: Sequence[int], lengths: Sequence[int]) -> "GradedLists":

@@ -39,7 +39,15 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 
 @dataclass(frozen=True, repr=False)
 class Metric:
-    """One measure of a ranked list, between 0 and 1. Its name is its repr and its column."""
+    """One measure of a ranked list, between 0 and 1; its repr is its id, `nDCG@10`.
+
+    Write `nDCG @ 10` or `parse_metric("ndcg@10")`. Metrics are values: equal ones compare and hash
+    alike, so they are keys of dictionaries.
+
+    Attributes:
+        name: The metric without its cut-off: `nDCG`, `Recall`, `nDCG(gain=exp)`.
+        cutoff: How many places of the ranking count, or None for all of them.
+    """
 
     name: str
     cutoff: int | None = None
@@ -51,10 +59,13 @@ class Metric:
             return
         if self._definition.cutoff == "none":
             raise UsageError(f"{self.name} takes no cut-off, got {self.cutoff!r}; drop the @")
-        if not isinstance(self.cutoff, int) or self.cutoff < 1:
-            raise UsageError(f"the cut-off of {self.name} must be >= 1, got {self.cutoff!r}")
+        if type(self.cutoff) is not int or self.cutoff < 1:
+            raise UsageError(
+                f"the cut-off of {self.name} must be a whole number >= 1, got {self.cutoff!r}"
+            )
 
     def __matmul__(self, cutoff: int) -> "Metric":
+        """The same metric over the first `cutoff` places: `nDCG @ 10`."""
         return replace(self, cutoff=cutoff)
 
     def __call__(self, *, gain: str = "linear") -> "Metric":
@@ -82,6 +93,7 @@ class Metric:
 
     @property
     def higher_is_better(self) -> bool:
+        """True for every metric of rankings; figures of answers may differ."""
         return True
 
     def measure(self, ranked: GradedLists, ideal: GradedLists) -> Floats:
@@ -98,6 +110,7 @@ class Metric:
         return float(self.measure(ideal.top(depth), ideal)[0])
 
     def require_cutoff(self) -> None:
+        """Raise `UsageError` where the metric needs a cut-off and has none."""
         if self.cutoff is None and self._definition.cutoff == "required":
             raise UsageError(f"{self.name} needs a cut-off, for example {self.name}@10")
 
@@ -142,4 +155,4 @@ def _unknown(text: str) -> UsageError:
     near = difflib.get_close_matches(name, _NAMES, n=1)
     hint = f" (did you mean {_NAMES[near[0]]}?)" if near else ""
     there_is = ", ".join(_DEFINITIONS)
-    return UsageError(f"no metric is called {text!r}{hint}; there is: {there_is}; write NAME@K")
+    return UsageError(f"unknown metric {text!r}{hint}; available: {there_is}; write NAME@K")

@@ -14,6 +14,7 @@ from assay.measure.resampling import bootstrap_means, bounded_means, flipped_mea
 
 Interval = tuple[float | None, float | None]
 
+_NEWTON_STEPS = 100
 _SAME = 1e-12
 """Below this, two scores of one query differ by rounding alone."""
 
@@ -140,6 +141,40 @@ def queries_needed(
     return max(2, math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2))
 
 
+def student_t(degrees: int, tail: float) -> float:
+    """The value that Student's t exceeds with probability `tail` (at most 0.5).
+
+    With t = sqrt(degrees) * tan(angle) the density becomes a power of the cosine: smooth enough for
+    Gauss-Legendre quadrature at full precision, and its integral is concave, so that Newton's
+    method started at 0 approaches the quantile from below.
+    """
+    half = degrees / 2
+    if half < 100:
+        ratio = math.gamma(half + 0.5) / math.gamma(half)
+    else:  # the gamma function overflows: its asymptotic ratio (Tricomi and Erdélyi 1951)
+        series = (1.0, -1 / 8, 1 / 128, 5 / 1024, -21 / 32768, -399 / 262144)
+        ratio = math.sqrt(half) * sum(c / half**power for power, c in enumerate(series))
+    scale = ratio / math.sqrt(math.pi)
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+
+    def density(angle: Floats) -> Floats:
+        powers = (degrees - 1) / 2 * np.log1p(-(np.sin(angle) ** 2))
+        return np.asarray(scale * np.exp(powers), dtype=np.float64)
+
+    angle = 0.0
+    for _ in range(_NEWTON_STEPS):
+        inside = float(weights @ density(angle / 2 * (nodes + 1))) * angle / 2
+        step = (0.5 - tail - inside) / float(density(np.array([angle]))[0])
+        angle += step
+        if abs(step) <= 1e-15 * angle:
+            break
+    return math.sqrt(degrees) * math.tan(angle)
+
+
+def _normal_cdf(value: float) -> float:
+    return 0.5 * math.erfc(-value / math.sqrt(2))
+
+
 def _bounded_interval(values: Floats, seed: int, confidence: float) -> Interval:
     tail = _tail(confidence)
     if values.size < 2:
@@ -156,13 +191,11 @@ def _interval(values: Floats, seed: int, confidence: float) -> Interval:
     are those that would give the t interval if the means were normal (Hesterberg 2015, "What
     teachers should know about the bootstrap", section 5.3).
     """
-    from scipy.special import ndtr, stdtrit  # type: ignore[import-untyped]  # slow to import
-
     tail = _tail(confidence)
     n = values.size
     if n < 2:
         return None, None
-    tail = float(ndtr(stdtrit(n - 1, tail) * math.sqrt(n / (n - 1))))
+    tail = _normal_cdf(-student_t(n - 1, tail) * math.sqrt(n / (n - 1)))
     low, high = np.quantile(bootstrap_means(values, seed), [tail, 1 - tail])
     return float(low), float(high)
 

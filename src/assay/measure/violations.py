@@ -20,12 +20,16 @@ class Violation:
     doc_id: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Violations:
     """Counts by kind for each query, aligned with the scores, and the first few of each kind."""
 
     counts: dict[Kind, Integers]
     examples: tuple[Violation, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.total(kind):,} {kind}" for kind in KINDS)
+        return f"<Violations: {counts}>"
 
     def total(self, kind: Kind | None = None) -> int:
         kinds = KINDS if kind is None else (kind,)
