@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import download, load_dataset, nfcorpus
+from assay.data import load_dataset, nfcorpus
 from assay.errors import DataError, DownloadError, UsageError
 
 OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
@@ -172,7 +172,7 @@ def test_a_bad_download_is_never_used_and_the_ways_out_are_named(
     behaviour: str,
     why: str,
 ) -> None:
-    monkeypatch.setattr(download, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(nfcorpus, "STALL_SECONDS", 0.3)
     monkeypatch.setenv("NFCORPUS_URL", mirror.url(behaviour))
     with pytest.raises(DownloadError, match=why) as refusal:
         load_dataset("nfcorpus")
@@ -182,7 +182,7 @@ def test_a_bad_download_is_never_used_and_the_ways_out_are_named(
 
 
 def test_a_trickle_is_cut_off(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "TOTAL_SECONDS", -1.0)
+    monkeypatch.setattr(nfcorpus, "TOTAL_SECONDS", -1.0)
     with pytest.raises(DownloadError, match="not done after"):
         load_dataset("nfcorpus")
 

@@ -8,8 +8,7 @@ import pytest
 
 from assay.errors import DataError
 from assay.measure import nDCG, parse_metric
-from assay.measure.audit import AuditResult, audit
-from assay.measure.suspicion import Flaw
+from assay.measure.audit import AuditResult, Flaw, audit
 
 JUDGMENTS: dict[str, dict[str, int]] = {
     f"PLAIN-{number}": {f"MED-{number * 10 + place}": 1 + (place == 0) for place in range(8)}

@@ -67,7 +67,7 @@ def same(one: Scores, other: Scores) -> bool:
 
 
 def test_a_run_of_scores_is_ranked_by_them() -> None:
-    scored = {"q1": {"d1": 0.1, "d3": 0.9}, "q2": {"d2": np.float32(1)}}
+    scored: Any = {"q1": {"d1": 0.1, "d3": 0.9}, "q2": {"d2": np.float32(1)}}
     assert same(score(scored, QRELS, ["ndcg@5", "map"]), score(RUN, QRELS, ["ndcg@5", "map"]))
     assert score({"q1": {}, "q2": ["d2"]}, QRELS, "mrr").by_query("mrr") == {"q1": 0.0, "q2": 1.0}
 

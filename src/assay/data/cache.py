@@ -1,10 +1,25 @@
-"""Where fetched and built things are kept between runs."""
+"""The cache: its folder, files that are written whole, and tables in SQLite."""
 
+import logging
 import os
 import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from assay.errors import DataError
+from assay.errors import AssayError, DataError
+
+_WAIT = 60.0
+_TRIES, _PAUSE = 100, 0.05
+# What is cached is as private as the documents that it was made from.
+_OWNER_ONLY = 0o600
+
+_log = logging.getLogger(__name__)
+_Value = TypeVar("_Value")
 
 
 def cache_folder() -> Path:
@@ -46,3 +61,71 @@ def _unusable(error: Exception) -> DataError:
         f"the cache folder cannot be written: {error}; "
         "set ASSAY_CACHE to a folder that you may write to"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDatabase:
+    """A damaged file is set aside and filled anew: nothing in it is irreplaceable.
+
+    `what` it is called in messages; `table` creates the table where it is not there; `failure` is
+    what is raised where the file cannot be used.
+    """
+
+    path: Path
+    what: str
+    table: str
+    failure: type[AssayError] = DataError
+
+    def use(self, work: Callable[[sqlite3.Connection], _Value]) -> _Value:
+        """`work` may be done twice, and is done whole or not at all."""
+        try:
+            return self._once(work)
+        except (sqlite3.OperationalError, OSError) as error:  # full, locked, not writable
+            raise self.failure(
+                f"the {self.what} {self.path} cannot be used: {error}; free some space, or set "
+                "ASSAY_CACHE to a folder that you may write to (what was cached is kept)"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            self._set_aside(error)
+            return self._once(work)
+
+    def _once(self, work: Callable[[sqlite3.Connection], _Value]) -> _Value:
+        with self._opened() as database:
+            return work(database)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        if not self.path.exists():
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
+        with closing(sqlite3.connect(self.path, timeout=_WAIT)) as database:
+            _with_log(database)
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(self.table)
+            with database:
+                yield database
+
+    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+        aside = self.path.with_suffix(".damaged")
+        self.path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+        _log.warning(
+            "the %s %s is damaged (%s): it is kept as %s, and filled anew",
+            self.what,
+            self.path,
+            error,
+            aside.name,
+        )
+
+
+def _with_log(database: sqlite3.Connection) -> None:
+    """SQLite does not wait for another who makes this change to a new file just now: we do."""
+    for _ in range(_TRIES):
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(_PAUSE)
+    database.execute("PRAGMA journal_mode = WAL")

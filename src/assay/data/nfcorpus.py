@@ -7,14 +7,18 @@ free for academic use only, so it is fetched and never shipped.
 
 import hashlib
 import os
+import time
 from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.data.cache import cache_folder, keep
-from assay.data.download import fetch
 from assay.data.text_file import reason
 from assay.errors import DataError, DownloadError
 from assay.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import httpx
 
 ADDRESS = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/nfcorpus.zip"
 HASHES = {
@@ -23,6 +27,11 @@ HASHES = {
 }
 MAX_BYTES = 16 * 2**20
 """The archive has 2.4 million bytes; whatever sends far more is not it."""
+
+CONNECT_SECONDS = 5.0
+STALL_SECONDS = 20.0
+TOTAL_SECONDS = 300.0
+"""A server that trickles never stalls; this bounds it."""
 
 
 def find_archive(archive: Path | None = None, progress: Progress = silent) -> Path:
@@ -94,3 +103,42 @@ def _without_password(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+
+
+def fetch(url: str, *, limit: int, what: str, progress: Progress = silent) -> bytes:
+    """The whole body, at most `limit` bytes; every failure is a DownloadError that says why."""
+    import httpx  # costs 0.1 s: paid only where something is fetched
+
+    timeout = httpx.Timeout(STALL_SECONDS, connect=CONNECT_SECONDS)
+    try:
+        with (
+            httpx.Client(timeout=timeout, follow_redirects=True) as client,
+            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
+        ):
+            response.raise_for_status()
+            return _body(response, limit, what, progress)
+    except httpx.HTTPStatusError as error:
+        raise DownloadError(f"the server answered {error.response.status_code}") from None
+    except httpx.TimeoutException as error:
+        raise DownloadError(
+            f"the server was silent for too long ({type(error).__name__})"
+        ) from error
+    # ValueError, ImportError: proxy settings of the environment that httpx cannot follow.
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
+        raise DownloadError(str(error) or type(error).__name__) from error
+
+
+def _body(response: "httpx.Response", limit: int, what: str, progress: Progress) -> bytes:
+    size = response.headers.get("content-length", "")
+    total = int(size) if size.isdecimal() else None
+    body = bytearray()
+    deadline = time.monotonic() + TOTAL_SECONDS
+    # Raw, because decoding what the server may have packed could blow one chunk up a thousandfold.
+    for chunk in response.iter_raw():
+        body += chunk
+        if len(body) > limit:
+            raise DownloadError(f"the server sent more than {limit:,} bytes")
+        if time.monotonic() > deadline:
+            raise DownloadError(f"not done after {TOTAL_SECONDS:.0f} seconds")
+        progress(what, len(body), total)
+    return bytes(body)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from assay.data.json_lines import shown
+from assay.data.text_file import shown
 from assay.data.whole_file import write_whole
 from assay.errors import DataError
 

@@ -5,9 +5,7 @@ from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import Judgments
-from assay.data.findings import Findings
-from assay.data.json_lines import shown
-from assay.data.text_file import TextFile, plain_file
+from assay.data.text_file import Findings, TextFile, plain_file, shown
 from assay.errors import DataError
 
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})

@@ -10,8 +10,7 @@ from typing import Any
 
 import orjson
 
-from assay.data.json_lines import shown
-from assay.data.text_file import plain_file
+from assay.data.text_file import plain_file, shown
 from assay.errors import DataError
 
 _FORMS = (

@@ -1,11 +1,11 @@
-"""Lines of text from files that others wrote: numbered, without byte order mark and blank lines.
+"""Lines and JSON records of text files that others wrote, and the warnings noted while reading.
 
-The readers of this package see `TextFile` alone, so they work the same on folders, on archives and
-on compressed files.
+Readers see `TextFile` alone, so they work the same on folders, archives and compressed files.
 """
 
 import gzip
 import io
+import reprlib
 import struct
 import zipfile
 import zlib
@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from sys import intern
+from typing import IO, Any, TypeVar
+
+import orjson
 
 from assay.errors import DataError
 
@@ -30,6 +33,30 @@ UNREADABLE = (
 """All that the standard library raises for damaged or hostile files."""
 
 _BYTE_ORDER_MARK = "\ufeff"
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+Item = TypeVar("Item")
+
+
+class Findings:
+    """Warnings of readers, counted by kind: one message for each kind, not one for each line."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, str]] = {}
+
+    def note(self, what: str, example: str, count: int = 1) -> None:
+        """`what` in the plural, since a count follows it: "documents without text: 3"."""
+        before, first = self._seen.get(what, (0, example))
+        self._seen[what] = (before + count, first)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        return tuple(_sentence(what, *seen) for what, seen in self._seen.items())
+
+
+def _sentence(what: str, count: int, example: str) -> str:
+    return f"{what}: {count:,}, for example {example}" if count > 1 else f"{what}: 1, {example}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +107,92 @@ def reason(error: Exception) -> str:
     """What went wrong, without the path, which leads the message already."""
     words = error.strerror if isinstance(error, OSError) else None
     return words or str(error) or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fields of one line, which remember where they stood for the sake of messages."""
+
+    file: TextFile
+    line: int
+    fields: dict[str, Any]
+
+    def identifier(self, key: str) -> str:
+        """Ids are interned: judgments repeat them by the million."""
+        if key not in self.fields:
+            found = shown(list(self.fields))
+            raise self.refusal(f"has no {key!r}, only {found}; give every line its {key!r}")
+        value = self.fields[key]
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or not value.strip():
+            raise self.refusal(f"{key!r} must be text that is not empty, got {shown(value)}")
+        return intern(value)
+
+    def text(self, key: str) -> str:
+        """Nothing and null are empty text, as exporters write them."""
+        value = self.fields.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.refusal(f"{key!r} must be text, got {shown(value)}")
+        return value
+
+    def refusal(self, message: str) -> DataError:
+        return DataError(message, file=self.file.label, line=self.line)
+
+
+def records(file: TextFile) -> Iterator[Record]:
+    for line, text in file.lines():
+        yield Record(file, line, _parse(file, line, text))
+
+
+def read_by_id(
+    file: TextFile, key: str, build: Callable[[Record, str], Item], findings: Findings
+) -> dict[str, Item]:
+    """A line that says again what an earlier one said is noted; one that says otherwise is refused,
+    because no score can depend on which of two documents was meant."""
+    found: dict[str, Item] = {}
+    for record in records(file):
+        identifier = record.identifier(key)
+        item = build(record, identifier)
+        earlier = found.setdefault(identifier, item)
+        if earlier is item:
+            continue
+        if not _same(earlier, item):
+            raise _conflict(record, key, identifier)
+        what = f"{file.name}: lines that repeat an earlier one word for word (kept once)"
+        findings.note(what, f"{identifier!r} on line {record.line}")
+    return found
+
+
+def shown(value: object) -> str:
+    """A value for a message: short and shallow, whatever was in the file."""
+    return _SHORT.repr(value)
+
+
+def _parse(file: TextFile, line: int, text: str) -> dict[str, Any]:
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        message = f"is not valid JSON: {error.msg} (column {error.colno}); mend or delete the line"
+        raise DataError(message, file=file.label, line=line) from None
+    if not isinstance(fields, dict):
+        message = f"must be one JSON object, as {{...}}, got {shown(fields)}"
+        raise DataError(message, file=file.label, line=line)
+    return fields
+
+
+def _same(a: object, b: object) -> bool:
+    try:
+        return a == b
+    except RecursionError:  # metadata nested a thousand deep, which JSON allows
+        return False
+
+
+def _conflict(record: Record, key: str, identifier: str) -> DataError:
+    first = next(r.line for r in records(record.file) if r.identifier(key) == identifier)
+    return record.refusal(
+        f"{key} {identifier!r} was used on line {first} for something else; "
+        "ids must be unique: rename or delete one of the two"
+    )

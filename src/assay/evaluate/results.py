@@ -16,6 +16,7 @@ from assay.data.dataset import Dataset, Query
 from assay.evaluate.asking import Call
 from assay.evaluate.call_log import CallLog
 from assay.evaluate.plan import RunConfig, judgments_of
+from assay.measure.describe import similar_pairs
 from assay.measure.metrics import (
     AP,
     MRR,
@@ -28,7 +29,6 @@ from assay.measure.metrics import (
     nDCG,
 )
 from assay.measure.scoring import Scores, score_rankings
-from assay.measure.similar_queries import similar_pairs
 
 NOT_ASKED = "not asked"
 

@@ -1,32 +1,56 @@
-"""An EvaluationReport that somebody else made: what it claims, and the lists it claims it from."""
+"""An EvaluationReport that somebody else made: its claims, its ranked lists, its contradictions."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from assay.errors import DataError, UsageError
-from assay.measure.contradictions import Row, contradictions, is_figure, object_in
 from assay.measure.metrics import Metric, parse_metric
 
 _LISTS = ("retrieved_docs", "doc_ids")
 _FAILED = ("failed", "error", "timeout")
+_SPREADS = ("median", "std", "min", "max")
+
+_TOLERANCE = 5e-3
+"""Reports round to two digits at the least."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class ReportedQuery:
+    """One query of the report; without documents where it failed.
+
+    `claimed` holds the query's own figures by report key.
+    """
+
+    query_id: str
+    doc_ids: tuple[str, ...]
+    failed: bool
+    claimed: Mapping[str, float]
+
+
+@dataclass(frozen=True, repr=False)
 class ForeignReport:
-    """`missing` queries were asked, by the report's own count, and have no row.
+    """What the report claims, and the lists it claims it from.
 
-    `contradictions` are sentences on parts of the report that cannot both be true; `dataset` and
-    `split` are what it says it was made on.
+    `missing` queries were asked, by the report's own count, and have no row. `contradictions` are
+    sentences on parts of the report that cannot both be true; `dataset` and `split` are what it
+    says it was made on.
     """
 
     claims: Mapping[Metric, float]
-    rows: tuple[Row, ...]
+    rows: tuple[ReportedQuery, ...]
     missing: int
     top_k: int | None
     contradictions: tuple[str, ...] = ()
     dataset: str | None = None
     split: str | None = None
+
+    def __repr__(self) -> str:
+        claims = ", ".join(f"{metric} {value:.4f}" for metric, value in self.claims.items())
+        return f"<ForeignReport of {len(self.rows):,} queries: {claims}>"
 
     def precision(self, metric: Metric) -> float:
         """Half a unit of the last digit that the report prints.
@@ -52,15 +76,14 @@ def read_report(value: Any) -> ForeignReport:
     claims = _claims(report)
     if not claims:
         raise DataError("claims no figure that can be recomputed, such as summary.mean_ndcg_at_5")
-    total = _whole_number(object_in(report, "summary").get("total_queries"))
-    top_k = _whole_number(object_in(report, "config").get("top_k"))
-    made_on, config = object_in(report, "dataset"), object_in(report, "config")
+    total = _whole_number(_object_in(report, "summary").get("total_queries"))
+    made_on, config = _object_in(report, "dataset"), _object_in(report, "config")
     return ForeignReport(
         claims,
         rows,
         max(0, (total or 0) - len(rows)),
-        top_k,
-        tuple(contradictions(report, read)),
+        _whole_number(config.get("top_k")),
+        tuple(_contradictions(report, read)),
         # The name that it was asked for by may be a path; the one that the data carry is not.
         dataset=_text(config.get("dataset")) or _text(made_on.get("name")),
         split=_text(made_on.get("split")) or _text(config.get("split")),
@@ -77,39 +100,144 @@ def _reports(value: Any) -> Iterator[Mapping[str, Any]]:
         yield from _reports(value.get("results"))
 
 
-def _row(number: int, row: Any) -> Row:
+def _row(number: int, row: Any) -> ReportedQuery:
     query_id = row.get("query_id") if isinstance(row, Mapping) else None
     if not isinstance(query_id, str):
         raise DataError(f"per_query_results: entry {number} has no query_id that is text")
     doc_ids: Any = next((row[name] for name in _LISTS if row.get(name) is not None), [])
     if not isinstance(doc_ids, list) or not all(isinstance(each, str) for each in doc_ids):
         raise DataError(f"query {query_id!r}: retrieved_docs must be a list of document ids")
-    claimed = {key: float(each) for key, each in row.items() if is_figure(each)}
+    claimed = {key: float(each) for key, each in row.items() if _is_figure(each)}
     failed = _has_failed(row)
-    return Row(query_id, () if failed else tuple(doc_ids), failed, claimed)
+    return ReportedQuery(query_id, () if failed else tuple(doc_ids), failed, claimed)
 
 
 def _has_failed(row: Mapping[str, Any]) -> bool:
-    said = row.get("error") or row.get("failure") or row.get("success") is False
-    return bool(said) or row.get("status") in _FAILED
+    error = row.get("error") or row.get("failure") or row.get("success") is False
+    return bool(error) or row.get("status") in _FAILED
 
 
 def _claims(report: Mapping[str, Any]) -> dict[Metric, float]:
     """`summary` wins over `metrics` where both name a metric: it is what people quote."""
-    written = dict(object_in(report, "metrics"))
-    for key, value in object_in(report, "summary").items():
+    written = dict(_object_in(report, "metrics"))
+    for key, value in _object_in(report, "summary").items():
         if key.startswith("mean_"):
             written[key.removeprefix("mean_")] = value
     claims: dict[Metric, float] = {}
     for name, value in written.items():
         metric = _metric(name)
-        if metric is not None and is_figure(value):
+        if metric is not None and _is_figure(value):
             claims[metric] = float(value)
     return claims
 
 
+def _contradictions(report: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterator[str]:
+    """Sentences, each naming two parts that cannot both be true, whatever the judgments say."""
+    yield from _repeats(rows)
+    yield from _counts(_object_in(report, "summary"), rows)
+    yield from _means(report)
+    yield from _spreads(_object_in(report, "summary"), rows)
+
+
+def _repeats(rows: Sequence[ReportedQuery]) -> Iterator[str]:
+    for query_id, times in Counter(row.query_id for row in rows).items():
+        if times > 1:
+            yield f"query {query_id!r} has {times} rows; only the first is counted here"
+
+
+def _counts(summary: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterator[str]:
+    total, good, bad, rate = (
+        summary.get(name) if _is_figure(summary.get(name)) else None
+        for name in ("total_queries", "successful_queries", "failed_queries", "success_rate")
+    )
+    if total is not None and total < len(rows):
+        yield f"summary.total_queries is {total}, but there are {len(rows)} rows"
+    if total is not None and good is not None and bad is not None and good + bad != total:
+        yield f"summary counts {good} successful and {bad} failed of {total} queries"
+    if bad is not None and bad < (failed := sum(row.failed for row in rows)):
+        yield f"summary.failed_queries is {bad}, but {failed} rows have failed"
+    if rate is not None and total and good is not None and abs(rate - good / total) > _TOLERANCE:
+        yield f"summary.success_rate is {rate}, but {good} of {total} are {good / total:.4f}"
+
+
+def _means(report: Mapping[str, Any]) -> Iterator[str]:
+    """Every mean of one metric must be the same, wherever it stands, and inside its interval."""
+    for metric, places in _written_means(report).items():
+        (first, value), *others = places
+        for place, other in others:
+            if abs(other - value) > _TOLERANCE:
+                yield f"{first} is {value}, but {place} is {other}"
+        row = next(_statistics_of(report, metric), {})
+        low, high = row.get("low"), row.get("high")
+        if _is_figure(low) and _is_figure(high) and not low - 1e-9 <= value <= high + 1e-9:
+            yield f"{first} is {value}, outside its own interval from {low} to {high}"
+
+
+def _written_means(report: Mapping[str, Any]) -> dict[Metric, list[tuple[str, float]]]:
+    """For each metric the places that give its mean, with the value there."""
+    written = [
+        (key.removeprefix("mean_"), f"summary.{key}", value)
+        for key, value in _object_in(report, "summary").items()
+        if key.startswith("mean_")
+    ]
+    metrics = _object_in(report, "metrics").items()
+    written += [(name, f"metrics[{name!r}]", value) for name, value in metrics]
+    written += [
+        (name, f"statistics[{name!r}].mean", row.get("mean"))
+        for name, row in _object_in(report, "statistics").items()
+        if isinstance(row, Mapping)
+    ]
+    found: dict[Metric, list[tuple[str, float]]] = {}
+    for name, place, value in written:
+        metric = _metric(name)
+        if metric is not None and _is_figure(value):
+            found.setdefault(metric, []).append((place, float(value)))
+    return found
+
+
+def _statistics_of(report: Mapping[str, Any], metric: Metric) -> Iterator[Mapping[str, Any]]:
+    for name, row in _object_in(report, "statistics").items():
+        if isinstance(row, Mapping) and _metric(name) == metric:
+            yield row
+
+
+def _spreads(summary: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterator[str]:
+    """Where every row has its own figure and none is missing, their spread can be computed."""
+    if summary.get("total_queries", len(rows)) != len(rows):
+        return
+    for name, value in summary.items():
+        kind, _, key = name.partition("_")
+        if kind not in _SPREADS or not _is_figure(value):
+            continue
+        figures = [row.claimed[key] for row in rows if key in row.claimed]
+        if len(figures) < max(2, len(rows)):
+            continue
+        if all(abs(each - value) > _TOLERANCE for each in _spread(kind, figures)):
+            right = _spread(kind, figures)[0]
+            yield f"summary.{name} is {value}, but its own rows give {right:.4f}"
+
+
+def _spread(kind: str, figures: Sequence[float]) -> tuple[float, ...]:
+    """A standard deviation may be that of the population or of a sample."""
+    values = np.array(figures)
+    if kind == "std":
+        return float(values.std()), float(values.std(ddof=1))
+    if kind == "median":
+        return (float(np.median(values)),)
+    return (float(values.min() if kind == "min" else values.max()),)
+
+
+def _object_in(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = report.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_figure(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _metric(name: str) -> Metric | None:
-    """None for what is no metric of ours, such as a mean latency."""
+    """None for what is no metric of rankings, such as a mean latency."""
     try:
         return parse_metric(name)
     except UsageError:
@@ -122,7 +250,7 @@ def _text(value: Any) -> str | None:
 
 def _whole_number(value: Any) -> int | None:
     """Data parts of A2A turn 5 into 5.0."""
-    return int(value) if is_figure(value) and value >= 1 else None
+    return int(value) if _is_figure(value) and value >= 1 else None
 
 
 def _decimals(value: float) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.data.cache import cache_folder
-from assay.data.cache_database import CacheDatabase
+from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import SearchError
 from assay.progress import Progress, silent
 from assay.search.embedding import Embedder, Vectors

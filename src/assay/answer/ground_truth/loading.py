@@ -11,7 +11,7 @@ from assay.answer.ground_truth.record import (
 )
 from assay.answer.ground_truth.writing import extract
 from assay.data.dataset import Dataset, Query
-from assay.data.json_lines import shown
+from assay.data.text_file import shown
 from assay.errors import DataError
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from assay.data.json_lines import shown
+from assay.data.text_file import shown
 from assay.errors import DataError
 
 QUERY_HASH = "query_text_sha256"

@@ -10,8 +10,7 @@ from pathlib import Path
 import orjson
 
 from assay.answer.providers.protocol import Completion, Usage
-from assay.data.cache import cache_folder
-from assay.data.cache_database import CacheDatabase
+from assay.data.cache import CacheDatabase, cache_folder
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT, "

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.data.json_lines import Record, records, shown
-from assay.data.text_file import plain_file
+from assay.data.text_file import Record, plain_file, records, shown
 from assay.errors import DataError
 from assay.measure.answers.verdicts import Judgment, Vote
 

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from assay.data.dataset import Document
-from assay.data.findings import Findings
-from assay.data.json_lines import Record, read_by_id
-from assay.data.text_file import plain_file
+from assay.data.text_file import Findings, Record, plain_file, read_by_id
 from assay.errors import DataError
 
 _KINDS = (".md", ".txt")
