@@ -21,6 +21,8 @@ LAYERS = [
     {"answer"},
     {"search"},
     {"data", "contract"},
+    {"net"},
+    {"files"},
     {"errors", "progress", "text"},
 ]
 HEIGHT = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -10,6 +10,7 @@
     ├── ProviderError             a language model could not be asked, or gave no usable reply
     ├── BudgetExceeded            the next call to a model could cost more than is left
     └── TargetError               exit code 3: the agent under test could not be reached or loaded
+    AgentFailure                  one failed call to an agent: a finding of the run, not its end
 
 A message says what was wrong, what was got and what to do about it. The command line prints the
 message alone; a traceback means a bug in Assay.
@@ -98,4 +99,34 @@ class BudgetExceeded(AssayError):
 
 
 class TargetError(AssayError):
+    """The agent under test could not be reached or loaded."""
+
     exit_code = 3
+
+
+class FailureKind(StrEnum):
+    """Why a call to the agent under test gave no usable answer."""
+
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    PROTOCOL = "protocol"
+    INVALID_ANSWER = "invalid answer"
+    AGENT_ERROR = "agent error"
+    CIRCUIT_OPEN = "not asked: circuit open"
+
+
+class AgentFailure(Exception):
+    """One failed call. `retryable` only where asking again can help; no payload in the message."""
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retryable = retryable
+        self.retry_after = retry_after

@@ -13,10 +13,11 @@ from starlette.routing import Route
 from tests.contract.running import running
 
 from assay.agents.a2a.discovery import find_card, places
-from assay.agents.outbound import UNRESTRICTED, shown, split_address
-from assay.agents.outbound_client import open_client
 from assay.agents.probe import probe
 from assay.errors import TargetError, UsageError
+from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED, split_address
+from assay.net.redact import redact_url
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ from assay.errors import TargetError, UsageError
     ],
 )
 def test_an_address_is_shown_without_what_may_be_a_key(url: str, expected: str) -> None:
-    assert shown(url) == expected
+    assert redact_url(url) == expected
 
 
 @pytest.mark.parametrize("url", ["http://user:secret/x@host", "ftp://user:secret@host", "http://"])

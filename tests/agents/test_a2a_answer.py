@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.agents.a2a.answer import find_answer
 from assay.agents.a2a.reply import Reply
-from assay.agents.protocol import AgentFailure, FailureKind
+from assay.errors import AgentFailure, FailureKind
 
 GOOD = {"doc_ids": ["d1", "d2"]}
 TEXT = json.dumps(GOOD)

@@ -6,8 +6,9 @@ import pytest
 
 from assay.agents.a2a.address import rebase
 from assay.agents.a2a.card import CardError, normal_version, read_card
-from assay.agents.a2a.discovery import base_address, places, shown
+from assay.agents.a2a.discovery import base_address, places
 from assay.errors import UsageError
+from assay.net.redact import redact_url
 
 
 def old(**changes: Any) -> dict[str, Any]:
@@ -126,4 +127,4 @@ def test_cards_are_looked_for_below_the_address_then_at_the_root() -> None:
 
 
 def test_a_password_is_not_shown() -> None:
-    assert shown("http://user:pass@host/path") == "http://host/path"
+    assert redact_url("http://user:pass@host/path") == "http://host/path"

@@ -10,9 +10,8 @@ from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
 from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
 
-from assay.agents import AgentFailure, FailureKind, open_target
+from assay.agents import open_target
 from assay.agents.contract import ContractAgent, ContractTarget, OutputReader, parse_contract_target
-from assay.agents.outbound import OutboundPolicy
 from assay.agents.probe import ProbedAgent
 from assay.answer.passages import Passage
 from assay.contract.client import ClientLimits
@@ -21,7 +20,8 @@ from assay.contract.responses import Fault
 from assay.contract.server.app import AgentService, agent_app
 from assay.contract.server.runs import ReportProgress
 from assay.data import Dataset, Document
-from assay.errors import TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.outbound import OutboundPolicy
 from assay.serve.guards import BearerToken
 
 URL = "https://www.ncbi.nlm.nih.gov/pubmed/"

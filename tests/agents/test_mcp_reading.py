@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
 
-from assay.agents import AgentAnswer, AgentFailure, FailureKind
+from assay.agents import AgentAnswer
 from assay.agents.mcp.reading import ResultReader
+from assay.errors import AgentFailure, FailureKind
 
 KNOWN = {"MED-1", "MED-2"}
 HITS = [{"doc_id": "MED-1", "score": 1.0}, {"doc_id": "MED-2", "score": 0.5}]

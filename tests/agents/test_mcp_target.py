@@ -16,10 +16,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.serve_mcp.serving import load_tiny, served
 
-from assay.agents import AgentFailure, FailureKind, open_target
+from assay.agents import open_target
 from assay.agents.mcp.target import McpAgent
 from assay.data import Dataset, Document
-from assay.errors import TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.serve.mcp.app import mcp_app
 
 DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})

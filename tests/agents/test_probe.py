@@ -12,12 +12,12 @@ from tests.contract.running import running
 from tests.interop.server10 import agent_app
 
 from assay.agents import AgentAnswer, AgentInfo
-from assay.agents.outbound import UNRESTRICTED, OutboundPolicy
-from assay.agents.outbound_client import open_client
 from assay.agents.probe import Probed, ProbedAgent, probe
 from assay.agents.targets import open_target
 from assay.data import Dataset
 from assay.errors import TargetError, UsageError
+from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 
 NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from assay.agents import AgentFailure, FailureKind, PythonAgent
+from assay.agents import PythonAgent
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.python_call import load_function, read_answer
-from assay.errors import UsageError
+from assay.errors import AgentFailure, FailureKind, UsageError
 
 
 async def ask(function: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import orjson
 
-from assay.contract.sse import EventReader
+from assay.net.sse import EventReader
 
 SYNC = "/agents/run/sync"
 STREAM = "/agents/run/stream"

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.contract.sse import EventReader, format_event
+from assay.net.sse import EventReader, format_event
 
 CUT = "cut"
 OPEN = "open"

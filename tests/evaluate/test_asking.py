@@ -1,14 +1,14 @@
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from assay.agents import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Query
+from assay.errors import AgentFailure, FailureKind
 from assay.evaluate import asking
-from assay.evaluate.asking import Call, Patience, ask, pause_before
-from assay.evaluate.circuit import Circuit
+from assay.evaluate.asking import Call, ask, retry_policy
+from assay.net.breaker import CircuitBreaker
 
 QUERY = Query("q", "what?")
 ANSWER = AgentAnswer(("d1",))
@@ -43,7 +43,10 @@ def failure(kind: FailureKind, *, retryable: bool, after: float | None = 0.0) ->
 
 async def asked(agent: Scripted, *, retries: int = 3, timeout: float = 5) -> Call:
     return await ask(
-        lambda query: agent.ask(query.text, 5), QUERY, Patience(timeout, retries), Circuit()
+        lambda query: agent.ask(query.text, 5),
+        QUERY,
+        retry_policy(timeout, retries),
+        CircuitBreaker(),
     )
 
 
@@ -80,20 +83,13 @@ async def test_no_more_ids_are_kept_than_anything_looks_at() -> None:
 
 
 @pytest.mark.parametrize(("after", "pause"), [(0.0, 0.0), (2.5, 2.5), (3600.0, 60.0)])
-def test_the_target_says_when_to_come_back_within_reason(after: float, pause: float) -> None:
-    assert pause_before(1, after) == pause
+async def test_the_target_says_when_to_retry_within_limits(after: float, pause: float) -> None:
+    slept = []
 
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
 
-@pytest.mark.parametrize(("attempt", "longest"), [(1, 0.5), (2, 1.0), (3, 2.0), (10, 8.0)])
-def test_pauses_double_with_jitter_up_to_a_bound(attempt: int, longest: float) -> None:
-    pauses = [pause_before(attempt, None) for _ in range(300)]
-    assert 0 <= min(pauses) < longest / 2 < max(pauses) <= longest
-
-
-def test_jitter_does_not_touch_the_seeded_draw() -> None:
-    import random
-
-    draw: Callable[[], list[int]] = lambda: random.Random(42).sample(range(100), 5)  # noqa: E731
-    before = draw()
-    pause_before(3, None)
-    assert draw() == before
+    agent = Scripted([failure(FailureKind.CONNECTION, retryable=True, after=after), ANSWER])
+    policy = replace(retry_policy(5, 3), sleep=sleep)
+    await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
+    assert slept == [pause]

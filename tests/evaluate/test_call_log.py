@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents import FailureKind
-from assay.errors import RunError
+from assay.errors import FailureKind, RunError
 from assay.evaluate.asking import Call
-from assay.evaluate.call_log import CallLog, CallWriter, from_json, is_being_written, to_json
+from assay.evaluate.call_log import CallLog, CallWriter, from_json, to_json
+from assay.files import is_locked
 
 GOOD = Call("q1", ("d1", "d2"), 1.5, 1, at=0.25, returned=2)
 BAD = Call("q2", (), 2.0, 4, at=0.5, failure=FailureKind.TIMEOUT, message="no answer within 2 s")
@@ -76,10 +76,10 @@ def test_a_record_of_wrong_types_is_damaged(tmp_path: Path, change: dict[str, ob
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     with CallWriter(path):
-        assert is_being_written(path)
+        assert is_locked(path)
         with pytest.raises(RunError, match="another process is writing"):
             CallWriter(path)
-    assert not is_being_written(path)
+    assert not is_locked(path)
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_path: Path) -> None:

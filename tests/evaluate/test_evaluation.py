@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from assay.agents import Agent, AgentAnswer, AgentFailure, AgentInfo, FailureKind, PythonAgent
+from assay.agents import Agent, AgentAnswer, AgentInfo, PythonAgent
 from assay.agents.daemon_threads import MOST_ABANDONED
 from assay.data import Dataset, Query
-from assay.errors import RunError
+from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluate.call_log import CallWriter
 from assay.evaluate.evaluation import Evaluation, Listener, Outcome
 from assay.evaluate.live import Tick
@@ -193,7 +193,7 @@ def test_a_target_that_dies_is_given_up_said_and_resumable(
     assert agent.refused < 30
     assert outcome.head["summary"]["successful_queries"] == 30
     assert outcome.head["failures"] == {"not asked": 170}
-    assert said[-1] == "the target stays out of reach; giving up"
+    assert said[-1] == "the target stays unreachable; giving up"
 
     healed = Gone(answers=1000)
     after = asyncio.run(evaluation.resume(healed, outcome.folder))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from assay.agents import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Dataset
-from assay.errors import RunError
+from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluate.evaluation import Evaluation, Outcome
 from assay.evaluate.merge import merge, merged_config
 from assay.evaluate.plan import RunConfig

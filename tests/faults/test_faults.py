@@ -13,11 +13,11 @@ from tests.faults import bad_agent
 from tests.faults.bad_agent import DEATH, HUGE, BadAgent
 from tests.faults.conftest import SIZE, tiny
 
-from assay.agents.a2a.http import MAX_BYTES
 from assay.agents.a2a.target import A2AAgent
 from assay.errors import TargetError
 from assay.evaluate.evaluation import Evaluation, Outcome
 from assay.evaluate.plan import RunConfig
+from assay.net.http import MAX_BYTES
 
 BOUND = 20.0
 """Seconds after which a run counts as hung; what it guards against would last for minutes."""

@@ -12,7 +12,8 @@ from tests.contract.running import running
 from tests.interop.server10 import agent_app
 
 from assay.agents.a2a.target import A2AAgent
-from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import AgentAnswer
+from assay.errors import AgentFailure, FailureKind
 
 OLD_PYTHON = "ASSAY_A2A03_PYTHON"
 WAYS = [False, True]

@@ -10,10 +10,10 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 from tests.serve_mcp.serving import load_tiny, served
 
-from assay.agents import AgentFailure, FailureKind, open_target
+from assay.agents import open_target
 from assay.agents.protocol import Agent
 from assay.data import Dataset, Document
-from assay.errors import DataError, TargetError, UsageError
+from assay.errors import AgentFailure, DataError, FailureKind, TargetError, UsageError
 from assay.serve.mcp.app import mcp_app
 
 DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})

@@ -23,8 +23,8 @@ from tests.phi.recording import CANARY, Recording, asking
 from tests.serve.serving import NEW, request_0_3, request_1_0, serving
 from tests.serve_mcp.serving import make_retrieval
 
-from assay.agents.outbound import UNRESTRICTED
 from assay.data import Dataset, Document, Query
+from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.serve.contract_agents.apps import TASKS, agents_app, path_of
 from assay.serve.green.agent import green_app

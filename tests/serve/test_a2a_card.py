@@ -6,8 +6,8 @@ import httpx
 import pytest
 from tests.serve.serving import serving
 
-from assay.agents.outbound import UNRESTRICTED
 from assay.data import Dataset
+from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.serve.green.agent import green_app
 from assay.serve.purple.agent import Find, purple_app

@@ -20,10 +20,10 @@ from tests.serve.serving import (
     words,
 )
 
-from assay.agents.outbound import UNRESTRICTED, OutboundPolicy
 from assay.data import Dataset
 from assay.errors import DataError
 from assay.evaluate.run_folder import list_runs
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.progress import Progress
 from assay.serve.green import agent as green_module
 from assay.serve.green.agent import green_app

@@ -12,9 +12,9 @@ import pytest
 from tests.serve.serving import call, send, serving, stream
 
 from assay.agents.a2a.target import A2AAgent
-from assay.agents.outbound import UNRESTRICTED
 from assay.data import Dataset
 from assay.evaluate.run_folder import list_runs
+from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.serve.green import tasks as green_tasks
 from assay.serve.green.agent import green_app

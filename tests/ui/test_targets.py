@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay.agents.outbound import OutboundPolicy
 from assay.errors import UsageError
+from assay.net.outbound import OutboundPolicy
 from assay.serve.ui.targets import TargetRules
 
 AT_HOME = TargetRules(OutboundPolicy.for_server("127.0.0.1"))

@@ -1,15 +1,13 @@
 """How to talk to an agent under test: one module for each protocol, one Protocol class."""
 
-from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.agents.python_call import PythonAgent
 from assay.agents.targets import open_target
 
 __all__ = [
     "Agent",
     "AgentAnswer",
-    "AgentFailure",
     "AgentInfo",
-    "FailureKind",
     "PythonAgent",
     "open_target",
 ]

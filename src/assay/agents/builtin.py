@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.own_answers import OwnAnswers
-from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, UsageError
+from assay.errors import AgentFailure, AssayError, FailureKind, UsageError
 from assay.progress import Progress, silent
 
 MODES = ("bm25", "dense", "hybrid", "tuned", "tuned+dev")

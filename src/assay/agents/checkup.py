@@ -9,12 +9,14 @@ from typing import Any
 import orjson
 
 from assay.agents.a2a.card import Finding
-from assay.agents.a2a.discovery import WELL_KNOWN, base_address, shown
+from assay.agents.a2a.discovery import WELL_KNOWN, base_address
 from assay.agents.a2a.target import A2AAgent
-from assay.agents.outbound import UNRESTRICTED
-from assay.agents.outbound_client import open_client
 from assay.agents.probe import probe
-from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import Agent, AgentAnswer
+from assay.errors import AgentFailure, FailureKind
+from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED
+from assay.net.redact import redact_url
 
 _REMEDIES = {
     FailureKind.TIMEOUT: "find out what takes the agent so long, or allow more with --timeout",
@@ -106,14 +108,14 @@ async def _check_a2a(url: str, sample: Sample) -> Checkup:
     findings = [*agent.findings, *_about_place(agent.found.place)]
     problems = [Problem(each.what, each.remedy, grave=False) for each in findings]
     return Checkup(
-        url=shown(base),
+        url=redact_url(base),
         protocol="a2a",
-        target=f"a2a:{shown(base)}",
+        target=f"a2a:{redact_url(base)}",
         details=agent.info.details,
-        card_place=shown(agent.found.place),
+        card_place=redact_url(agent.found.place),
         card=orjson.loads(agent.found.document),
         interfaces=tuple(
-            f"{each.binding} {each.declared or '?'} {shown(each.url)}"
+            f"{each.binding} {each.declared or '?'} {redact_url(each.url)}"
             for each in agent.card.interfaces
         ),
         calls=tuple(calls),
@@ -127,9 +129,9 @@ async def _check_other(target: str, sample: Sample, build: Callable[[str], Agent
     place, mark, tool = target.partition("#")
     protocol, _, address = place.partition(":")
     return Checkup(
-        url=shown(address),
+        url=redact_url(address),
         protocol=protocol,
-        target=f"{shown(place)}{mark}{tool}",
+        target=f"{redact_url(place)}{mark}{tool}",
         details=agent.info.details,
         card_place="",
         card=None,
@@ -166,7 +168,7 @@ def _about_place(place: str) -> list[Finding]:
     if place.endswith(WELL_KNOWN[0]):
         return []
     what = f"the card is not at {WELL_KNOWN[0]}, where newer clients look"
-    return [Finding(what, f"serve it there as well; it was found at {shown(place)}")]
+    return [Finding(what, f"serve it there as well; it was found at {redact_url(place)}")]
 
 
 def _about_calls(calls: list[SampleCall], sample: Sample, target: str = "") -> list[Problem]:

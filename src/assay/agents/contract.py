@@ -15,17 +15,17 @@ from typing import Any
 
 import httpx
 
-from assay.agents.a2a.discovery import shown
-from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.agents.outbound_client import open_client
-from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
 from assay.contract.client import AgentClient, ClientLimits
 from assay.contract.endpoints import read_endpoints, resolve, token_from_environment
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.contract.responses import AgentCallError, Fault
 from assay.data.dataset import Document
-from assay.errors import TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.net.redact import redact_url
 
 _TARGET = re.compile(
     r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?"
@@ -100,7 +100,7 @@ class ContractAgent:
         self._http: httpx.AsyncClient | None = None
         self._client: AgentClient | None = None
         way = "#stream" if target.streaming else ""
-        agent = shown(target.agent) if "://" in target.agent else target.agent
+        agent = redact_url(target.agent) if "://" in target.agent else target.agent
         name = f"http:{agent}={target.task}{way}"
         self.info = AgentInfo(name=name, protocol="http", track=track)
 
@@ -173,7 +173,7 @@ class ContractAgent:
             await http.get(f"{self._base}/health", timeout=self._limits.connect_s)
         except httpx.HTTPError as error:
             await self.close()
-            where = shown(self._base)
+            where = redact_url(self._base)
             raise TargetError(
                 f"no answer from {where} ({type(error).__name__}); is the agent running?"
             ) from None

@@ -15,9 +15,9 @@ from assay.agents.mcp.connect import HttpServer
 from assay.agents.mcp.mapping import CONSTANT, SearchTool, find_search_tool
 from assay.agents.mcp.reading import ResultReader
 from assay.agents.mcp.session import McpSession
-from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
-from assay.errors import TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 
 SEARCH = "nc_semantic_search"
 ANSWER = "nc_semantic_search_answer"

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import AgentAnswer
 from assay.answer.citations import EMPTY_REPLY
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import Passage
 from assay.answer.providers import CarefulProvider, ModelAnswerer, ProviderError, open_provider
 from assay.answer.providers.opening import EXTRACTIVE
 from assay.data.dataset import Dataset
+from assay.errors import AgentFailure, FailureKind
 
 _TOKENS = 500
 

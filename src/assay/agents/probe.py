@@ -11,15 +11,16 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from assay.agents.a2a.discovery import NobodyThere, at_path, base_address, find_card, shown
-from assay.agents.a2a.http import exchange, read_chunks
-from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.agents.outbound_client import TOKEN_VARIABLE, open_client, token_for
-from assay.agents.protocol import Agent, AgentAnswer, AgentFailure, AgentInfo, context_taker
+from assay.agents.a2a.discovery import NobodyThere, at_path, base_address, find_card
+from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, context_taker
 from assay.answer.passages import Passage
 from assay.contract.conformance.probes import sample_inputs
-from assay.contract.sse import EventReader
-from assay.errors import TargetError
+from assay.errors import AgentFailure, TargetError
+from assay.net.client import TOKEN_VARIABLE, open_client, token_for
+from assay.net.http import exchange, read_chunks
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.net.redact import redact_url
+from assay.net.sse import EventReader
 
 RETRIEVAL_TASKS = ("RAG_RETRIEVE", "LIT_RETRIEVAL")
 
@@ -53,7 +54,7 @@ class ProbedAgent:
     @property
     def info(self) -> AgentInfo:
         if self._agent is None:
-            return AgentInfo(name=shown(self._base), protocol="unknown")
+            return AgentInfo(name=redact_url(self._base), protocol="unknown")
         return self._agent.info
 
     async def open(self) -> None:
@@ -95,7 +96,7 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
             return Probed(found, protocol, tuple(tried))
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
-        f"cannot tell what agent answers at {shown(base)}; tried:{lines}\n"
+        f"cannot tell what agent answers at {redact_url(base)}; tried:{lines}\n"
         "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the address."
     )
 
@@ -133,7 +134,7 @@ async def _mcp(http: httpx.AsyncClient, place: str, tried: list[str]) -> str | N
             await _end_session(http, place, headers)
             return f"mcp:{place}"
     hint = "; the server does not accept this host name" if status == "HTTP 421" else ""
-    tried.append(f"MCP: {shown(place)}: {status}{hint}")
+    tried.append(f"MCP: {redact_url(place)}: {status}{hint}")
     return None
 
 
@@ -166,7 +167,7 @@ async def _contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str
     """A retrieval agent of the HTTP contract, and which of the retrieval tasks it does."""
     status, _, health = await _get(http, f"{base}/health")
     if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
-        tried.append(f"HTTP agent contract: {shown(base)}/health: {status}")
+        tried.append(f"HTTP agent contract: {redact_url(base)}/health: {status}")
         return None
     for task in RETRIEVAL_TASKS:
         request = {
@@ -180,7 +181,9 @@ async def _contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str
         if isinstance(answer.get("request_id"), str) and code != "UNSUPPORTED_TASK_TYPE":
             return f"http:{base}={task}"
     tasks = " nor ".join(RETRIEVAL_TASKS)
-    tried.append(f"HTTP agent contract: {shown(base)} answers, but does neither {tasks}: {status}")
+    tried.append(
+        f"HTTP agent contract: {redact_url(base)} answers, but does neither {tasks}: {status}"
+    )
     return None
 
 

@@ -1,40 +1,13 @@
-"""What an agent under test is, and the kinds of failure that talking to one can end in.
+"""What an agent under test is.
 
 Each protocol is one module that implements `Agent`; nothing above this layer knows which.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from assay.answer.passages import Passage
-
-
-class FailureKind(StrEnum):
-    TIMEOUT = "timeout"
-    CONNECTION = "connection"
-    PROTOCOL = "protocol"
-    INVALID_ANSWER = "invalid answer"
-    AGENT_ERROR = "agent error"
-    CIRCUIT_OPEN = "not asked: circuit open"
-
-
-class AgentFailure(Exception):
-    """One failed call. `retryable` only where asking again can help; no payload in the message."""
-
-    def __init__(
-        self,
-        kind: FailureKind,
-        message: str,
-        *,
-        retryable: bool = False,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.retryable = retryable
-        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)

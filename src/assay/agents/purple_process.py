@@ -19,11 +19,11 @@ import httpx
 
 from assay.agents.a2a.target import A2AAgent
 from assay.agents.dataset_files import write_dataset
-from assay.agents.outbound import UNRESTRICTED
-from assay.agents.outbound_client import open_client
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data.dataset import Dataset
 from assay.errors import TargetError
+from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress, silent
 
 _START_S = 60.0

@@ -12,9 +12,9 @@ from typing import Any
 
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.loop_thread import LoopThread
-from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
-from assay.errors import UsageError
+from assay.errors import AgentFailure, FailureKind, UsageError
 
 _MESSAGE_LIMIT = 200
 

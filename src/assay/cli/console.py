@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from assay.report.safe_text import safe, safe_json
+from assay.net.redact import printable, printable_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -13,7 +13,7 @@ def print_json(value: Any) -> None:
     import orjson
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
-    sys.stdout.write(safe_json(orjson.dumps(value, option=options).decode()))
+    sys.stdout.write(printable_json(orjson.dumps(value, option=options).decode()))
     sys.stdout.flush()
 
 
@@ -32,7 +32,7 @@ def show(*renderables: "RenderableType", wide: bool = False) -> None:
 
 def say(message: str) -> None:
     """A note for people: never part of the result."""
-    print(safe(message), file=sys.stderr, flush=True)
+    print(printable(message), file=sys.stderr, flush=True)
 
 
 def warn(message: str) -> None:

@@ -53,8 +53,8 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
 
     from assay.agents import open_target
     from assay.agents.checkup import Sample, check_up
-    from assay.agents.outbound import shown
     from assay.data.dataset import Dataset
+    from assay.net.redact import redact_url
 
     # What the agent reports as a warning stands in the list of problems already.
     logging.getLogger("assay.agents.a2a.target").setLevel(logging.ERROR)
@@ -65,7 +65,7 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     except TargetError as error:
         if not as_json:
             raise
-        print_json({"url": shown(url), "reached": False, "error": str(error)})
+        print_json({"url": redact_url(url), "reached": False, "error": str(error)})
         return error.exit_code
     if as_json:
         print_json({**asdict(found), "reached": True, "healthy": found.healthy})

@@ -130,8 +130,8 @@ def green(
     Also without A2A: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE /tasks/ID.
     With ASSAY_TOKEN set, callers need that bearer token.
     """
-    from assay.agents.outbound import OutboundPolicy
     from assay.data.load import require_dataset
+    from assay.net.outbound import OutboundPolicy
     from assay.serve.guards import token_from_environment
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging

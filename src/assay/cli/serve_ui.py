@@ -49,7 +49,7 @@ def ui(
 
     With ASSAY_TOKEN set, the pages ask for that token.
     """
-    from assay.agents.outbound import OutboundPolicy
+    from assay.net.outbound import OutboundPolicy
     from assay.serve.guards import TOKEN_VARIABLE, token_from_environment
     from assay.serve.listening import bind, is_loopback, serve_on, url_of
 

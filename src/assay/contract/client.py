@@ -29,7 +29,7 @@ from assay.contract.responses import (
     read_response,
     require,
 )
-from assay.contract.sse import Event, EventReader, EventTooLarge
+from assay.net.sse import Event, EventReader, EventTooLarge
 
 
 @dataclass(frozen=True, slots=True)

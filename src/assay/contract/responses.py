@@ -9,9 +9,9 @@ import orjson
 from pydantic import ValidationError
 
 from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse, ErrorCode
-from assay.contract.sse import Event
 from assay.contract.validation import field_problems
 from assay.errors import AssayError
+from assay.net.sse import Event
 
 
 class Fault(StrEnum):

@@ -1,21 +1,21 @@
 """One query put to the target: time limit, retries for what can pass, and a classified outcome."""
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import AgentAnswer
 from assay.data.dataset import Query
-from assay.evaluate.circuit import Circuit
+from assay.errors import AgentFailure, FailureKind
+from assay.net.breaker import CircuitBreaker
+from assay.net.retry import RetryPolicy
 
 KEPT_IDS = 1000
 """More ids than this are not kept: no metric looks that far, and an agent may send millions."""
 
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 8.0
-_LONGEST_RETRY_AFTER = 60.0
+OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
+"""What says that the target is gone; an error that it answers with is a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,17 @@ class Call:
     citations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    timeout: float
-    retries: int
-
-
 Put = Callable[[Query], Awaitable[AgentAnswer]]
 """How a query is put to the target: alone, or with a context of our choice."""
 
 
-async def ask(put: Put, query: Query, patience: Patience, circuit: Circuit) -> Call:
-    """Ask until there is an answer, a failure that asking again cannot mend, or no patience left.
+def retry_policy(timeout: float, retries: int) -> RetryPolicy:
+    """The policy for one query: `retries` further attempts of `timeout` seconds each."""
+    return RetryPolicy(attempts=retries + 1, timeout=timeout, cap_retry_after=True)
+
+
+async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreaker) -> Call:
+    """Ask until there is an answer, a permanent failure, or no attempt left.
 
     The latency is that of the last attempt alone: pauses between attempts are ours, not the
     agent's.
@@ -54,21 +53,21 @@ async def ask(put: Put, query: Query, patience: Patience, circuit: Circuit) -> C
     attempts = 0
     while True:
         attempts += 1
-        ticket = await circuit.enter()
+        ticket = await breaker.enter()
         started = time.perf_counter()
-        outcome = await _attempt(put, query, patience.timeout)
+        outcome = await _attempt(put, query, policy.timeout)
         latency_ms = (time.perf_counter() - started) * 1000
         if isinstance(outcome, AgentAnswer):
-            circuit.record(ticket, None)
+            breaker.record(ticket, outage=False)
             return _answered(query, outcome, latency_ms, attempts)
-        circuit.record(ticket, outcome.kind)
-        if not outcome.retryable or attempts > patience.retries:
+        breaker.record(ticket, outage=outcome.kind in OUTAGES)
+        if not outcome.retryable or policy.gives_up(attempts, outcome.retry_after):
             message = str(outcome)
             return Call(query.id, (), latency_ms, attempts, failure=outcome.kind, message=message)
-        await asyncio.sleep(pause_before(attempts, outcome.retry_after))
+        await policy.sleep(policy.delay(attempts, outcome.retry_after))
 
 
-async def _attempt(put: Put, query: Query, timeout: float) -> AgentAnswer | AgentFailure:
+async def _attempt(put: Put, query: Query, timeout: float | None) -> AgentAnswer | AgentFailure:
     try:
         async with asyncio.timeout(timeout):
             return await put(query)
@@ -76,17 +75,6 @@ async def _attempt(put: Put, query: Query, timeout: float) -> AgentAnswer | Agen
         return failure
     except TimeoutError:
         return AgentFailure(FailureKind.TIMEOUT, f"no answer within {timeout:g} s")
-
-
-def pause_before(attempt: int, retry_after: float | None) -> float:
-    """Exponential backoff with full jitter, unless the target said when to come back.
-
-    Full jitter spreads the retries of concurrent callers best (Brooker, "Exponential Backoff
-    And Jitter", 2015).
-    """
-    if retry_after is not None:
-        return min(retry_after, _LONGEST_RETRY_AFTER)
-    return random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (attempt - 1)))
 
 
 def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: int) -> Call:

@@ -4,7 +4,6 @@ A process that dies in the middle of a line leaves a torn one; it is cut off whe
 resumed, and passed over when it is read.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -14,9 +13,9 @@ from typing import Any, Self
 
 import orjson
 
-from assay.agents.protocol import FailureKind
-from assay.errors import RunError
+from assay.errors import FailureKind, RunError
 from assay.evaluate.asking import Call
+from assay.files import try_lock
 
 _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.02
@@ -113,24 +112,11 @@ class CallLog:
 
 
 def _locked(descriptor: int) -> bool:
-    """More than one try: whoever asks `is_being_written` holds the lock for an instant."""
+    """More than one try: `is_locked` holds the lock for an instant."""
     for _ in range(_LOCK_TRIES):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(descriptor):
             return True
-        except BlockingIOError:
-            time.sleep(_LOCK_PAUSE)
-    return False
-
-
-def is_being_written(path: Path) -> bool:
-    if not path.exists():
-        return False
-    with path.open("rb") as log:
-        try:
-            fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+        time.sleep(_LOCK_PAUSE)
     return False
 
 

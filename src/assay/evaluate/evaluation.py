@@ -16,9 +16,8 @@ from assay.evaluate.answers.examination import Examination, verdicts_by_facts
 from assay.evaluate.answers.examining import Examiner
 from assay.evaluate.answers.questions import cases_of, references_fingerprint
 from assay.evaluate.answers.references import with_ground_truth
-from assay.evaluate.asking import Call, Patience
+from assay.evaluate.asking import OUTAGES, Call, retry_policy
 from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.circuit import OUTAGES, PROBE_PAUSES, Circuit
 from assay.evaluate.gate_ceilings import ceiling_of
 from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
 from assay.evaluate.live import LiveFigures, Tick
@@ -26,6 +25,7 @@ from assay.evaluate.plan import RunConfig, draw_queries
 from assay.evaluate.report_writing import write_report
 from assay.evaluate.run_folder import RunFolder, create_run
 from assay.evaluate.runner import run_calls
+from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.progress import Progress, silent
 
 COMPLETE = "complete"
@@ -140,7 +140,7 @@ class Evaluation:
             todo = [query for query in self.queries if query.id not in log]
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
             live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
-            circuit = Circuit(pauses=self.probe_pauses, say=listener.say)
+            breaker = CircuitBreaker(pauses=self.probe_pauses, on_change=listener.say)
             started = time.perf_counter() - log.elapsed
 
             outage: list[str] = []
@@ -159,17 +159,17 @@ class Evaluation:
                     lambda query: agent.ask(query.text, self.config.top_k),
                     todo,
                     concurrency=self.config.concurrency,
-                    patience=Patience(self.config.timeout, self.config.retries),
-                    circuit=circuit,
+                    policy=retry_policy(self.config.timeout, self.config.retries),
+                    breaker=breaker,
                     on_call=on_call,
                     stop=stop,
                 )
             live.finish()
-            if circuit.lost:  # these say that the target was gone, nothing about its answers
+            if breaker.lost:  # these say that the target was gone, nothing about its answers
                 for query_id in outage:
                     writer.withdraw(query_id)
             seconds = time.perf_counter() - started if todo else log.elapsed
-            state = TARGET_LOST if circuit.lost else INTERRUPTED if stop.is_set() else COMPLETE
+            state = TARGET_LOST if breaker.lost else INTERRUPTED if stop.is_set() else COMPLETE
             try:
                 examination = await self._examine(agent, folder, listener, stop, state)
                 if state == COMPLETE and examination is not None and examination.trouble:

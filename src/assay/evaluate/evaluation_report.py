@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
-from assay.agents.protocol import FailureKind
 from assay.data.dataset import Dataset
+from assay.errors import FailureKind
 from assay.evaluate.asking import Call
 from assay.evaluate.gates import Gate, judge
 from assay.evaluate.plan import RunConfig

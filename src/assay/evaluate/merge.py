@@ -10,14 +10,15 @@ from pathlib import Path
 
 import orjson
 
-from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
+from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
-from assay.errors import RunError
+from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluate.call_log import CallLog, CallWriter
 from assay.evaluate.evaluation import COMPLETE, TARGET_LOST, Evaluation, Outcome
 from assay.evaluate.plan import RunConfig
-from assay.evaluate.run_folder import RunFolder, create_run, write_atomically
+from assay.evaluate.run_folder import RunFolder, create_run
+from assay.files import atomic_write
 
 _MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards")
 _ANSWERS_AGREE = ("answers", "judge", "judge_votes", "counterfactuals", "ground_truth")
@@ -115,7 +116,7 @@ def _note_origin(folder: RunFolder, shards: Sequence[RunFolder]) -> None:
         "started": min(each["started"] for each in headers),
         "merged_from": [shard.name for shard in shards],
     }
-    write_atomically(folder.path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
+    atomic_write(folder.path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
 
 
 def _refuse_unfinished(shards: Sequence[RunFolder]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from assay.data.dataset import Dataset
 from assay.evaluate.report_reading import read_rows
-from assay.evaluate.run_folder import RunFolder, write_atomically
+from assay.evaluate.run_folder import RunFolder
+from assay.files import atomic_write
 
 NAME = "report.html"
 
@@ -14,7 +15,7 @@ NAME = "report.html"
 def write_report_page(folder: RunFolder, dataset: Dataset | None) -> Path:
     """Without `dataset` the page has no grades, titles and texts, and says so."""
     path = folder.path / NAME
-    write_atomically(path, report_page(folder, dataset).encode())
+    atomic_write(path, report_page(folder, dataset).encode())
     return path
 
 

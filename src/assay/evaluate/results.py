@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.agents.protocol import FailureKind
 from assay.data.dataset import Dataset, Query
+from assay.errors import FailureKind
 from assay.evaluate.asking import Call
 from assay.evaluate.call_log import CallLog
 from assay.evaluate.plan import RunConfig, judgments_of

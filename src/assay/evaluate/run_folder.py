@@ -19,10 +19,10 @@ from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.evaluate.answer_shapes import AnswerRow
 from assay.evaluate.answers.questions import references_fingerprint
-from assay.evaluate.call_log import is_being_written
 from assay.evaluate.file_shapes import ComparisonFile, Header, require_shape
 from assay.evaluate.plan import RunConfig, completed
 from assay.evaluate.report_reading import read_head, read_whole
+from assay.files import atomic_write, is_locked
 
 LATEST = "latest"
 FORMAT = 1
@@ -94,11 +94,11 @@ class RunFolder:
         stream.flush()
 
     def write_comparison(self, comparison: Mapping[str, Any]) -> None:
-        write_atomically(self._comparison, orjson.dumps(comparison, option=orjson.OPT_INDENT_2))
+        atomic_write(self._comparison, orjson.dumps(comparison, option=orjson.OPT_INDENT_2))
 
     def write_answers(self, rows: Iterable[Mapping[str, Any]]) -> None:
         lines = (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-        write_atomically(self.answers, b"".join(lines))
+        atomic_write(self.answers, b"".join(lines))
 
     def read_answers(self) -> Iterator[dict[str, Any]]:
         with self.answers.open("rb") as lines:
@@ -120,7 +120,7 @@ class RunFolder:
     def _finished_report(self) -> Path:
         if not self.report.exists():
             self.read_header()  # says so where this is no run at all
-            if is_being_written(self.calls):
+            if is_locked(self.calls):
                 raise RunError(
                     f"run {self.name!r} is still going on; its report comes when it has ended"
                 )
@@ -141,7 +141,7 @@ class RunFolder:
 
     def state(self) -> str:
         """running, complete, interrupted, target lost; or unfinished, where it was killed."""
-        if is_being_written(self.calls):
+        if is_locked(self.calls):
             return "running"
         if not self.report.exists():
             return "unfinished"
@@ -172,7 +172,7 @@ def create_run(
             "versions": versions(),
             **({"baseline_of": baseline_of} if baseline_of else {}),
         }
-        write_atomically(path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
+        atomic_write(path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
     except OSError as error:
         raise RunError(f"cannot write run folder {path}: {error.strerror}") from error
     return RunFolder(path)
@@ -210,15 +210,6 @@ def list_runs(out: Path) -> Iterator[RunFolder]:
 def versions() -> dict[str, str]:
     packages = ("agent-assay", "numpy", "bm25s")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with partial.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def _read_object(path: Path, remedy: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import AssayError
-from assay.evaluate.call_log import is_being_written
 from assay.evaluate.run_folder import RunFolder
+from assay.files import is_locked
 
 RUNNING = "running"
 UNFINISHED = "unfinished"
@@ -59,7 +59,7 @@ def signatures(folder: Path) -> dict[str, Signature]:
                 # A finished run is not opened: only a report that is missing or older than the
                 # calls can belong to a run that goes on.
                 may_run = not report or _changed(calls) > report
-                running = may_run and is_being_written(Path(calls))
+                running = may_run and is_locked(Path(calls))
                 found[entry.name] = (header, report, RUNNING if running else "")
     return found
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from assay.data.dataset import Query
-from assay.evaluate.asking import Call, Patience, Put, ask
-from assay.evaluate.circuit import Circuit, TargetLost
+from assay.evaluate.asking import Call, Put, ask
+from assay.net.breaker import CircuitBreaker, CircuitLost
+from assay.net.retry import RetryPolicy
 
 
 async def run_calls(
@@ -14,8 +15,8 @@ async def run_calls(
     queries: Iterable[Query],
     *,
     concurrency: int,
-    patience: Patience,
-    circuit: Circuit,
+    policy: RetryPolicy,
+    breaker: CircuitBreaker,
     on_call: Callable[[Call], None],
     stop: asyncio.Event,
 ) -> None:
@@ -28,8 +29,8 @@ async def run_calls(
     async def work() -> None:
         for query in waiting:
             try:
-                call = await ask(put, query, patience, circuit)
-            except TargetLost:
+                call = await ask(put, query, policy, breaker)
+            except CircuitLost:
                 return
             on_call(call)
             # An agent that answers without waiting would never let the loop see Ctrl-C.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from assay.report.safe_text import safe
+from assay.net.redact import printable
 
 
 class SafeConsole(Console):
@@ -18,4 +18,4 @@ class SafeConsole(Console):
             if segment.control:
                 yield segment
             else:
-                yield Segment(safe(segment.text), segment.style)
+                yield Segment(printable(segment.text), segment.style)

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError, SearchError
-from assay.serve.without_places import without_places
+from assay.net.redact import redact_places
 
 _logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Loading(Generic[Loaded]):
             return await self._load()
         except AssayError as error:
             _logger.error("loading failed: %s", error)
-            raise SearchError(f"{without_places(str(error))} ({_MORE})") from error
+            raise SearchError(f"{redact_places(str(error))} ({_MORE})") from error
         except Exception as error:
             _logger.error("loading failed: %s", type(error).__name__)
             raise

@@ -11,8 +11,8 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import httpx
 
 from assay.agents.a2a.card import Card, Finding, Interface
-from assay.agents.a2a.discovery import shown
-from assay.agents.outbound import (
+from assay.errors import UsageError
+from assay.net.outbound import (
     OutboundPolicy,
     OutboundRefused,
     is_loopback,
@@ -20,7 +20,7 @@ from assay.agents.outbound import (
     permitted_addresses,
     split_address,
 )
-from assay.errors import UsageError
+from assay.net.redact import redact_url
 
 _CONNECT_SECONDS = 3.0
 _REMEDY = (
@@ -46,7 +46,7 @@ async def correct_addresses(
         url = rebase(each.url, base)
         settled.append(Interface(each.binding, each.version, url, each.declared))
         if reason:
-            there, here = shown(each.url)[:200], shown(url)
+            there, here = redact_url(each.url)[:200], redact_url(url)
             what = f"the card's address {there!r} {reason}; calling {here!r} instead"
             findings.append(Finding(what, _REMEDY))
     return card.at(tuple(settled)), tuple(dict.fromkeys(findings))

@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
-from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import AgentAnswer
 from assay.agents.python_call import read_answer
+from assay.errors import AgentFailure, FailureKind
 
 _MOST_STARTS = 64
 """How many braces in a text are tried as the start of an object: prose may be full of them."""

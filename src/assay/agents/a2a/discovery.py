@@ -8,11 +8,10 @@ import httpx
 import orjson
 
 from assay.agents.a2a.card import Card, CardError, read_card
-from assay.agents.a2a.http import exchange, failure_of_status, read_body
-from assay.agents.outbound import shown as shown
-from assay.agents.outbound import split_address
-from assay.agents.protocol import AgentFailure, FailureKind
-from assay.errors import TargetError
+from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.net.http import exchange, failure_of_status, read_body
+from assay.net.outbound import split_address
+from assay.net.redact import redact_url
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
@@ -69,17 +68,17 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
             reason = str(error) or f"no answer in {_CARD_SECONDS:g} s"
             if _is_gone(error):
                 raise _nobody(base, reason) from None
-            tried.append(f"{shown(place)}: {reason}")
+            tried.append(f"{redact_url(place)}: {reason}")
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
-        f"no agent card found for {shown(base)}; tried:{lines}\n"
+        f"no agent card found for {redact_url(base)}; tried:{lines}\n"
         "Is this the address of an A2A agent? `assay doctor URL` tells what answers there."
     )
 
 
 def _nobody(base: str, reason: str) -> NobodyThere:
     return NobodyThere(
-        f"nothing answers at {shown(base)}: {reason}; "
+        f"nothing answers at {redact_url(base)}: {reason}; "
         "is the agent running, and is this its host and port?"
     )
 

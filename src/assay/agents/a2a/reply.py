@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from assay.agents.a2a.answer import find_answer
-from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import AgentAnswer
+from assay.errors import AgentFailure, FailureKind
 
 Parts = list[Mapping[str, Any]]
 

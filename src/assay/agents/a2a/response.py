@@ -9,10 +9,10 @@ import httpx
 import orjson
 
 from assay.agents.a2a.dialect import JSON_RPC, Dialect
-from assay.agents.a2a.http import MAX_BYTES, failure_of_status, read_body, read_chunks, too_large
 from assay.agents.a2a.reply import Reply, bad_reply
-from assay.agents.protocol import AgentFailure, FailureKind
-from assay.contract.sse import EventReader, EventTooLarge
+from assay.errors import AgentFailure, FailureKind
+from assay.net.http import MAX_BYTES, failure_of_status, read_body, read_chunks, too_large
+from assay.net.sse import EventReader, EventTooLarge
 
 _UNKNOWN_METHOD = (-32601, -32009)  # the second: this version of the protocol is not supported
 _BAD_REQUEST = (-32700, -32600, -32602)

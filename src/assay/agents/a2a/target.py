@@ -14,14 +14,15 @@ import orjson
 from assay.agents.a2a.address import correct_addresses
 from assay.agents.a2a.card import Card, Finding
 from assay.agents.a2a.dialect import Dialect, WireRequest
-from assay.agents.a2a.discovery import FoundCard, base_address, find_card, shown
-from assay.agents.a2a.http import exchange
+from assay.agents.a2a.discovery import FoundCard, base_address, find_card
 from assay.agents.a2a.reply import Reply, bad_reply
 from assay.agents.a2a.response import UnknownMethod, read_response
-from assay.agents.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.agents.outbound_client import TOKEN_VARIABLE, open_client, token_for
-from assay.agents.protocol import AgentAnswer, AgentFailure, AgentInfo, FailureKind
-from assay.errors import TargetError
+from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.net.client import TOKEN_VARIABLE, open_client, token_for
+from assay.net.http import exchange
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.net.redact import redact_url
 
 _FIRST_POLL = 0.1
 _LONGEST_POLL = 2.0
@@ -49,7 +50,7 @@ class A2AAgent:
         self._policy = policy
         self._http: httpx.AsyncClient | None = None
         self._timeout = timeout
-        self.info = AgentInfo(name=f"a2a:{shown(self._base)}", protocol="a2a", track=track)
+        self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
         self.findings: tuple[Finding, ...] = ()
         self.found: FoundCard
         self.card: Card
@@ -140,7 +141,7 @@ class A2AAgent:
     def _speak(self, dialect: Dialect) -> None:
         self.dialect = dialect
         details = f"{self.card.name} {self.card.version}".strip() or "unnamed agent"
-        where = f"{dialect} at {shown(dialect.url)}"
+        where = f"{dialect} at {redact_url(dialect.url)}"
         self.info = AgentInfo(self.info.name, "a2a", self.info.track, details=f"{details}; {where}")
 
     def _report(self, *findings: Finding) -> None:

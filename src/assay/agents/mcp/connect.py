@@ -13,10 +13,10 @@ import httpx2
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from assay.agents.a2a.http import MAX_BYTES
 from assay.agents.mcp.wire import open_http
-from assay.agents.outbound import split_address
 from assay.errors import UsageError
+from assay.net.http import MAX_BYTES
+from assay.net.outbound import split_address
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 # Secrets of ours, which are not for the server under test.

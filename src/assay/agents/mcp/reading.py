@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent
 
-from assay.agents.a2a.http import MAX_BYTES
 from assay.agents.marked_sources import marked_sources
 from assay.agents.mcp.wire import too_large
-from assay.agents.protocol import AgentAnswer, AgentFailure, FailureKind
+from assay.agents.protocol import AgentAnswer
+from assay.errors import AgentFailure, FailureKind
+from assay.net.http import MAX_BYTES
 
 _LISTS = (
     "results", "documents", "docs", "hits", "items", "matches", "sources", "entities", "notes",

@@ -23,8 +23,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from assay.agents.mcp.wire import Note, current_note
-from assay.agents.protocol import AgentFailure, FailureKind
-from assay.errors import TargetError
+from assay.errors import AgentFailure, FailureKind, TargetError
 
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 """A fresh transport each time, for `mcp.Client`."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import httpx2
 
-from assay.agents.a2a.http import MAX_BYTES, retry_after
-from assay.agents.outbound_client import CONNECT_SECONDS
-from assay.agents.protocol import AgentFailure, FailureKind
+from assay.errors import AgentFailure, FailureKind
+from assay.net.client import CONNECT_SECONDS
+from assay.net.http import MAX_BYTES
+from assay.net.retry import parse_retry_after
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 
@@ -119,7 +120,7 @@ def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
     status = response.status_code
     if status == _BUSY or status in _AWAY:
         kind = FailureKind.AGENT_ERROR if status == _BUSY else FailureKind.CONNECTION
-        after = retry_after(response.headers.get("retry-after"))
+        after = parse_retry_after(response.headers.get("retry-after"))
         return AgentFailure(kind, f"HTTP {status}", retryable=True, retry_after=after)
     if status == 401:
         message = f"HTTP 401: the server wants a token; set {TOKEN_VARIABLE}"

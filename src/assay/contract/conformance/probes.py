@@ -14,7 +14,7 @@ import orjson
 from assay.contract.endpoints import authorization
 from assay.contract.envelope import to_json
 from assay.contract.responses import event_name, media_type, success_of
-from assay.contract.sse import Event, EventReader, EventTooLarge
+from assay.net.sse import Event, EventReader, EventTooLarge
 
 MAX_BODY_BYTES = 32_000_000
 

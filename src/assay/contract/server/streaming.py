@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from assay.contract.envelope import AgentRunRequest
 from assay.contract.server.run_log import keep_payloads_out_of
 from assay.contract.server.runs import Execution, Outcome, Watch
-from assay.contract.sse import format_event
+from assay.net.sse import format_event
 
 keep_payloads_out_of("sse_starlette.sse")
 

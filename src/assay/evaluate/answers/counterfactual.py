@@ -11,12 +11,12 @@ from pathlib import Path
 from assay.agents.protocol import AgentAnswer, TakesContext
 from assay.data.dataset import Dataset, Query
 from assay.evaluate.answers.contexts import Context, Contexts
-from assay.evaluate.asking import Call, Patience
+from assay.evaluate.asking import OUTAGES, Call, retry_policy
 from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.circuit import OUTAGES, Circuit
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.runner import run_calls
 from assay.measure.answers.case import AnswerCase
+from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress
 
 
@@ -65,7 +65,7 @@ async def ask_again(
         log = CallLog(path)
         done = len(log)
         outage: list[str] = []
-        circuit = Circuit()
+        breaker = CircuitBreaker()
 
         def on_call(call: Call) -> None:
             nonlocal done
@@ -81,12 +81,12 @@ async def ask_again(
             put,
             [query for query in queries if query.id not in log],
             concurrency=config.concurrency,
-            patience=Patience(config.timeout, config.retries),
-            circuit=circuit,
+            policy=retry_policy(config.timeout, config.retries),
+            breaker=breaker,
             on_call=on_call,
             stop=stop,
         )
-        if circuit.lost:  # these say that the target was gone, nothing about its answers
+        if breaker.lost:  # these say that the target was gone, nothing about its answers
             for query_id in outage:
                 writer.withdraw(query_id)
             raise TargetGone

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp
 
 from assay.agents.a2a.target import A2AAgent
 from assay.agents.daemon_threads import DaemonThreads
-from assay.agents.outbound import OutboundPolicy
 from assay.data import Dataset, load_dataset
+from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
 from assay.serve.a2a.app import a2a_app
 from assay.serve.a2a.card import Profile

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from assay.agents.outbound import OutboundPolicy, OutboundRefused
 from assay.data.dataset import Dataset
+from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.serve.a2a.executor import Refused, ready
 from assay.serve.green.jobs import Job, Jobs
 from assay.serve.green.request import ROLE, agent_of, read_request, to_order, without_address

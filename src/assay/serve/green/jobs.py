@@ -21,10 +21,10 @@ from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
 from assay.evaluate.evaluation import INTERRUPTED, Evaluation, Listener, Outcome
 from assay.evaluate.live import Tick
+from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
 from assay.serve.a2a.executor import INTERNAL_ERROR, log_failure
 from assay.serve.green.request import Order, without_address
-from assay.serve.without_places import without_places
 
 _logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Job:
             self._end(State.FAILED, without_address(str(error), self.order.agent_url))
         except AssayError as error:
             _logger.error("evaluation failed: %s", error)
-            self._end(State.FAILED, without_places(str(error)))
+            self._end(State.FAILED, redact_places(str(error)))
         except BaseException as error:
             log_failure(self.id, error)
             self._end(State.FAILED, INTERNAL_ERROR)

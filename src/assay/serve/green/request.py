@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from assay.agents.a2a.discovery import base_address
-from assay.agents.outbound import shown, split_address
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
 from assay.evaluate.plan import RunConfig
+from assay.net.outbound import split_address
+from assay.net.redact import redact_url
 from assay.serve.a2a.executor import Refused, problem_of
 from assay.serve.a2a.whole_number import WholeNumber
 
@@ -149,7 +150,7 @@ def _shortened(name: str) -> str:
 def without_address(text: str, url: str) -> str:
     """What is said of the agent under test, less where it is: whoever named it knows, and
     whoever else reads it need not."""
-    base, (host, _) = shown(base_address(url)), split_address(url)
+    base, (host, _) = redact_url(base_address(url)), split_address(url)
     origin = "/".join(base.split("/")[:3])
     for place, words in ((base, _AGENT), (origin, "its host"), (repr(host), "its host")):
         text = text.replace(place, words)

@@ -15,8 +15,7 @@ from mcp_types import CallToolResult
 
 from assay.agents.mcp.session import McpSession
 from assay.agents.mcp.wire import open_http
-from assay.agents.protocol import AgentFailure
-from assay.errors import SearchError, TargetError
+from assay.errors import AgentFailure, SearchError, TargetError
 
 TOOL = "search_nfcorpus"
 MOST = 100

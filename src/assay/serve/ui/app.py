@@ -19,8 +19,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from assay.agents.outbound import UNRESTRICTED, OutboundPolicy
 from assay.errors import AssayError
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html import TEMPLATES as REPORT_TEMPLATES
 from assay.serve.guards import BodyLimit
 from assay.serve.readiness import health_routes

@@ -15,10 +15,11 @@ from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
 from assay.evaluate.asking import Call
-from assay.evaluate.call_log import from_json, is_being_written
+from assay.evaluate.call_log import from_json
 from assay.evaluate.live import LiveFigures, Tick
 from assay.evaluate.plan import draw_queries
 from assay.evaluate.run_folder import RunFolder
+from assay.files import is_locked
 from assay.report.numbers import count, counted, duration, figure
 from assay.serve.ui.context import Ui, ui_of
 
@@ -116,7 +117,7 @@ async def follow(ui: Ui, folder: RunFolder) -> AsyncIterator[dict[str, Any]]:
     live = await asyncio.to_thread(LiveRun, folder, dataset)
     while True:
         started = time.monotonic()
-        going_on = is_being_written(folder.calls)
+        going_on = is_locked(folder.calls)
         view = await asyncio.to_thread(live.look)
         if not going_on:
             yield {**view, "location": f"/runs/{folder.name}"}

@@ -8,9 +8,9 @@ built in, or at a host that whoever runs the server has named.
 import re
 from dataclasses import dataclass
 
-from assay.agents.outbound import VARIABLE, OutboundPolicy, split_address
 from assay.data.load import KNOWN
 from assay.errors import UsageError
+from assay.net.outbound import VARIABLE, OutboundPolicy, split_address
 
 _ADDRESS = re.compile(r"https?://[^\s=#]+")
 

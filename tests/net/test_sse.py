@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.contract.sse import Event, EventReader, EventTooLarge, format_comment, format_event
+from assay.net.sse import Event, EventReader, EventTooLarge, format_comment, format_event
 
 # Texts made mostly of what is hard to get right: line ends, field names, characters of many bytes.
 HARD = st.text(st.sampled_from("\r\n: abdetvn\u00e9\U0001f600\ufeff\0")) | st.text()

@@ -8,7 +8,6 @@ since a name may resolve to anything: what counts are the addresses at the momen
 
 import asyncio
 import ipaddress
-import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from assay.errors import UsageError
+from assay.net.redact import redact_url
 
 VARIABLE = "ASSAY_ALLOWED_HOSTS"
 
@@ -31,7 +31,6 @@ _SPECIAL = tuple(
 )
 # Prefixes before an IPv4 address that a translator takes off again: NAT64 (RFC 6052) and SIIT.
 _TRANSLATED = tuple(ipaddress.ip_network(block) for block in ("64:ff9b::/96", "::ffff:0:0:0/96"))
-_PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 
 
 class OutboundRefused(httpx.RequestError):
@@ -141,21 +140,12 @@ def split_address(url: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError:
         words = "the host must be followed by nothing or by a port from 0 to 65535"
-        raise UsageError(f"{shown(url)[:200]!r} is not an address: {words}") from None
+        raise UsageError(f"{redact_url(url)[:200]!r} is not an address: {words}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise UsageError(f"{shown(url)[:200]!r} is not an http(s) address such as http://host:9010")
+        raise UsageError(
+            f"{redact_url(url)[:200]!r} is not an http(s) address such as http://host:9010"
+        )
     return host, port or (443 if parts.scheme == "https" else 80)
-
-
-def shown(url: str) -> str:
-    """The address as it may be printed: without user, password, query and fragment, any of which
-    may be a key. Of one that cannot be taken apart as much as is surely no password."""
-    scheme, separator, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
-    host, slash, path = rest.partition("/")
-    host = host.rpartition("@")[2]
-    if separator and not _PLAIN_HOST.fullmatch(host):
-        host, slash, path = "...", "", ""
-    return f"{scheme}{separator}{host}{slash}{path}"
 
 
 def as_address(host: str) -> Address | None:

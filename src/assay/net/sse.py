@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.contract.envelope import to_json
+import orjson
 
 MAX_EVENT_BYTES = 8_000_000
 
@@ -21,7 +21,7 @@ def format_event(event: str, data: Mapping[str, Any]) -> str:
     """One event whose JSON repeats its name as `type`, for readers that drop the `event:` line."""
     if "\n" in event or "\r" in event:
         raise ValueError("the name of an event cannot hold a line end")
-    payload = to_json({**data, "type": event}).decode()
+    payload = orjson.dumps({**data, "type": event}).decode()
     return f"event: {event}\ndata: {payload}\n\n"
 
 

@@ -1,20 +1,21 @@
-"""One HTTP exchange with an agent: bounded in size, kept on its host, its failures classified.
+"""One HTTP exchange: bounded in size and time, kept on its host, its failures classified.
 
 Every way in which it can go wrong leaves here as an `AgentFailure`. No body is ever quoted in one:
 answers and requests may hold what has no place in a log.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from assay.agents.outbound import OutboundRefused, split_address
-from assay.agents.protocol import AgentFailure, FailureKind
-from assay.errors import UsageError
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.client import EncodingRefused, ResponseTooLarge
+from assay.net.outbound import OutboundRefused, split_address
+from assay.net.retry import parse_retry_after
 
 MAX_BYTES = 1_000_000
 """What an answer may have. A thousand ids are 20 kB; whoever sends far more answers wrongly."""
@@ -36,7 +37,7 @@ async def exchange(
     headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[httpx.Response]:
     """The response with its body still unread. Errors inside the block are classified as well."""
-    with _classified():
+    with classify_http_errors():
         response = await _send(http, method, url, content, headers)
         try:
             yield response
@@ -86,14 +87,12 @@ def _next_address(method: str, url: str, response: httpx.Response) -> str:
 async def read_chunks(
     response: httpx.Response, limit: int = MAX_BYTES
 ) -> AsyncGenerator[bytes, None]:
-    """The body as it comes, until it ends or has grown beyond `limit`."""
-    encoding = response.headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":  # a small body could unpack to any size
-        message = f"the answer is compressed ({encoding[:20]!r}) though that was not asked for"
-        raise AgentFailure(FailureKind.PROTOCOL, message)
+    """The body as it comes, until it ends or has grown beyond `limit`.
+
+    `response` comes from a client of `open_client`, which has undone any compression.
+    """
     declared = response.headers.get("content-length", "")
-    size = int(declared) if declared.isdecimal() and len(declared) < 20 else 0
-    if size > limit:
+    if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
         raise too_large(limit)
     size = 0
     async for chunk in response.aiter_raw():
@@ -104,10 +103,47 @@ async def read_chunks(
 
 
 async def read_body(response: httpx.Response, limit: int = MAX_BYTES) -> bytes:
+    """The whole body; raises `AgentFailure` where it has more than `limit` bytes."""
     return b"".join([chunk async for chunk in read_chunks(response, limit)])
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response that was read to its end."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+
+async def fetch(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    *,
+    content: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float,
+    limit: int = MAX_BYTES,
+) -> Reply:
+    """One exchange with one deadline, from the first byte sent to the last byte read.
+
+    Raises `AgentFailure`; a status of 400 or more is a reply, not a failure.
+    """
+    try:
+        async with (
+            asyncio.timeout(timeout),
+            exchange(http, method, url, content=content, headers=headers) as response,
+        ):
+            body = await read_body(response, limit)
+            return Reply(response.status_code, response.headers, body)
+    except TimeoutError:
+        message = f"no complete answer within {timeout:g} s"
+        raise AgentFailure(FailureKind.TIMEOUT, message) from None
+
+
 def too_large(limit: int) -> AgentFailure:
+    """The failure for an answer of more than `limit` bytes."""
     return AgentFailure(FailureKind.INVALID_ANSWER, f"the answer is larger than {limit:,} bytes")
 
 
@@ -116,36 +152,24 @@ def failure_of_status(response: httpx.Response) -> AgentFailure | None:
     status = response.status_code
     if status == _BUSY or status in _AWAY:
         kind = FailureKind.AGENT_ERROR if status == _BUSY else FailureKind.CONNECTION
-        after = retry_after(response.headers.get("retry-after"))
+        after = parse_retry_after(response.headers.get("retry-after"))
         return AgentFailure(kind, f"HTTP {status}", retryable=True, retry_after=after)
     if status in (401, 403):
-        message = f"HTTP {status}: the agent wants other credentials, or any; set AGENT_TOKEN"
+        message = f"HTTP {status}: the agent refused the credentials; set AGENT_TOKEN"
         return AgentFailure(FailureKind.AGENT_ERROR, message)
     return None
 
 
-def retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds from a Retry-After header, which holds seconds or a date (RFC 9110, 10.2.3)."""
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value)) if value.strip().isdecimal() else _until(value, now)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _until(value: str, now: datetime | None) -> float:
-    when = parsedate_to_datetime(value)
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
-
-
 @contextmanager
-def _classified() -> Iterator[None]:
+def classify_http_errors() -> Iterator[None]:
+    """Turn what httpx raises inside the block into an `AgentFailure`."""
     try:
         yield
     except OutboundRefused as error:
+        raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
+    except ResponseTooLarge as error:
+        raise AgentFailure(FailureKind.INVALID_ANSWER, str(error)) from None
+    except EncodingRefused as error:
         raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
     except httpx.ConnectTimeout:
         raise _unreachable("no connection in time") from None

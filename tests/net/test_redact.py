@@ -1,6 +1,6 @@
 import pytest
 
-from assay.serve.without_places import without_places
+from assay.net.redact import redact_places
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from assay.serve.without_places import without_places
 def test_folders_and_addresses_are_left_out_and_the_rest_is_not(
     sentence: str, expected: str
 ) -> None:
-    assert without_places(sentence) == expected
+    assert redact_places(sentence) == expected

@@ -12,14 +12,14 @@ from starlette.routing import Route
 from tests.contract.running import running
 
 from assay.agents.a2a.target import A2AAgent
-from assay.agents.outbound import (
+from assay.errors import TargetError, UsageError
+from assay.net.client import open_client
+from assay.net.outbound import (
     OutboundPolicy,
     OutboundRefused,
     is_loopback,
     permitted_addresses,
 )
-from assay.agents.outbound_client import open_client
-from assay.errors import TargetError, UsageError
 
 GUARDED = OutboundPolicy(public_only=True)
 

@@ -1,0 +1,157 @@
+"""Files that survive a crash: atomic writes, and locks that the operating system frees.
+
+Every file that Assay replaces is replaced here, so that a reader never sees half of one, and a
+power cut leaves either the old content or the new.
+"""
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+_LOCK_BYTE = 0x7FFFFFF0
+"""Windows locks byte ranges, and nobody can read a locked one: this is far beyond any content."""
+
+
+def atomic_write(path: Path, content: bytes) -> None:
+    """Replace `path` by `content`, all or nothing; parent folders are created.
+
+    Raises `OSError`. Concurrent writers do not disturb each other: the last rename wins.
+    """
+    with atomic_writer(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
+    """A file object whose content replaces `path` when the block ends without an exception.
+
+    The content goes to a part file beside `path`, is synced to disk and renamed. On an exception
+    the part file is removed and `path` stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The rename itself is on disk only when the folder is; not every system lets it be synced."""
+    if sys.platform == "win32":
+        return
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file without waiting; False where another process holds the lock.
+
+    The lock ends with the descriptor, also when the process dies. `shared` locks exclude only
+    exclusive ones (on Windows every lock is exclusive).
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        position = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, _LOCK_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, position, os.SEEK_SET)
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds an exclusive lock on `path`; False where there is no file."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return False
+    with file:
+        return not try_lock(file.fileno(), shared=True)
+
+
+class FileLock:
+    """An exclusive lock between processes, held on a file of its own.
+
+    The file keeps the process id of its holder, for messages, and is never deleted: two processes
+    could otherwise hold locks on two files of one name.
+
+    Parameters:
+        path: the lock file; created where it is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock without waiting; False where another process holds it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        if not try_lock(descriptor):
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()}".encode())
+        self._descriptor = descriptor
+        return True
+
+    def wait(self, *, interval: float = 0.2) -> Iterator[str]:
+        """Yield the holder's name each time the lock is found taken; end when it is acquired."""
+        while not self.acquire():
+            yield self.holder()
+            time.sleep(interval)
+
+    def holder(self) -> str:
+        """Who holds the lock, as far as its file says."""
+        with suppress(OSError):
+            if text := self.path.read_text(encoding="utf-8", errors="replace").strip():
+                return text
+        return "another process"
+
+    def release(self) -> None:
+        """Free the lock; does nothing where it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        for _ in self.wait():
+            pass
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.release()

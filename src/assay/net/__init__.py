@@ -1,0 +1,1 @@
+"""The network layer: bounded HTTP, retries, circuit breaker, outbound policy, redaction."""

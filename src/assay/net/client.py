@@ -1,0 +1,336 @@
+"""The one place where HTTP clients are made: bounded in size, guarded where the policy asks.
+
+Whatever is called through these clients, by our own code or by somebody's SDK, cannot fill the
+memory: raw and decoded bytes are counted below everything that reads them.
+"""
+
+import os
+import zlib
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from typing import Any
+
+import httpx
+
+from assay.errors import UsageError
+from assay.net.outbound import (
+    UNRESTRICTED,
+    OutboundPolicy,
+    Resolve,
+    as_address,
+    permitted_addresses,
+    split_address,
+)
+
+TOKEN_VARIABLE = "AGENT_TOKEN"
+CONNECT_SECONDS = 10.0
+CLIENT_MAX_BYTES = 32_000_000
+"""What one response may have, where its reader sets no lower limit."""
+MAX_BYTES_EXTENSION = "max_bytes"
+"""Key in a request's `extensions` that sets another limit for its response."""
+
+_WRITE_SECONDS = 30.0
+# Servers commonly drop an idle connection after 5 s; leave first, or a call meets a closed door.
+_KEEP_ALIVE_SECONDS = 4.0
+_LIMITS = httpx.Limits(
+    max_connections=None, max_keepalive_connections=100, keepalive_expiry=_KEEP_ALIVE_SECONDS
+)
+# How long an answer may take is the caller's to say: it bounds the whole call, not each read.
+_TIMEOUT = httpx.Timeout(None, connect=CONNECT_SECONDS, write=_WRITE_SECONDS)
+_HEADERS = {
+    "User-Agent": "assay",
+    # Without compression, what is counted against the size limit is what is held in memory.
+    "Accept-Encoding": "identity",
+}
+_LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+_GZIP = ("gzip", "x-gzip")
+
+
+class ResponseTooLarge(httpx.RequestError):
+    """The response has more bytes than its reader allows, before or after decoding."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the answer is larger than {limit:,} bytes")
+
+
+class EncodingRefused(httpx.RequestError):
+    """The response is encoded in a way that was not asked for and is not decoded."""
+
+
+class BoundedDecoder:
+    """Counts the bytes of one response, and undoes a single gzip or deflate within the limit.
+
+    Parameters:
+        encoding: the Content-Encoding header.
+        limit: bytes allowed on the wire and after decoding.
+        declared: the Content-Length header; a larger one is refused before anything is read.
+    """
+
+    def __init__(self, encoding: str, limit: int, declared: str = "") -> None:
+        self._limit = limit
+        self._raw = self._decoded = 0
+        self._zlib: Any = None
+        name = encoding.strip().lower()
+        if name in _GZIP:
+            self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        elif name == "deflate":
+            self._zlib = zlib.decompressobj()
+        elif name not in ("", "identity"):
+            raise EncodingRefused(f"the answer is compressed with {name[:40]!r}, which is not read")
+        if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
+            raise ResponseTooLarge(limit)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the bytes that come out differ from those on the wire."""
+        return self._zlib is not None
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The decoded bytes of a raw chunk. Raises `ResponseTooLarge` or `EncodingRefused`."""
+        self._raw += len(chunk)
+        if self._raw > self._limit:
+            raise ResponseTooLarge(self._limit)
+        if self._zlib is None:
+            return chunk
+        try:
+            decoded: bytes = self._zlib.decompress(chunk, self._limit - self._decoded + 1)
+        except zlib.error:
+            raise EncodingRefused("the answer is not the gzip or deflate that it claims") from None
+        self._decoded += len(decoded)
+        if self._decoded > self._limit:
+            raise ResponseTooLarge(self._limit)
+        return decoded
+
+
+class _AsyncBoundedStream(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream, decoder: BoundedDecoder) -> None:
+        self._inner = inner
+        self._decoder = decoder
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            yield self._decoder.feed(chunk)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx.SyncByteStream):
+    def __init__(self, inner: httpx.SyncByteStream, decoder: BoundedDecoder) -> None:
+        self._inner = inner
+        self._decoder = decoder
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._inner:
+            yield self._decoder.feed(chunk)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _decoder_for(request: httpx.Request, response: httpx.Response, limit: int) -> BoundedDecoder:
+    headers = response.headers
+    decoder = BoundedDecoder(
+        headers.get("content-encoding", ""),
+        request.extensions.get(MAX_BYTES_EXTENSION, limit),
+        headers.get("content-length", ""),
+    )
+    if decoder.decodes:  # httpx would decode a second time, without a limit
+        del headers["content-encoding"]
+        headers.pop("content-length", None)
+    return decoder
+
+
+class BoundedTransport(httpx.AsyncBaseTransport):
+    """Wraps a transport so that no response grows beyond `limit` bytes."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, limit: int) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        try:
+            decoder = _decoder_for(request, response, self._limit)
+        except httpx.RequestError:
+            await response.aclose()
+            raise
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _AsyncBoundedStream(response.stream, decoder)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class SyncBoundedTransport(httpx.BaseTransport):
+    """`BoundedTransport` for clients that block."""
+
+    def __init__(self, inner: httpx.BaseTransport, limit: int) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._inner.handle_request(request)
+        try:
+            decoder = _decoder_for(request, response, self._limit)
+        except httpx.RequestError:
+            response.close()
+            raise
+        assert isinstance(response.stream, httpx.SyncByteStream)
+        response.stream = _BoundedStream(response.stream, decoder)
+        return response
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class TokenFor(httpx.Auth):
+    """A bearer token for the agent that the user named, and for no other host: an agent's card
+    may send its callers anywhere.
+    """
+
+    def __init__(self, base: str, token: str) -> None:
+        self._origin = _origin(httpx.URL(base))
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if _origin(request.url) == self._origin and "Authorization" not in request.headers:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def token_for(base: str, policy: OutboundPolicy, *variables: str) -> TokenFor | None:
+    """The token of the first variable that is set, for calls to `base`.
+
+    None where the address came in a request instead of from the user.
+    """
+    if policy.public_only:
+        return None
+    token = next((value for name in variables if (value := os.environ.get(name))), None)
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise UsageError(f"{variables[0]} holds characters that an HTTP header cannot carry")
+    return None if token is None else TokenFor(base, token)
+
+
+def open_client(
+    policy: OutboundPolicy = UNRESTRICTED,
+    resolve: Resolve | None = None,
+    *,
+    auth: httpx.Auth | None = None,
+    max_bytes: int = CLIENT_MAX_BYTES,
+    timeout: httpx.Timeout | float | None = None,
+    headers: Mapping[str, str] | None = None,
+    verify: bool = True,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> httpx.AsyncClient:
+    """A client for one run or server. It follows no redirect by itself.
+
+    Parameters:
+        policy: which addresses may be called. A client that is restricted ignores proxies, which
+            would resolve names on their own.
+        resolve: replaces the system's name resolution, in tests.
+        auth: credentials, for instance `TokenFor`.
+        max_bytes: the largest response that may be read.
+        timeout: by default only connecting and sending are limited; the caller bounds the call.
+        headers: sent with every request.
+        verify: whether TLS certificates are checked.
+        transport: replaces the network, in tests.
+    """
+    options: dict[str, Any] = {
+        "timeout": _TIMEOUT if timeout is None else timeout,
+        "headers": {**_HEADERS, **(headers or {})},
+        "auth": auth,
+        "follow_redirects": False,
+    }
+
+    def bounded(inner: httpx.AsyncBaseTransport) -> BoundedTransport:
+        return BoundedTransport(inner, max_bytes)
+
+    if transport is not None:
+        return httpx.AsyncClient(transport=bounded(transport), **options)
+    if policy.public_only:
+        direct = httpx.AsyncHTTPTransport(limits=_LIMITS, verify=verify)
+        guarded = bounded(GuardedTransport(policy, direct, resolve))
+        return httpx.AsyncClient(transport=guarded, trust_env=False, **options)
+    client = httpx.AsyncClient(
+        mounts=dict.fromkeys(_LOOPBACK), limits=_LIMITS, verify=verify, **options
+    )
+    # httpx builds the transports of the environment's proxies itself: they are wrapped afterwards.
+    client._transport = bounded(client._transport)
+    client._mounts = {
+        pattern: None if mounted is None else bounded(mounted)
+        for pattern, mounted in client._mounts.items()
+    }
+    return client
+
+
+def open_sync_client(
+    *,
+    max_bytes: int = CLIENT_MAX_BYTES,
+    timeout: httpx.Timeout | float | None = None,
+    headers: Mapping[str, str] | None = None,
+    follow_redirects: bool = False,
+) -> httpx.Client:
+    """`open_client` for code that blocks: downloads and embedding services."""
+    client = httpx.Client(
+        timeout=_TIMEOUT if timeout is None else timeout,
+        headers={**_HEADERS, **(headers or {})},
+        limits=_LIMITS,
+        follow_redirects=follow_redirects,
+    )
+    client._transport = SyncBoundedTransport(client._transport, max_bytes)
+    client._mounts = {
+        pattern: None if mounted is None else SyncBoundedTransport(mounted, max_bytes)
+        for pattern, mounted in client._mounts.items()
+    }
+    return client
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Resolves the host itself and connects to an address that was checked, and to no other.
+
+    A name that answers with a public address first and a private one later (DNS rebinding) gets
+    nowhere, because nothing resolves it a second time.
+    """
+
+    def __init__(
+        self,
+        policy: OutboundPolicy,
+        inner: httpx.AsyncBaseTransport,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._policy = policy
+        self._inner = inner
+        self._resolve = resolve
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self._policy.check_url(str(request.url))
+        host, port = split_address(str(request.url))
+        addresses = await permitted_addresses(self._policy, host, port, self._resolve)
+        for address in addresses[:-1]:
+            try:
+                return await self._inner.handle_async_request(_pinned(request, address))
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        return await self._inner.handle_async_request(_pinned(request, addresses[-1]))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _pinned(request: httpx.Request, address: str) -> httpx.Request:
+    """The same request sent to `address`: Host header and TLS name stay those of the URL."""
+    extensions = dict(request.extensions)
+    if as_address(request.url.host) is None:
+        extensions["sni_hostname"] = request.url.raw_host.decode("ascii")
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions=extensions,
+    )

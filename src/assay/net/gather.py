@@ -1,0 +1,34 @@
+"""Concurrent calls with a limit, whose first failure stops the others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+async def gather(calls: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """The results in order. The first failure cancels the rest and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def for_each(
+    items: Iterable[Item], work: Callable[[Item], Awaitable[None]], limit: int
+) -> None:
+    """Call `work` for every item, at most `limit` at a time.
+
+    A fixed number of workers share the iterator, so a million items never become a million tasks.
+    """
+    remaining = iter(items)
+
+    async def worker() -> None:
+        for item in remaining:
+            await work(item)
+
+    await gather(worker() for _ in range(max(1, limit)))

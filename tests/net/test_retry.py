@@ -1,0 +1,131 @@
+"""Retries, backoff and the Retry-After header."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from assay.net.retry import RetryPolicy, parse_retry_after
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+class Failing(Exception):
+    def __init__(self, *, retryable: bool = True, retry_after: float | None = None) -> None:
+        super().__init__("on purpose")
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120.0),
+        (" 0 ", 0.0),
+        ("1.5", 1.5),
+        ("Sun, 15 Nov 2026 12:01:30 GMT", 90.0),
+        ("Sun, 15 Nov 2026 12:01:30 -0000", 90.0),
+        ("Sun, 15 Nov 2026 12:01:30", 90.0),
+        ("Sun, 15 Nov 2026 13:01:30 +0100", 90.0),
+        ("Sunday, 15-Nov-26 12:01:30 GMT", 90.0),
+        ("Sun, 15 Nov 2026 11:00:00 GMT", 0.0),
+        ("soon", None),
+        ("-5", None),
+        ("1e9", None),
+        ("٣", None),
+        ("9" * 400, None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(value, NOW) == seconds
+
+
+def test_a_date_is_never_read_as_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    time.tzset()
+    try:
+        assert parse_retry_after("Sun, 15 Nov 2026 12:00:10 -0000", NOW) == 10.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(("attempt", "longest"), [(1, 0.5), (2, 1.0), (3, 2.0), (10, 8.0)])
+def test_delays_double_with_jitter_up_to_a_bound(attempt: int, longest: float) -> None:
+    delays = [RetryPolicy().delay(attempt) for _ in range(300)]
+    assert 0 <= min(delays) < longest / 2 < max(delays) <= longest
+
+
+async def test_retryable_errors_are_retried_and_counted() -> None:
+    slept: list[float] = []
+    policy = RetryPolicy(attempts=3, sleep=_recorded(slept))
+    calls = 0
+
+    async def call() -> str:
+        nonlocal calls
+        calls += 1
+        raise Failing(retry_after=7)
+
+    with pytest.raises(Failing) as caught:
+        await policy.run(call)
+    assert (calls, slept, getattr(caught.value, "attempts", 0)) == (3, [7, 7], 3)
+
+
+async def test_success_ends_it() -> None:
+    results = iter([Failing(), Failing(), None])
+
+    async def call() -> str:
+        result = next(results)
+        if result is not None:
+            raise result
+        return "answer"
+
+    assert await RetryPolicy(sleep=_recorded([])).run(call) == "answer"
+
+
+@pytest.mark.parametrize("error", [Failing(retryable=False), ValueError()])
+async def test_permanent_errors_are_raised_at_once(error: Exception) -> None:
+    calls = 0
+
+    async def call() -> None:
+        nonlocal calls
+        calls += 1
+        raise error
+
+    with pytest.raises(type(error)):
+        await RetryPolicy(sleep=_recorded([])).run(call)
+    assert calls == 1
+
+
+@pytest.mark.parametrize(("cap", "slept"), [(True, [60.0]), (False, [])])
+async def test_a_wait_that_is_too_long_is_capped_or_ends_it(cap: bool, slept: list[float]) -> None:
+    found: list[float] = []
+    policy = RetryPolicy(attempts=2, cap_retry_after=cap, sleep=_recorded(found))
+
+    async def call() -> None:
+        raise Failing(retry_after=3600)
+
+    with pytest.raises(Failing):
+        await policy.run(call)
+    assert found == slept
+
+
+async def test_the_timeout_bounds_an_attempt() -> None:
+    async def call() -> None:
+        await asyncio.sleep(30)
+
+    policy = RetryPolicy(attempts=1, timeout=0.02)
+    with pytest.raises(Failing):
+        await policy.run(call, on_timeout=lambda _seconds: Failing())
+    with pytest.raises(TimeoutError):
+        await policy.run(call)
+
+
+def _recorded(slept: list[float]):  # type: ignore[no-untyped-def]
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    return sleep

@@ -1,0 +1,125 @@
+"""Atomic writes and locks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from assay import files
+from assay.files import FileLock, atomic_write, atomic_writer, is_locked
+
+
+def test_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.json"
+    atomic_write(path, b"old")
+    atomic_write(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failure_keeps_the_old_content_and_no_part_file(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    atomic_write(path, b"old")
+
+    def write_half() -> None:
+        with atomic_writer(path) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_content_is_on_disk_before_the_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    path = tmp_path / "file"
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(path.exists())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    atomic_write(path, b"x")
+    assert synced == [False, True]  # the content, then the folder that holds the new name
+
+
+def test_a_full_disk_leaves_no_part_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        atomic_write(tmp_path / "file", b"x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_excludes_another_process_and_names_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    code = (
+        "import sys; from pathlib import Path; from assay.files import FileLock\n"
+        "lock = FileLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); input()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "True\n"
+    lock = FileLock(path)
+    assert not lock.acquire()
+    assert is_locked(path)
+    assert lock.holder() == f"process {other.pid}"
+    other.kill()  # the operating system frees the lock of a process that died
+    other.communicate()
+    assert lock.acquire()
+    lock.release()
+    assert not is_locked(path)
+
+
+def test_waiting_ends_when_the_lock_is_free(tmp_path: Path) -> None:
+    first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+    assert first.acquire()
+    seen = []
+    for holder in second.wait(interval=0.01):
+        seen.append(holder)
+        first.release()
+    assert seen == [f"process {os.getpid()}"]
+    second.release()
+
+
+def test_windows_locks_a_byte_that_nobody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: list[tuple[int, int]] = []
+
+    def locking(descriptor: int, _mode: int, count: int) -> None:
+        if locked:
+            raise OSError(13, "Permission denied")
+        locked.append((os.lseek(descriptor, 0, os.SEEK_CUR), count))
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
+    path = tmp_path / "calls.jsonl"
+    path.write_bytes(b"one line\n")
+    with path.open("r+b") as file:
+        file.seek(3)
+        assert files.try_lock(file.fileno())
+        assert not files.try_lock(file.fileno())
+        assert file.tell() == 3
+    assert locked[0][0] > 2**30
+
+
+def test_posix_modules_are_not_imported_at_the_top() -> None:
+    code = (
+        "import sys; sys.modules['fcntl'] = None\n"
+        "import assay.files, assay.evaluate.call_log, assay.cli.app; print('ok')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "ok\n", done.stderr
