@@ -7,8 +7,7 @@ import pytest
 from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
 
 from assay.data.dataset import Document
-from assay.nextcloud.account import Account
-from assay.nextcloud.client import NotesClient
+from assay.nextcloud.client import Account, NotesClient
 from assay.nextcloud.patience import Patience
 
 

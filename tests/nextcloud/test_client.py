@@ -11,8 +11,7 @@ from tests.nextcloud.notes_server import PASSWORD, USER, Fault, NotesServer
 
 from assay.errors import UsageError
 from assay.nextcloud import client as client_module
-from assay.nextcloud.account import Account, account_from_environment
-from assay.nextcloud.client import NotesClient
+from assay.nextcloud.client import Account, NotesClient, account_from_environment
 from assay.nextcloud.failures import NotesError
 from assay.nextcloud.patience import Patience
 
@@ -196,7 +195,7 @@ async def test_a_wrong_password_is_told_once_and_without_it(
     caplog.set_level(logging.DEBUG)
     account = Account(server.url, USER, "wrong-password")
     async with NotesClient(account) as client:
-        with pytest.raises(NotesError, match="user 'ada' or the password is refused") as failure:
+        with pytest.raises(NotesError, match="user 'ada' or the password was rejected") as failure:
             await client.notes_in("c")
     assert server.count("GET") == 1  # Nextcloud slows down whoever tries again
     assert "wrong-password" not in f"{failure.value} {account!r} {caplog.text}"

@@ -124,7 +124,7 @@ def test_a_wrong_password_is_a_sentence_without_the_password(run: Run) -> None:
     done = run("upload", "--dataset", "tiny", NEXTCLOUD_PASSWORD="wrong-password")
     assert done.returncode == 2
     assert done.stderr.count("error:") == 1
-    assert "or the password is refused" in done.stderr
+    assert "or the password was rejected" in done.stderr
     assert "wrong-password" not in done.stderr + done.stdout
 
 

@@ -25,9 +25,8 @@ from assay.errors import TargetError
 from assay.evaluate.evaluation import Evaluation
 from assay.evaluate.plan import RunConfig
 from assay.nextcloud.client import NotesClient
-from assay.nextcloud.failures import NotRetrievable
 from assay.nextcloud.upload import upload
-from assay.nextcloud.wait import Find, sample_documents, wait_until_found
+from assay.nextcloud.wait import Find, NotRetrievable, sample_documents, wait_until_found
 
 PROGRAM = os.environ.get("ASSAY_NEXTCLOUD_MCP")
 LANGUAGES = [

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from assay.data.dataset import Document
-from assay.nextcloud.failures import NotRetrievable
-from assay.nextcloud.wait import sample_documents, wait_until_found
+from assay.nextcloud.wait import NotRetrievable, sample_documents, wait_until_found
 
 DOCUMENTS = [Document(f"d{n}", f"Title {n}", "Text.") for n in range(30)]
 

@@ -1,28 +1,28 @@
 """`assay nextcloud`: a data set as notes in a Nextcloud, and what its search makes of them."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from assay.cli.console import print_json, say, show, warn
-from assay.cli.index import ArchiveOption, DatasetOption
-from assay.cli.nextcloud_account import (
-    CATEGORY,
-    MAPPING,
-    Category,
-    Host,
-    Json,
-    NoteMapping,
-    Username,
-    with_notes,
-)
-from assay.cli.nextcloud_index import sync, wait
+from assay.cli.index import ArchiveOption, DatasetOption, EmbedderOption, ModelOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.nextcloud.cleanup import CleanupPlan
+    from collections.abc import Sequence
+
+    from assay.agents.protocol import Agent
+    from assay.data.dataset import Dataset, Document
+    from assay.nextcloud.category import CleanupPlan
     from assay.nextcloud.client import NotesClient
+    from assay.nextcloud.wait import WaitReport
+    from assay.progress import Progress
+
+Result = TypeVar("Result")
 
 nextcloud_app = typer.Typer(
     name="nextcloud",
@@ -32,12 +32,44 @@ nextcloud_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Host = Annotated[
+    str | None,
+    typer.Option(help="The address of Nextcloud.", envvar="NEXTCLOUD_HOST", metavar="URL"),
+]
+Username = Annotated[
+    str | None,
+    typer.Option(
+        help="The user. The password is taken from NEXTCLOUD_PASSWORD.",
+        envvar="NEXTCLOUD_USERNAME",
+        metavar="NAME",
+    ),
+]
+Category = Annotated[
+    str,
+    typer.Option(
+        help="The notes' category.", envvar="ASSAY_NEXTCLOUD_CATEGORY", metavar="CATEGORY"
+    ),
+]
+NoteMapping = Annotated[
+    Path,
+    typer.Option(
+        "--mapping",
+        help="Where it is kept which note stands for which document.",
+        envvar="ASSAY_NOTE_MAPPING",
+        metavar="FILE",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
 Concurrency = Annotated[
     int,
     typer.Option(
         help="How many requests are out at once.", envvar="ASSAY_CONCURRENCY", min=1, metavar="N"
     ),
 ]
+
+CATEGORY = "nfcorpus_rag_eval"
+MAPPING = Path("note_mapping.json")
 
 
 @nextcloud_app.command("upload")
@@ -69,7 +101,7 @@ def upload(
             "at_once": concurrency,
             "progress": progress,
         }
-        report = with_notes(
+        report = _with_notes(
             host, username, lambda client: carry_out(documents, client, mapping, **options)
         )
     if report.outdated or report.foreign:
@@ -100,10 +132,10 @@ def status(
     as_json: Json = False,
 ) -> None:
     """What is in the category, and whether every mapped document still has its note."""
-    from assay.nextcloud.status import category_status
+    from assay.nextcloud.category import category_status
     from assay.report.numbers import count
 
-    found = with_notes(host, username, lambda client: category_status(client, mapping, category))
+    found = _with_notes(host, username, lambda client: category_status(client, mapping, category))
     if as_json:
         print_json(asdict(found))
         return
@@ -133,7 +165,7 @@ def cleanup(
 ) -> None:
     """Delete the notes that the mapping names, as far as they are in the category."""
     from assay.cli.live_progress import progress_bar
-    from assay.nextcloud.cleanup import clean_up, plan_cleanup
+    from assay.nextcloud.category import clean_up, plan_cleanup
     from assay.report.numbers import counted
 
     async def carry_out(client: "NotesClient") -> "CleanupPlan":
@@ -147,7 +179,7 @@ def cleanup(
         return plan
 
     with progress_bar() as progress:
-        plan = with_notes(host, username, carry_out)
+        plan = _with_notes(host, username, carry_out)
     facts = {"deleted": len(plan.delete), "left": plan.left, "elsewhere": plan.elsewhere}
     if as_json:
         print_json({"category": category} | facts)
@@ -157,5 +189,168 @@ def cleanup(
         say(f"{counted(plan.elsewhere, 'note')} of the mapping are not in category {category!r}")
 
 
-nextcloud_app.command("sync")(sync)
-nextcloud_app.command("wait")(wait)
+@nextcloud_app.command("sync")
+def sync(
+    folder: Annotated[
+        Path,
+        typer.Option(
+            help="Where the notes are kept as a data set, which every verb takes.",
+            envvar="ASSAY_NEXTCLOUD_FOLDER",
+            metavar="DIR",
+        ),
+    ] = Path("nextcloud-notes"),
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            help="Take queries and judgments from this data set. Left out: the titles of the "
+            "notes are the queries.",
+            envvar="ASSAY_QUESTIONS",
+            metavar="NAME|PATH",
+        ),
+    ] = None,
+    archive: ArchiveOption = None,
+    category: Category = CATEGORY,
+    mapping: NoteMapping = MAPPING,
+    model: ModelOption = None,
+    embedder: EmbedderOption = None,
+    host: Host = None,
+    username: Username = None,
+    as_json: Json = False,
+) -> None:
+    """Bring notes into Assay's own index: what changed since the last time, and what is gone.
+
+    Search them with: assay search QUERY --dataset DIR
+    """
+    from assay.cli.live_progress import progress_bar
+    from assay.data import load_dataset
+    from assay.data.note_mapping import documents_by_note, read_note_mapping
+    from assay.nextcloud.sync import sync as bring
+    from assay.report.numbers import count
+    from assay.search.embedding import open_embedder
+    from assay.search.index import build_index
+    from assay.search.reference import open_store
+
+    with progress_bar() as progress:
+        known = documents_by_note(read_note_mapping(mapping), mapping) if mapping.exists() else {}
+        asked = load_dataset(questions, archive=archive, progress=progress) if questions else None
+        options: dict[str, Any] = {"doc_ids": known, "questions": asked, "progress": progress}
+        report = _with_notes(
+            host, username, lambda client: bring(client, folder, category=category, **options)
+        )
+        data = load_dataset(folder.resolve())
+        chosen, store = open_embedder(model=model, embedder=embedder), open_store(data.name)
+        built = build_index(data.documents.values(), chosen, store, progress)
+    if as_json:
+        facts = {"folder": str(folder), "index": store.where, "category": category}
+        print_json(facts | {"notes": asdict(report), "indexed": asdict(built)})
+        return
+    show(
+        f"{count(report.notes)} notes of category {category!r} in {folder}: "
+        f"{count(report.added)} added, {count(report.changed)} changed, "
+        f"{count(report.removed)} removed",
+        f"index in {store.where}: {count(built.added)} added, {count(built.changed)} changed, "
+        f"{count(built.removed)} removed, {count(built.unchanged)} unchanged",
+    )
+    say(f"search it with: assay search QUERY --dataset {folder}")
+
+
+@nextcloud_app.command("wait")
+def wait(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="Whose search is to find the documents: nextcloud:URL of a Nextcloud MCP server, "
+            "or any other target.",
+            envvar="ASSAY_TARGET",
+            metavar="TARGET",
+        ),
+    ],
+    dataset: DatasetOption = "nfcorpus",
+    archive: ArchiveOption = None,
+    mapping: NoteMapping = MAPPING,
+    sample: Annotated[
+        int,
+        typer.Option(
+            help="How many documents are looked for.",
+            envvar="ASSAY_WAIT_SAMPLE",
+            min=1,
+            metavar="N",
+        ),
+    ] = 20,
+    seed: Annotated[
+        int, typer.Option(help="Decides which.", envvar="ASSAY_SEED", metavar="S")
+    ] = 42,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            help="Seconds until this is given up.",
+            envvar="ASSAY_WAIT_TIMEOUT",
+            min=0.0,
+            metavar="S",
+        ),
+    ] = 600.0,
+    as_json: Json = False,
+) -> None:
+    """Wait until a sample of the documents is found by search: then they are indexed.
+
+    Exit code 1, and the documents that were not found, when the time is over.
+    """
+    from assay.cli.live_progress import progress_bar
+    from assay.data import load_dataset
+    from assay.data.note_mapping import read_note_mapping
+    from assay.nextcloud.wait import sample_documents
+    from assay.report.numbers import counted, duration
+
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+        documents = sample_documents(data.documents, read_note_mapping(mapping), sample, seed)
+        if not documents:
+            raise UsageError(f"{mapping} names no document of {data.name!r}; upload it first")
+        agent = _opened(target, data, mapping, progress)
+        report = asyncio.run(_wait(agent, documents, timeout, progress))
+    if as_json:
+        print_json({"target": target, "sample": [one.id for one in documents]} | asdict(report))
+        return
+    found = counted(report.found, "document is", "documents are")
+    show(f"{found} found by {target}, after {duration(report.seconds)}")
+
+
+def _opened(target: str, data: "Dataset", mapping: Path, progress: "Progress") -> "Agent":
+    kind, _, rest = target.partition(":")
+    if kind == "nextcloud":
+        from assay.agents.nextcloud import NextcloudAgent
+
+        return NextcloudAgent.at(rest, note_mapping=mapping, known=data.documents)
+    from assay.agents.targets import open_target
+
+    return open_target(target, data, progress=progress)
+
+
+async def _wait(
+    agent: "Agent", documents: "Sequence[Document]", timeout: float, progress: "Progress"
+) -> "WaitReport":
+    from assay.nextcloud.wait import wait_until_found
+
+    async def find(query: str, top_k: int) -> "Sequence[str]":
+        return (await agent.ask(query, top_k)).doc_ids
+
+    await agent.open()
+    try:
+        return await wait_until_found(documents, find, timeout=timeout, progress=progress)
+    finally:
+        await agent.close()
+
+
+def _with_notes(
+    host: str | None, username: str | None, work: "Callable[[NotesClient], Awaitable[Result]]"
+) -> Result:
+    """Run `work` with a client for the account that options and environment name."""
+    from assay.nextcloud.client import NotesClient, account_from_environment
+
+    account = account_from_environment(host, username)
+
+    async def run() -> Result:
+        async with NotesClient(account) as client:
+            return await work(client)
+
+    return asyncio.run(run())

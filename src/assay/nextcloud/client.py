@@ -1,16 +1,20 @@
 """The Notes API, version 1: notes listed, created, changed and deleted as one user."""
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
-from assay.nextcloud.account import Account
+from assay.errors import UsageError
 from assay.nextcloud.failures import NotesError, from_status, from_transport
 from assay.nextcloud.note import Note
 from assay.nextcloud.patience import Patience
+
+HOST, USERNAME, PASSWORD = "NEXTCLOUD_HOST", "NEXTCLOUD_USERNAME", "NEXTCLOUD_PASSWORD"
 
 # Many notes in one answer make PHP slow and large; few make many round trips.
 _CHUNK = 200
@@ -20,6 +24,50 @@ _CURSOR = "X-Notes-Chunk-Cursor"
 _MOST_PARTS = 10_000
 # Answers that are no success and yet mean something, each to one method only.
 _MEANINGFUL = {"GET": 304, "PUT": 412}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """`host` with scheme, and with the path where Nextcloud is not at the root of its server."""
+
+    host: str
+    username: str
+    password: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.host)
+        if "@" in parts.netloc:  # not quoted: what stands before the @ is a password
+            raise UsageError(
+                f"{HOST} must not hold a user name or password; set {USERNAME} and {PASSWORD}"
+            )
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(
+                f"{HOST} must be an http(s) address such as https://cloud.example.org, "
+                f"got {self.host!r}"
+            )
+        if ":" in self.username:  # it would end the name in HTTP's basic authentication
+            raise UsageError(f"{USERNAME} must not hold a colon, got {self.username!r}")
+
+    @property
+    def api(self) -> str:
+        """The address of the Notes API, version 1."""
+        return f"{self.host.rstrip('/')}/index.php/apps/notes/api/v1/"
+
+
+def account_from_environment(host: str | None = None, username: str | None = None) -> Account:
+    """The password comes from the environment alone: a command line is seen by others."""
+    values = {
+        HOST: host or os.environ.get(HOST),
+        USERNAME: username or os.environ.get(USERNAME),
+        PASSWORD: os.environ.get(PASSWORD),
+    }
+    missing = [name for name, value in values.items() if not value]
+    if missing:
+        raise UsageError(
+            f"not set: {', '.join(missing)}. Nextcloud is reached with {HOST}, {USERNAME} and "
+            f"{PASSWORD} (an app password, from Settings, Security)"
+        )
+    return Account(str(values[HOST]), str(values[USERNAME]), str(values[PASSWORD]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +194,11 @@ class NotesClient:
             response = await self._http.request(method, path, **request)
         except httpx.TransportError as error:
             # Whom nobody ever met is more likely misspelt than away for a moment.
-            raise from_transport(error, self.account, retryable=self._met) from None
+            raise from_transport(error, self.account.host, retryable=self._met) from None
         self._met = True
         if response.is_success or response.status_code == _MEANINGFUL.get(method):
             return response
-        raise from_status(response, self.account)
+        raise from_status(response, self.account.host, self.account.username)
 
     def _require_same(self, note: Note, content: str) -> None:
         if note.content != content:

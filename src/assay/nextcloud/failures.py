@@ -1,8 +1,7 @@
 """How the Notes API can fail, and whether asking again helps.
 
 AssayError
-├── NotesError          the Notes API could not be reached, or refused
-└── NotRetrievable      exit code 1: documents that a search does not find
+└── NotesError          the Notes API could not be reached, or refused
 """
 
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from assay.errors import AssayError
-from assay.nextcloud.account import PASSWORD, USERNAME, Account
 
 # Locked by another request, too many of them, and the several ways to be away for a moment.
 _CAN_PASS = (408, 423, 429, 500, 502, 503, 504)
@@ -51,11 +49,7 @@ class NotesError(AssayError):
         )
 
 
-class NotRetrievable(AssayError):
-    exit_code = 1
-
-
-def from_transport(error: httpx.TransportError, account: Account, *, retryable: bool) -> NotesError:
+def from_transport(error: httpx.TransportError, host: str, *, retryable: bool) -> NotesError:
     never_sent = isinstance(
         error,
         httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol,
@@ -67,17 +61,17 @@ def from_transport(error: httpx.TransportError, account: Account, *, retryable: 
     else:
         what = f"broke off the connection ({type(error).__name__})"
     return NotesError(
-        f"{account.host} {what}",
+        f"{host} {what}",
         retryable=retryable,
         maybe_done=not never_sent,
         unreachable=True,
     )
 
 
-def from_status(response: httpx.Response, account: Account) -> NotesError:
+def from_status(response: httpx.Response, host: str, username: str) -> NotesError:
     """Without the server's own words, which may repeat a note."""
     status = response.status_code
-    message = f"{account.host} answered HTTP {status}{_remedy(response, account)}"
+    message = f"{host} answered HTTP {status}{_remedy(response, username)}"
     return NotesError(
         message,
         status=status,
@@ -87,12 +81,12 @@ def from_status(response: httpx.Response, account: Account) -> NotesError:
     )
 
 
-def _remedy(response: httpx.Response, account: Account) -> str:
+def _remedy(response: httpx.Response, username: str) -> str:
     status = response.status_code
     if status == 401:
         return (
-            f": user {account.username!r} or the password is refused; check {USERNAME} and "
-            f"{PASSWORD} (with two-factor authentication it must be an app password)"
+            f": user {username!r} or the password was rejected; check NEXTCLOUD_USERNAME and "
+            "NEXTCLOUD_PASSWORD (with two-factor authentication it must be an app password)"
         )
     if status == 403:
         return ": the note is read-only, or this user may not use the Notes app"

@@ -8,7 +8,7 @@ a search for a title should find its note.
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,65 @@ import orjson
 
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.whole_file import write_whole
-from assay.errors import DataError
+from assay.errors import DataError, UsageError
 from assay.nextcloud.client import Listing, NotesClient
 from assay.nextcloud.note import Note, document_of
-from assay.nextcloud.seen_notes import SeenNotes, read_seen, write_seen
 from assay.progress import Progress, silent
+
+_FILE = "notes.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNotes:
+    """`etag` and `last_modified` as the Notes API gave them with the last listing."""
+
+    source: str
+    etag: str | None = None
+    last_modified: int = 0
+    notes: Mapping[int, Note] = field(default_factory=dict)
+
+
+def read_seen(folder: Path, source: str) -> SeenNotes:
+    """Nothing seen where the folder is new; everything is then fetched."""
+    path = folder / _FILE
+    try:
+        value = orjson.loads(path.read_bytes())
+        seen = SeenNotes(
+            str(value["source"]),
+            value["etag"],
+            int(value["last_modified"]),
+            {note.id: note for note in map(Note.from_json, value["notes"])},
+        )
+    except FileNotFoundError:
+        _refuse_foreign(folder)
+        return SeenNotes(source)
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return SeenNotes(source)  # damaged: what it would have saved is fetched again
+    if seen.source != source:
+        raise UsageError(
+            f"{folder} holds the notes of {seen.source}, not those of {source}; "
+            "choose another folder: --folder DIR"
+        )
+    return seen
+
+
+def write_seen(folder: Path, seen: SeenNotes) -> None:
+    value = {
+        "source": seen.source,
+        "etag": seen.etag,
+        "last_modified": seen.last_modified,
+        "notes": [note.as_json() for note in seen.notes.values()],
+    }
+    write_whole(folder / _FILE, orjson.dumps(value))
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """A data set that no sync made is somebody's, and not to be written over."""
+    if (folder / "corpus.jsonl").exists():
+        raise UsageError(
+            f"{folder} holds a data set that was not made by a sync; "
+            "choose another folder: --folder DIR"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.data.dataset import Document
-from assay.nextcloud.failures import NotRetrievable
+from assay.errors import AssayError
 from assay.nextcloud.several import each
 from assay.progress import Progress, silent
 
@@ -24,6 +24,12 @@ _AT_ONCE = 4
 _SHOWN = 10
 # Looking takes its time from the indexer, where both share a machine: a quarter at most.
 _REST = 3.0
+
+
+class NotRetrievable(AssayError):
+    """Documents that a search does not find: exit code 1."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,13 @@ _SAMPLE = 20
 @pytest.fixture(scope="session")
 def nc_client(assay_loop: "SessionLoop") -> Iterator["NotesClient"]:
     """The notes of the Nextcloud that NEXTCLOUD_HOST, _USERNAME and _PASSWORD name."""
-    from assay.nextcloud.account import HOST, PASSWORD, USERNAME, account_from_environment
-    from assay.nextcloud.client import NotesClient
+    from assay.nextcloud.client import (
+        HOST,
+        PASSWORD,
+        USERNAME,
+        NotesClient,
+        account_from_environment,
+    )
 
     if missing := [each for each in (HOST, USERNAME, PASSWORD) if not os.environ.get(each)]:
         pytest.skip(f"no Nextcloud to test with: {', '.join(missing)} not set")
