@@ -12,11 +12,11 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 
-from assay.answer import Answer, Passage
 from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.passages import Answer, Passage
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import Query
-from assay.measure.answers.facts import fact_recall
+from assay.measure.answers.lexical import fact_recall
 from assay.search.lexical import LexicalIndex
 
 TOP_K = 5

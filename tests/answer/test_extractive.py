@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay.answer import NOT_FOUND, Passage
 from assay.answer.extractive import ExtractiveAnswerer, extract_finding
+from assay.answer.passages import NOT_FOUND, Passage
 from assay.data import load_dataset
 from assay.data.dataset import UNANSWERABLE
 from assay.search.lexical import LexicalIndex

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer.providers import CarefulProvider, open_provider
+from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.opening import open_provider
 from assay.answer.providers.patience import Patience
 
 KEY = "sk-very-secret-0123456789"

@@ -14,17 +14,12 @@ import pytest
 from tests.answer_providers.conftest import OpenProvider
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer.providers import (
-    BudgetExceeded,
-    CarefulProvider,
-    Completion,
-    ProviderError,
-    Usage,
-)
+from assay.answer.providers.careful import CarefulProvider
 from assay.answer.providers.meter import tokens_at_most
 from assay.answer.providers.prices import Price, price_of
+from assay.answer.providers.protocol import Completion, Usage
 from assay.answer.providers.reply_cache import ReplyCache, reply_key
-from assay.errors import DataError, UsageError
+from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 
 
 class CountingModel:

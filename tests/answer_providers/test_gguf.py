@@ -8,18 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from assay.answer import Passage
+from assay.answer.answerer import ModelAnswerer
 from assay.answer.ground_truth.writing import ModelWriter
-from assay.answer.providers import (
-    CarefulProvider,
-    FailureKind,
-    ModelAnswerer,
-    ProviderError,
-    open_provider,
-)
+from assay.answer.passages import Passage
+from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.opening import open_provider
 from assay.data import Document
-from assay.measure.answers.judge import Judge
-from assay.measure.answers.verdicts import Vote
+from assay.errors import ProviderError, ProviderFailure
+from assay.measure.answers.judge import Judge, Vote
 
 pytestmark = [
     pytest.mark.slow,
@@ -54,7 +50,7 @@ async def test_it_answers_the_same_each_time_and_counts_its_tokens(
 async def test_a_prompt_beyond_its_context_is_told(provider: CarefulProvider) -> None:
     with pytest.raises(ProviderError, match="context") as caught:
         await provider.generate("word " * 20_000)
-    assert caught.value.kind is FailureKind.BAD_REQUEST
+    assert caught.value.kind is ProviderFailure.BAD_REQUEST
 
 
 async def test_it_judges_and_what_it_says_is_parsed_strictly(provider: CarefulProvider) -> None:

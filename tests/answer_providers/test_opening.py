@@ -9,16 +9,11 @@ import pytest
 from tests.answer_providers.conftest import KEY, OpenProvider
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer import NOT_FOUND, Passage
+from assay.answer.answerer import ModelAnswerer, open_answerer
 from assay.answer.extractive import ExtractiveAnswerer
-from assay.answer.providers import (
-    FailureKind,
-    ModelAnswerer,
-    ProviderError,
-    open_answerer,
-    open_provider,
-)
-from assay.errors import AssayError, UsageError
+from assay.answer.passages import NOT_FOUND, Passage
+from assay.answer.providers.opening import open_provider
+from assay.errors import AssayError, ProviderError, ProviderFailure, UsageError
 
 
 def test_nothing_said_means_ollama_as_the_design_has_it() -> None:
@@ -145,7 +140,7 @@ def test_a_client_that_is_not_installed_is_told_with_the_remedy(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ProviderError, match=rf"pip install 'agent-assay\[{package}\]'") as caught:
         open_provider(package)
-    assert caught.value.kind is FailureKind.SETTING
+    assert caught.value.kind is ProviderFailure.SETTING
 
 
 def test_without_any_setting_answers_are_quotes() -> None:
@@ -200,12 +195,12 @@ async def test_a_document_that_gives_orders_does_not_change_what_a_gullible_mode
 @pytest.mark.parametrize(
     ("patch", "kind"),
     [
-        ({"choices": [{"message": {"content": None, "refusal": "no"}}]}, FailureKind.REFUSAL),
-        ({"choices": []}, FailureKind.INVALID_REPLY),
+        ({"choices": [{"message": {"content": None, "refusal": "no"}}]}, ProviderFailure.REFUSAL),
+        ({"choices": []}, ProviderFailure.INVALID_REPLY),
     ],
 )
 async def test_a_model_that_fails_while_answering_is_told_and_not_taken_for_an_answer(
-    patch: dict[str, Any], kind: FailureKind, server: ModelServer, opened: OpenProvider
+    patch: dict[str, Any], kind: ProviderFailure, server: ModelServer, opened: OpenProvider
 ) -> None:
     server.patch = patch
     with pytest.raises(ProviderError) as caught:

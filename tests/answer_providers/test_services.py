@@ -10,14 +10,11 @@ import pytest
 from tests.answer_providers.conftest import KEY, OpenProvider
 from tests.answer_providers.model_server import WAITS, ModelServer
 
-from assay.answer.providers import (
-    CarefulProvider,
-    FailureKind,
-    ProviderError,
-    Usage,
-    open_provider,
-)
+from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.opening import open_provider
 from assay.answer.providers.patience import Patience
+from assay.answer.providers.protocol import Usage
+from assay.errors import ProviderError, ProviderFailure
 
 KINDS = ["ollama", "anthropic", "openai"]
 PATHS = {
@@ -105,7 +102,7 @@ async def test_what_does_not_pass_is_given_up_with_the_services_words(
 ) -> None:
     server.faults = [(503, {}, {"error": {"message": "loading the model"}})] * 4
     error = await failure(opened(kind))
-    assert error.kind is FailureKind.SERVER
+    assert error.kind is ProviderFailure.SERVER
     assert "loading the model" in str(error)
     assert "asked 4 times" in str(error)
     assert len(pauses) == 3
@@ -117,7 +114,7 @@ async def test_a_wait_beyond_all_patience_is_told_at_once(
 ) -> None:
     server.faults = [(429, {"Retry-After": "3600"}, {})]
     error = await failure(opened(kind))
-    assert error.kind is FailureKind.RATE_LIMIT
+    assert error.kind is ProviderFailure.RATE_LIMIT
     assert "3600 s of rest" in str(error)
     assert (pauses, len(server.requests)) == ([], 1)
 
@@ -131,7 +128,7 @@ async def test_half_a_json_is_asked_for_again_and_then_told(
     assert await opened(kind).generate("question") == "TRUE"
     server.faults = [(200, {}, half)] * 4
     error = await failure(opened(kind))
-    assert error.kind is FailureKind.INVALID_REPLY
+    assert error.kind is ProviderFailure.INVALID_REPLY
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,7 +137,7 @@ async def test_a_reply_of_another_shape_is_told(
     kind: str, reply: Any, server: ModelServer, opened: OpenProvider
 ) -> None:
     server.faults = [(200, {}, reply)] * 4
-    assert (await failure(opened(kind))).kind is FailureKind.INVALID_REPLY
+    assert (await failure(opened(kind))).kind is ProviderFailure.INVALID_REPLY
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -149,7 +146,7 @@ async def test_a_service_that_says_nothing_is_given_up(
 ) -> None:
     server.faults = [(WAITS, {}, b"")] * 2
     error = await failure(opened(kind, patience=Patience(attempts=1, timeout=0.3)))
-    assert error.kind is FailureKind.TIMEOUT
+    assert error.kind is ProviderFailure.TIMEOUT
     assert "within 0.3 s" in str(error)
 
 
@@ -162,7 +159,7 @@ async def test_nobody_at_the_address_is_told(
 ) -> None:
     server.url = "http://127.0.0.1:9"
     error = await failure(opened(kind))
-    assert error.kind is FailureKind.CONNECTION
+    assert error.kind is ProviderFailure.CONNECTION
     assert "cannot be reached" in str(error)
 
 
@@ -183,7 +180,7 @@ async def test_a_key_is_sent_and_never_told(
         headers.get("x-api-key"),
         headers.get("authorization", "").removeprefix("Bearer "),
     )
-    assert error.kind is FailureKind.REFUSED_KEY
+    assert error.kind is ProviderFailure.REFUSED_KEY
     assert f"check RAG_EVAL_{kind.upper()}_API_KEY" in str(error)
     everything = f"{error!s} {error!r} {provider!r} {vars(error)} {caplog.text}"
     assert "very" not in everything
@@ -216,7 +213,7 @@ async def test_a_refusal_is_known_as_one_and_not_asked_again(
     kind: str, patch: dict[str, Any], server: ModelServer, opened: OpenProvider
 ) -> None:
     server.patch = patch
-    assert (await failure(opened(kind))).kind is FailureKind.REFUSAL
+    assert (await failure(opened(kind))).kind is ProviderFailure.REFUSAL
     assert len(server.requests) == 1
 
 
@@ -249,7 +246,7 @@ async def test_a_request_that_can_never_succeed_is_not_asked_again(
 ) -> None:
     server.faults = [(404, {}, {"error": {"message": "no such model"}})]
     error = await failure(opened(kind))
-    assert error.kind is FailureKind.BAD_REQUEST
+    assert error.kind is ProviderFailure.BAD_REQUEST
     assert "no such model" in str(error)
     assert pauses == []
 

@@ -10,11 +10,18 @@ from typing import Any
 import pytest
 
 from assay.agents import PythonAgent
+from assay.answer.answerer import ModelAnswerer
 from assay.answer.passages import Passage
-from assay.answer.providers import FailureKind, ModelAnswerer, ProviderError
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.errors import BudgetExceeded, GateError, RunError, UsageError
+from assay.errors import (
+    BudgetExceeded,
+    GateError,
+    ProviderError,
+    ProviderFailure,
+    RunError,
+    UsageError,
+)
 from assay.evaluate.comparison import compare_reports
 from assay.evaluate.evaluation import Evaluation, Outcome
 from assay.evaluate.library import evaluate_agent
@@ -203,7 +210,7 @@ class Scripted:
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         self.asked += 1
         if self.failing is not None and self.asked > self.failing:
-            raise ProviderError(FailureKind.CONNECTION, "the judge is not there")
+            raise ProviderError(ProviderFailure.CONNECTION, "the judge is not there")
         return "STATED" if "STATED" in prompt else self.word
 
 

@@ -16,7 +16,7 @@ from assay.answer.ground_truth.questions.sieve import Sieve, holders
 from assay.answer.ground_truth.questions.writers import drafting_prompt
 from assay.data import Dataset, Document, Fact, load_dataset
 from assay.errors import DataError, UsageError
-from assay.measure.answers.facts import fact_recall, states
+from assay.measure.answers.lexical import fact_recall, states
 
 QUOTE = "Tea lowered their blood pressure by 3 mmHg"
 GOOD = Draft(

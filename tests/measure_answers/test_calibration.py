@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from assay.errors import DataError, UsageError
-from assay.measure.answers import Judgment, Vote, calibrate, prediction_powered_mean
-from assay.measure.answers.calibration import cohen_kappa
-from assay.measure.answers.labels import read_labels
+from assay.measure.answers.calibration import (
+    calibrate,
+    cohen_kappa,
+    prediction_powered_mean,
+    read_labels,
+)
+from assay.measure.answers.judge import Judgment, Vote
 
 TRUE, FALSE, NONE = (Judgment((vote,)) for vote in (Vote.TRUE, Vote.FALSE, Vote.UNPARSEABLE))
 
@@ -153,12 +157,12 @@ def test_labels_are_read_with_what_judges_said_before(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ({"answer": "a", "reference": "r", "label": True}, "labels.jsonl:1: has no 'question'"),
-        ({"question": "q", "answer": "a", "label": True}, "no 'reference'; null says"),
+        ({"question": "q", "answer": "a", "label": True}, "no 'reference'; add it, or null"),
         ({**ROW, "label": "maybe"}, "'label' must be true or false, got 'maybe'"),
         ({**ROW, "label": 1}, "'label' must be true or false, got 1"),
         ({**ROW, "verdict": "perhaps"}, "a verdict is true, false or 'unparseable'"),
         ({**ROW, "verdicts": []}, "at least one verdict"),
-        ({**ROW, "label": None}, "holds no line with a label"),
+        ({**ROW, "label": None}, "has no line with a label"),
         ({**ROW, "answer": 7}, "'answer' must be text"),
     ],
 )

@@ -3,15 +3,15 @@
 import pytest
 
 from assay.data import ReferenceAnswer
-from assay.measure.answers import (
-    AnswerCase,
+from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.diagnosis import (
+    Component,
     Counterfactuals,
     Failure,
-    Half,
     Observation,
     diagnose,
     observe,
-    report_faults,
+    summarize_diagnoses,
 )
 
 
@@ -20,65 +20,70 @@ def wrong(**facts: bool) -> Observation:
 
 
 @pytest.mark.parametrize(
-    ("seen", "failure", "half", "settled"),
+    ("seen", "failure", "component", "settled"),
     [
-        (wrong(error=True), Failure.AGENT_ERROR, Half.AGENT, True),
-        (wrong(answerable=False), Failure.SHOULD_HAVE_ABSTAINED, Half.GENERATION, True),
-        (wrong(), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL, False),
-        (wrong(abstained=True), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL, False),
-        (wrong(contradicted=True), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL, False),
-        (wrong(evidence=True), Failure.UNUSED, Half.GENERATION, False),
-        (wrong(evidence=True, contradicted=True), Failure.CONTRADICTS, Half.GENERATION, False),
-        (wrong(evidence=True, abstained=True), Failure.ABSTAINED_WRONGLY, Half.GENERATION, False),
+        (wrong(error=True), Failure.AGENT_ERROR, Component.AGENT, True),
+        (wrong(answerable=False), Failure.SHOULD_HAVE_ABSTAINED, Component.GENERATION, True),
+        (wrong(), Failure.RETRIEVAL_MISSED, Component.RETRIEVAL, False),
+        (wrong(abstained=True), Failure.RETRIEVAL_MISSED, Component.RETRIEVAL, False),
+        (wrong(contradicted=True), Failure.RETRIEVAL_MISSED, Component.RETRIEVAL, False),
+        (wrong(evidence=True), Failure.UNUSED, Component.GENERATION, False),
+        (wrong(evidence=True, contradicted=True), Failure.CONTRADICTS, Component.GENERATION, False),
+        (
+            wrong(evidence=True, abstained=True),
+            Failure.ABSTAINED_WRONGLY,
+            Component.GENERATION,
+            False,
+        ),
     ],
 )
 def test_one_run_says_what_probably_failed(
-    seen: Observation, failure: Failure, half: Half, settled: bool
+    seen: Observation, failure: Failure, component: Component, settled: bool
 ) -> None:
     found = diagnose(seen)
     assert found is not None
-    assert (found.failure, found.half, found.settled) == (failure, half, settled)
+    assert (found.failure, found.component, found.settled) == (failure, component, settled)
     assert found.why
 
 
 @pytest.mark.parametrize(
-    ("seen", "others", "failure", "half"),
+    ("seen", "others", "failure", "component"),
     [
-        (wrong(), Counterfactuals(gold=True), Failure.RETRIEVAL_MISSED, Half.RETRIEVAL),
-        (wrong(), Counterfactuals(gold=False), Failure.RETRIEVAL_MISSED, Half.BOTH),
+        (wrong(), Counterfactuals(gold=True), Failure.RETRIEVAL_MISSED, Component.RETRIEVAL),
+        (wrong(), Counterfactuals(gold=False), Failure.RETRIEVAL_MISSED, Component.BOTH),
         (
             wrong(abstained=True),
             Counterfactuals(gold=False),
             Failure.RETRIEVAL_MISSED,
-            Half.BOTH,
+            Component.BOTH,
         ),
-        (wrong(evidence=True), Counterfactuals(gold=False), Failure.UNUSED, Half.GENERATION),
+        (wrong(evidence=True), Counterfactuals(gold=False), Failure.UNUSED, Component.GENERATION),
         (
             wrong(evidence=True),
             Counterfactuals(gold=True, distractors=False),
             Failure.UNUSED,
-            Half.GENERATION,
+            Component.GENERATION,
         ),
         (
             wrong(evidence=True),
             Counterfactuals(gold=True, distractors=True),
             Failure.UNUSED,
-            Half.RETRIEVAL,
+            Component.RETRIEVAL,
         ),
         (
             wrong(evidence=True, contradicted=True),
             Counterfactuals(no_context=True),
             Failure.CONTRADICTS,
-            Half.GENERATION,
+            Component.GENERATION,
         ),
     ],
 )
 def test_counterfactual_runs_settle_it(
-    seen: Observation, others: Counterfactuals, failure: Failure, half: Half
+    seen: Observation, others: Counterfactuals, failure: Failure, component: Component
 ) -> None:
     found = diagnose(seen, others)
     assert found is not None
-    assert (found.failure, found.half, found.settled) == (failure, half, True)
+    assert (found.failure, found.component, found.settled) == (failure, component, True)
 
 
 def test_a_right_answer_has_no_diagnosis() -> None:
@@ -111,7 +116,7 @@ def test_one_sentence_says_what_to_fix_and_what_it_is_worth() -> None:
         *[Observation("", True)] * 50,
     )
     others = {each.query_id: Counterfactuals(gold=not each.evidence) for each in seen}
-    report = report_faults(seen, others)
+    report = summarize_diagnoses(seen, others)
     assert report.sentence == (
         "Fix retrieval first: it is worth 30.0 of the 50.0 points that are lost "
         "(generation 10.0, agent 10.0)."
@@ -124,54 +129,56 @@ def test_one_sentence_says_what_to_fix_and_what_it_is_worth() -> None:
 def test_what_takes_both_halves_is_no_reason_to_fix_one() -> None:
     seen = questions(wrong(), wrong(), wrong(evidence=True), Observation("", True))
     others = {each.query_id: Counterfactuals(gold=False) for each in seen}
-    assert report_faults(seen, others).sentence == (
+    assert summarize_diagnoses(seen, others).sentence == (
         "Fix generation first: it is worth 25.0 of the 75.0 points that are lost "
         "(both together 50.0)."
     )
-    assert report_faults(seen[:2], others).sentence == (
+    assert summarize_diagnoses(seen[:2], others).sentence == (
         "Fix retrieval and generation, neither helps alone: they are worth 100.0 of the 100.0 "
         "points that are lost."
     )
 
 
 def test_a_guess_is_called_one() -> None:
-    assert report_faults(questions(wrong(), Observation("", True))).sentence == (
+    assert summarize_diagnoses(questions(wrong(), Observation("", True))).sentence == (
         "Fix retrieval first: it is worth 50.0 of the 50.0 points that are lost; 1 of 1 failures "
         "are guessed from one run; --counterfactuals settles them."
     )
-    tried = report_faults(questions(wrong()), {})
+    tried = summarize_diagnoses(questions(wrong()), {})
     assert tried.sentence.endswith("1 of 1 failures are guessed from one run.")
 
 
 def test_a_tie_is_not_called_a_winner() -> None:
     for more in (1, 3):
-        report = report_faults(questions(*[wrong()] * more, wrong(evidence=True)))
+        report = summarize_diagnoses(questions(*[wrong()] * more, wrong(evidence=True)))
         assert report.sentence.startswith(
-            "No half stands out with so few failures; begin with retrieval, which is worth"
+            "No component stands out with so few failures; begin with retrieval, which is worth"
         )
 
 
 def test_undecided_questions_are_lost_and_nobodys_fault() -> None:
-    report = report_faults(questions(wrong(), Observation("", True)), {}, undecided=2)
+    report = summarize_diagnoses(questions(wrong(), Observation("", True)), {}, undecided=2)
     assert "worth 25.0 of the 75.0 points that are lost (undecided 50.0)" in report.sentence
-    assert report_faults(questions(Observation("", True)), undecided=1).sentence == (
+    assert summarize_diagnoses(questions(Observation("", True)), undecided=1).sentence == (
         "Nothing to fix among the 1 of 2 questions decided."
     )
 
 
-def test_errors_of_the_agent_are_a_half_of_their_own() -> None:
-    report = report_faults(questions(wrong(error=True), Observation("", True)))
+def test_errors_of_the_agent_are_a_component_of_their_own() -> None:
+    report = summarize_diagnoses(questions(wrong(error=True), Observation("", True)))
     assert report.sentence == (
         "Fix the agent's errors first: they are worth 50.0 of the 50.0 points that are lost."
     )
 
 
 def test_nothing_wrong_and_nothing_asked_are_said_so() -> None:
-    assert report_faults([]).sentence.startswith("No question was answered")
-    assert report_faults(questions(Observation("", True))).sentence.startswith("Nothing to fix")
+    assert summarize_diagnoses([]).sentence.startswith("No question was answered")
+    assert summarize_diagnoses(questions(Observation("", True))).sentence.startswith(
+        "Nothing to fix"
+    )
 
 
 def test_right_answers_that_need_no_document_are_counted() -> None:
     seen = questions(Observation("", True), Observation("", True), wrong())
     others = {"q0": Counterfactuals(no_context=True), "q2": Counterfactuals(no_context=True)}
-    assert report_faults(seen, others).from_memory == 1
+    assert summarize_diagnoses(seen, others).from_memory == 1

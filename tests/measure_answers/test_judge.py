@@ -6,16 +6,18 @@ from typing import ClassVar
 
 import pytest
 
-from assay.answer import NOT_FOUND
+from assay.answer.passages import NOT_FOUND
 from assay.answer.prompt_files import load_prompt, mark_code, marked
-from assay.answer.providers import BudgetExceeded, FailureKind, ProviderError
 from assay.data import Fact
-from assay.errors import UsageError
-from assay.measure.answers import Judge, Pleading, Vote, judge_answers
+from assay.errors import BudgetExceeded, ProviderError, ProviderFailure, UsageError
 from assay.measure.answers.judge import (
     MOST_SENTENCES,
+    Judge,
+    JudgeInput,
+    Vote,
     correctness_prompt,
     fact_prompt,
+    judge_answers,
     support_prompt,
 )
 
@@ -201,7 +203,7 @@ async def test_faithfulness_is_the_share_of_supported_sentences() -> None:
 
 async def test_a_refusal_is_a_vote_for_nobody_and_other_failures_are_raised() -> None:
     def refuses(_: str) -> str:
-        raise ProviderError(FailureKind.REFUSAL, "no")
+        raise ProviderError(ProviderFailure.REFUSAL, "no")
 
     def broke(_: str) -> str:
         raise BudgetExceeded("enough")
@@ -237,10 +239,10 @@ async def test_many_answers_are_judged_in_order_and_a_failed_agent_is_wrong() ->
     model = ScriptedModel(lambda prompt: "TRUE" if "On 3 May" in prompt else "FALSE")
     told: list[tuple[str, int, int | None]] = []
     heard = [
-        Pleading("q1", "On 3 May", "3 May"),
-        Pleading("q2", None, "3 May"),
-        Pleading("q3", "On 4 May", "3 May"),
-        Pleading("q4", "I don't know.", None),
+        JudgeInput("q1", "On 3 May", "3 May"),
+        JudgeInput("q2", None, "3 May"),
+        JudgeInput("q3", "On 4 May", "3 May"),
+        JudgeInput("q4", "I don't know.", None),
     ]
     judgments = await judge_answers(Judge(model), heard, lambda *words: told.append(words))
     assert [each.verdict for each in judgments] == [True, False, False, True]

@@ -8,9 +8,8 @@ import pytest
 from tests.answer_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
-from assay.answer.providers import BudgetExceeded
 from assay.cli.judge import judge_app
-from assay.errors import AssayError, DataError
+from assay.errors import AssayError, BudgetExceeded, DataError
 
 
 def row(label: bool | None, **more: Any) -> dict[str, Any]:

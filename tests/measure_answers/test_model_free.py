@@ -6,23 +6,25 @@ import pytest
 from assay.answer.citations import without_markers
 from assay.data import Document, Fact, ReferenceAnswer
 from assay.measure import compare_paired, summarize
-from assay.measure.answers import (
+from assay.measure.answers.abstention import abstained, abstention
+from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     AnswerCase,
-    measure_answers,
-)
-from assay.measure.answers.abstention import abstained, abstention
-from assay.measure.answers.answer_metrics import answer_metric_name
-from assay.measure.answers.facts import contains_any, fact_recall
-from assay.measure.answers.faithfulness import faithfulness, unsupported
-from assay.measure.answers.relevance import answer_relevance
-from assay.measure.answers.sources import (
+    answer_metric_name,
     citation_precision,
     citation_recall,
     context_precision,
     context_recall,
+    measure_answers,
     multi_hop_coverage,
     unknown_citations,
+)
+from assay.measure.answers.lexical import (
+    answer_relevance,
+    contains_any,
+    fact_recall,
+    faithfulness,
+    unsupported,
 )
 from assay.text import sentences
 

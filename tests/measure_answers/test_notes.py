@@ -4,18 +4,13 @@ import asyncio
 
 import pytest
 
-from assay.answer import NOT_FOUND, Passage
 from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.passages import NOT_FOUND, Passage
 from assay.data import Dataset, load_dataset
-from assay.measure.answers import (
-    AnswerCase,
-    Counterfactuals,
-    measure_answers,
-    observe,
-    report_faults,
-)
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.facts import fact_recall
+from assay.measure.answers.answer_metrics import AnswerCase, measure_answers
+from assay.measure.answers.diagnosis import Counterfactuals, observe, summarize_diagnoses
+from assay.measure.answers.lexical import fact_recall
 from assay.search.lexical import LexicalIndex
 
 
@@ -90,7 +85,7 @@ def test_a_whole_run_without_a_model_is_measured_and_diagnosed(notes: Dataset) -
     gold = {case.query_id: case for case in asyncio.run(_extractive(notes, gold=True))}
     seen = [observe(case, correct=right(case)) for case in ours]
     others = {query_id: Counterfactuals(gold=right(case)) for query_id, case in gold.items()}
-    report = report_faults(seen, others)
+    report = summarize_diagnoses(seen, others)
     wrong = sum(not right(case) for case in ours)
     assert len(report.diagnoses) == sum(report.counts.values()) == wrong
     assert sum(report.points.values()) == pytest.approx(100 * wrong / len(ours))

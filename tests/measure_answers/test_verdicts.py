@@ -2,8 +2,14 @@
 
 import pytest
 
-from assay.measure.answers import Judgment, Vote, correctness_values, flip_rate
-from assay.measure.answers.verdicts import parse_vote, parse_word
+from assay.measure.answers.judge import (
+    Judgment,
+    Vote,
+    correctness_values,
+    flip_rate,
+    parse_vote,
+    parse_word,
+)
 
 T, F, U, R = Vote.TRUE, Vote.FALSE, Vote.UNPARSEABLE, Vote.REFUSED
 

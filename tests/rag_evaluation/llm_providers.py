@@ -1,8 +1,10 @@
 """The providers under the names and with the arguments that the evaluation's authors gave them."""
 
-from assay.answer.providers import CarefulProvider, LLMProvider, open_provider
 from assay.answer.providers.anthropic import AnthropicModel
+from assay.answer.providers.careful import CarefulProvider
 from assay.answer.providers.ollama import OllamaModel
+from assay.answer.providers.opening import open_provider
+from assay.answer.providers.protocol import LLMProvider
 
 __all__ = ["AnthropicProvider", "LLMProvider", "OllamaProvider", "create_llm_provider"]
 

@@ -17,11 +17,10 @@ import pytest
 from tests.rag_evaluation.conftest import AskForAnswer
 
 from assay.answer.ground_truth.selection import SELECTED
-from assay.measure.answers import Judge
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.faithfulness import faithfulness
-from assay.measure.answers.relevance import answer_relevance
-from assay.measure.answers.sources import citation_precision
+from assay.measure.answers.answer_metrics import citation_precision
+from assay.measure.answers.judge import Judge
+from assay.measure.answers.lexical import answer_relevance, faithfulness
 from assay.pytest_plugin.cases import RagCase, RagTestData
 from assay.pytest_plugin.evaluation_llm import EvaluationLLM
 from assay.pytest_plugin.fixtures import Record

@@ -17,7 +17,7 @@ from mcp_types import (
 )
 from tests.serve_mcp.serving import load_tiny, make_retrieval, served
 
-from assay.answer import NOT_FOUND
+from assay.answer.passages import NOT_FOUND
 from assay.progress import Progress
 from assay.serve.mcp.app import mcp_app
 from assay.serve.mcp.rounds import KeptHits

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from assay.agents.protocol import AgentAnswer
+from assay.answer.answerer import ModelAnswerer, open_answerer
 from assay.answer.citations import EMPTY_REPLY
-from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.extractive import EXTRACTIVE
 from assay.answer.passages import Passage
-from assay.answer.providers import CarefulProvider, ModelAnswerer, ProviderError, open_provider
-from assay.answer.providers.opening import EXTRACTIVE
 from assay.data.dataset import Dataset
-from assay.errors import AgentFailure, FailureKind
+from assay.errors import AgentFailure, FailureKind, ProviderError
 
 _TOKENS = 500
 
@@ -19,18 +18,14 @@ class OwnAnswers:
 
     def __init__(self, dataset: Dataset, provider: str = "") -> None:
         self._documents = dataset.documents
-        self._model: CarefulProvider | None = None
-        self._answerer: ExtractiveAnswerer | ModelAnswerer = ExtractiveAnswerer()
-        if provider and provider != EXTRACTIVE:
-            self._model = open_provider(provider)
-            self._answerer = ModelAnswerer(self._model)
+        self._answerer = open_answerer(provider or EXTRACTIVE)
 
     @property
     def description(self) -> str:
         """For the record of a run: who answers, and by which wording of the task."""
-        if isinstance(self._answerer, ExtractiveAnswerer):
-            return self._answerer.name
-        return f"{self._answerer.name}, prompts {', '.join(self._answerer.prompts.values())}"
+        if isinstance(self._answerer, ModelAnswerer):
+            return f"{self._answerer.name}, prompts {', '.join(self._answerer.prompts.values())}"
+        return self._answerer.name
 
     async def from_documents(self, question: str, doc_ids: Sequence[str]) -> AgentAnswer:
         documents = [self._documents[doc_id] for doc_id in doc_ids]
@@ -54,5 +49,4 @@ class OwnAnswers:
         )
 
     async def close(self) -> None:
-        if self._model is not None:
-            await self._model.close()
+        await self._answerer.close()

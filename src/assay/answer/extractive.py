@@ -15,7 +15,8 @@ from assay.answer.citations import without_markers
 from assay.answer.passages import Answer, Passage, not_found
 from assay.text import sentences, stems
 
-MODEL = "extractive"
+EXTRACTIVE = "extractive"
+"""The name of the answerer that needs no model."""
 
 # An answer goes on while there is room, and while a sentence is worth half of the best one.
 _LONGEST = 400
@@ -66,11 +67,16 @@ class _Sentence:
 
 
 class ExtractiveAnswerer:
-    name = MODEL
+    """Answers with quotes from the passages. No model is asked."""
+
+    name = EXTRACTIVE
 
     async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
-        """Beside the event loop: five abstracts take a millisecond, a hundred books do not."""
+        """In a thread: five abstracts take a millisecond, a hundred books do not."""
         return await asyncio.to_thread(extract_answer, question, passages, max_tokens)
+
+    async def close(self) -> None:
+        """Nothing to close."""
 
 
 def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
@@ -82,7 +88,7 @@ def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) 
         for sentence in _rated(place, passage, wanted, _ENOUGH)
     ]
     if not ranked:
-        return not_found(MODEL)
+        return not_found(EXTRACTIVE)
     ranked.sort(key=lambda sentence: -sentence.score)
     return _quote(ranked, max_tokens * _CHARACTERS_PER_TOKEN)
 
@@ -158,7 +164,7 @@ def _quote(ranked: Sequence[_Sentence], room: int) -> Answer:
     return Answer(
         text=" ".join(f"{text} [{place}]" for text, place in chosen.items()),
         citations=tuple(dict.fromkeys(chosen.values())),
-        model=MODEL,
+        model=EXTRACTIVE,
         stop_reason=stop_reason,
     )
 

@@ -72,7 +72,8 @@ def _stdout_for_results_only() -> Iterator[None]:
 
 def judge_spec(given: str | None, max_cost: float | None = None) -> str:
     """What `--judge` or `RAG_EVAL_PROVIDER` names; empty where no model is to judge."""
-    from assay.answer.providers.opening import EXTRACTIVE, configured_spec, open_provider
+    from assay.answer.extractive import EXTRACTIVE
+    from assay.answer.providers.opening import configured_spec, open_provider
 
     spec = given or configured_spec() or ""
     if spec in ("", EXTRACTIVE):

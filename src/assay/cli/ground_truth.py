@@ -14,7 +14,7 @@ from assay.errors import DataError, UsageError
 if TYPE_CHECKING:
     from assay.answer.ground_truth import Generated, Order
     from assay.answer.ground_truth.questions import QuestionSet
-    from assay.answer.providers import CarefulProvider
+    from assay.answer.providers.careful import CarefulProvider
     from assay.data.dataset import Document
 
 EXTRACTIVE = "extractive"
@@ -183,7 +183,7 @@ async def _write_answers(
 
 
 def _opened(spec: str, max_cost: float | None) -> "CarefulProvider":
-    from assay.answer.providers import open_provider
+    from assay.answer.providers.opening import open_provider
 
     return open_provider(spec, max_cost=max_cost)
 
@@ -223,7 +223,7 @@ async def _write_questions(
     )
     from assay.answer.ground_truth.questions.folder import check_folder
     from assay.cli.live_progress import progress_bar
-    from assay.measure.answers.facts import states
+    from assay.measure.answers.lexical import states
 
     check_folder(out)
     documents, taken = _documents(name, archive)

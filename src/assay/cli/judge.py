@@ -13,10 +13,8 @@ from assay.cli.console import print_json, say, show, warn
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.calibration import Calibration
-    from assay.measure.answers.labels import LabelledAnswer
-    from assay.measure.answers.prediction_powered import Estimate
-    from assay.measure.answers.verdicts import Judgment
+    from assay.measure.answers.calibration import Calibration, Estimate, LabelledAnswer
+    from assay.measure.answers.judge import Judgment
     from assay.progress import Progress
 
 judge_app = typer.Typer(
@@ -77,7 +75,7 @@ def calibrate(
     """Agreement of the judge with people: accuracy, kappa, confusion, flips, corrected mean."""
     from assay.cli.live_progress import progress_bar
     from assay.measure.answers.calibration import calibrate as measure_agreement
-    from assay.measure.answers.labels import read_labels
+    from assay.measure.answers.calibration import read_labels
 
     rows = read_labels(labels)
     with progress_bar() as progress:
@@ -106,11 +104,10 @@ async def _judgments(
     left = [row for row in rows if row.recorded is None]
     if not left:
         return [row.recorded for row in rows if row.recorded], {"provider": "recorded"}
-    from assay.answer.providers import open_provider
-    from assay.measure.answers.judge import Judge
-    from assay.measure.answers.judging import Pleading, judge_answers
+    from assay.answer.providers.opening import open_provider
+    from assay.measure.answers.judge import Judge, JudgeInput, judge_answers
 
-    heard = [Pleading(row.question, row.answer, row.reference) for row in left]
+    heard = [JudgeInput(row.question, row.answer, row.reference) for row in left]
     async with open_provider(spec, max_cost=max_cost) as provider:
         judge = Judge(provider, votes)
         fresh = iter(await judge_answers(judge, heard, progress))
@@ -165,7 +162,7 @@ def _estimate(estimate: "Estimate") -> str:
 
 
 def _tell_doubts(result: "Calibration") -> None:
-    from assay.measure.answers.prediction_powered import FEW
+    from assay.measure.answers.calibration import FEW
 
     if result.labelled < FEW:
         warn(f"{result.labelled} labels are few: with less than {FEW} an interval is only a hint")

@@ -1,7 +1,7 @@
 """What is asked and what is right: documents, queries, graded judgments, reference answers."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -116,6 +116,23 @@ class Dataset:
             if any(grade > 0 for grade in judged.get(query.id, {}).values())
         ]
 
+    def questions_in(self, split: str) -> list[Query]:
+        """The queries that answers can be measured on.
+
+        Those with a reference answer, if there is any; else those with a relevant document. A
+        question that the documents cannot answer has no relevant document and is included:
+        whether an agent admits it is part of what is measured.
+        """
+        judged = self.queries_in(split)
+        if not self.answers:
+            return judged
+        ranked = {query.id for query in judged}
+        return [query for query in self.queries.values() if self._has_answer(query.id, ranked)]
+
+    def _has_answer(self, query_id: str, ranked: Collection[str]) -> bool:
+        reference = self.answers.get(query_id)
+        return reference is not None and (reference.answer is None or query_id in ranked)
+
     def judgments_in(self, split: str) -> Judgments:
         """The judgments of one split; `UsageError` where there is no such split."""
         if split not in self.judgments:
@@ -134,6 +151,14 @@ class Dataset:
         for split in sorted(self.judgments):
             for query_id, grades in self.judgments[split].items():
                 _feed(digest, (split, query_id, *(f"{d}={g}" for d, g in grades.items())))
+        return digest.hexdigest()
+
+    @cached_property
+    def references_fingerprint(self) -> str:
+        """A hash of the reference answers: runs are comparable if they had the same ones."""
+        digest = hashlib.sha256()
+        for reference in self.answers.values():
+            digest.update(repr(reference).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
 

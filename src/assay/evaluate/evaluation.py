@@ -6,16 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.agents.protocol import Agent, context_taker
-from assay.answer.providers.protocol import LLMProvider
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
-from assay.evaluate.answers.examination import Examination, verdicts_by_facts
-from assay.evaluate.answers.examining import Examiner
-from assay.evaluate.answers.questions import cases_of, references_fingerprint
-from assay.evaluate.answers.references import with_ground_truth
 from assay.evaluate.asking import OUTAGES, Call, retry_policy
 from assay.evaluate.call_log import CallLog, CallWriter
 from assay.evaluate.gate_ceilings import ceiling_of
@@ -27,6 +22,10 @@ from assay.evaluate.run_folder import RunFolder, create_run
 from assay.evaluate.runner import run_calls
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from assay.answer.providers.protocol import LLMProvider
+    from assay.evaluate.answers.examination import Examination
 
 COMPLETE = "complete"
 INTERRUPTED = "interrupted"
@@ -77,7 +76,7 @@ class Evaluation:
     queries: Sequence[Query]
     gates: Sequence[Gate]
     probe_pauses: tuple[float, ...] = PROBE_PAUSES
-    provider: LLMProvider | None = None
+    provider: "LLMProvider | None" = None
     """A model of the caller's own to judge answers, in place of the one that `config` names."""
     baseline_of: str = ""
     """The name of the run that this one is to be compared with."""
@@ -85,7 +84,10 @@ class Evaluation:
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k) for text in config.gates]
-        dataset = with_ground_truth(dataset, config.ground_truth)
+        if config.ground_truth:
+            from assay.evaluate.answers.cases import with_ground_truth
+
+            dataset = with_ground_truth(dataset, Path(config.ground_truth))
         queries = draw_queries(dataset, config)
         for gate in gates:
             refuse_impossible(gate, ceiling_of(gate, dataset, config, queries))
@@ -180,7 +182,7 @@ class Evaluation:
 
     def _refuse_other_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header()["dataset"].get("references")
-        if recorded is not None and recorded != references_fingerprint(self.dataset):
+        if recorded is not None and recorded != self.dataset.references_fingerprint:
             raise RunError(
                 f"run {folder.name!r} was held against other reference answers than "
                 f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those"
@@ -193,9 +195,16 @@ class Evaluation:
         listener: Listener,
         stop: asyncio.Event,
         state: str,
-    ) -> Examination | None:
+    ) -> "Examination | None":
         if not self.config.answers:
             return None
+        from assay.evaluate.answers.cases import cases_of
+        from assay.evaluate.answers.examination import (
+            Examination,
+            examine_answers,
+            verdicts_by_facts,
+        )
+
         calls = CallLog(folder.calls).read([query.id for query in self.queries])
         cases = cases_of(
             self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
@@ -208,13 +217,19 @@ class Evaluation:
                 f"{self.config.target} cannot be told what to answer from, so no question is put "
                 "to it again: failures are diagnosed from this run alone"
             )
-        examiner = Examiner(
-            self.config, self.dataset, folder.path, self.provider, stop, listener.progress
+        return await examine_answers(
+            cases,
+            agent,
+            self.config,
+            self.dataset,
+            folder.path,
+            provider=self.provider,
+            stop=stop,
+            progress=listener.progress,
         )
-        return await examiner.examine(cases, agent)
 
     def _report(
-        self, folder: RunFolder, state: str, seconds: float, examination: Examination | None
+        self, folder: RunFolder, state: str, seconds: float, examination: "Examination | None"
     ) -> Outcome:
         log = CallLog(folder.calls)
         asked = self.queries
@@ -224,7 +239,7 @@ class Evaluation:
         return Outcome(folder, head)
 
 
-def _state_after(examination: Examination, stop: asyncio.Event) -> str:
+def _state_after(examination: "Examination", stop: asyncio.Event) -> str:
     """Why a run is not complete although every question is answered."""
     if stop.is_set():
         return INTERRUPTED

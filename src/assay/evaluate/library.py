@@ -5,10 +5,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.agents import Agent, PythonAgent, open_target
-from assay.answer.providers.protocol import LLMProvider
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluate.comparison import Comparison, compare_reports
@@ -16,13 +15,16 @@ from assay.evaluate.evaluation import Evaluation, Outcome
 from assay.evaluate.plan import RunConfig
 from assay.evaluate.run_folder import RunFolder
 
+if TYPE_CHECKING:
+    from assay.answer.providers.protocol import LLMProvider
+
 
 def evaluate_agent(
     target: str | Callable[..., Any],
     dataset: str | Path | Dataset = "nfcorpus",
     *,
     out: str | Path = "runs",
-    judge: str | LLMProvider = "",
+    judge: "str | LLMProvider" = "",
     **settings: Any,
 ) -> Outcome:
     """Evaluate a target, or a function `f(query, top_k) -> ids`, and keep the run under `out`.

@@ -11,7 +11,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import RunError, UsageError
-from assay.evaluate.answers.questions import questions_in
 
 TRACKS = ("zero-shot", "trained", "undeclared")
 
@@ -104,7 +103,7 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
     `random.Random(seed).sample(valid, n)`; a shard takes every num_shards-th of those.
     """
     valid = (
-        questions_in(dataset, config.split) if config.answers else dataset.queries_in(config.split)
+        dataset.questions_in(config.split) if config.answers else dataset.queries_in(config.split)
     )
     if not valid:
         raise UsageError(

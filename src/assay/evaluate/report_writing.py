@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.data.dataset import Query
-from assay.evaluate.answers.answer_report import AnswerReport
-from assay.evaluate.answers.examination import Examination
-from assay.evaluate.answers.questions import cases_of
 from assay.evaluate.call_log import CallLog
 from assay.evaluate.evaluation_report import RowWriter, build_head
 from assay.evaluate.report_page import write_report_page
@@ -14,6 +11,7 @@ from assay.evaluate.results import gather, metrics_for, unseen_places
 from assay.evaluate.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from assay.evaluate.answers.examination import Examination
     from assay.evaluate.evaluation import Evaluation
 
 
@@ -22,7 +20,7 @@ def write_report(
     evaluation: "Evaluation",
     log: CallLog,
     asked: Sequence[Query],
-    examination: Examination | None,
+    examination: "Examination | None",
     *,
     state: str,
     seconds: float,
@@ -68,8 +66,11 @@ def _write_answers(
     evaluation: "Evaluation",
     log: CallLog,
     asked: Sequence[Query],
-    examination: Examination,
+    examination: "Examination",
 ) -> dict[str, Any]:
+    from assay.evaluate.answers.answer_report import AnswerReport
+    from assay.evaluate.answers.cases import cases_of
+
     config, dataset = evaluation.config, evaluation.dataset
     calls = list(log.read([query.id for query in asked]))
     cases = cases_of(dataset, config.split, asked, calls, config.top_k)

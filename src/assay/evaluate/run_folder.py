@@ -18,7 +18,6 @@ from assay.agents.protocol import AgentInfo
 from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.evaluate.answer_shapes import AnswerRow
-from assay.evaluate.answers.questions import references_fingerprint
 from assay.evaluate.file_shapes import ComparisonFile, Header, require_shape
 from assay.evaluate.plan import RunConfig, completed
 from assay.evaluate.report_reading import read_head, read_whole
@@ -167,7 +166,7 @@ def create_run(
             "dataset": {
                 "name": dataset.name,
                 "fingerprint": dataset.fingerprint,
-                **({"references": references_fingerprint(dataset)} if config.answers else {}),
+                **({"references": dataset.references_fingerprint} if config.answers else {}),
             },
             "versions": versions(),
             **({"baseline_of": baseline_of} if baseline_of else {}),

@@ -123,7 +123,7 @@ def mcp_sampling_client(
     """An MCP session with the target, or with Assay's own server where the target is built in. It
     offers the configured model to the server; without one it offers none.
     """
-    from assay.answer.providers import open_provider
+    from assay.answer.providers.opening import open_provider
     from assay.pytest_plugin.sampling_client import SamplingClient, connected, speaks_mcp
 
     target = assay_settings.target
@@ -148,7 +148,7 @@ def evaluation_llm(
     assay_loop: "SessionLoop", assay_settings: Settings
 ) -> Iterator["EvaluationLLM"]:
     """The judge's model, apart from the one that answers: `await evaluation_llm(prompt)`."""
-    from assay.answer.providers import open_provider
+    from assay.answer.providers.opening import open_provider
     from assay.pytest_plugin.evaluation_llm import EvaluationLLM
 
     if assay_settings.model is None:

@@ -19,8 +19,8 @@ from mcp_types import (
 )
 
 from assay.agents.mcp.connect import HttpServer, Server, StdioServer, split_tool
-from assay.answer.providers import CarefulProvider, ProviderError
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.answer.providers.careful import CarefulProvider
+from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
 from assay.pytest_plugin.session_loop import SessionLoop
 
 if TYPE_CHECKING:

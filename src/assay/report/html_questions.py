@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from assay.data.dataset import Dataset
-from assay.measure.answers.facts import states
+from assay.measure.answers.lexical import states
 from assay.report.cited_text import Piece, cited_pieces
 from assay.report.html_queries import LISTED, QueryPainter, ShownDocument
 from assay.report.question_documents import QuestionDocuments

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from assay.answer.citations import ABSTAINED, without_markers
-from assay.answer.extractive import MODEL as EXTRACTIVE
-from assay.answer.extractive import extract_finding
+from assay.answer.extractive import EXTRACTIVE, extract_finding
 from assay.answer.passages import Passage
 from assay.answer.prompt_files import load_prompt, mark_code, marked
-from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.careful import complete
 from assay.answer.providers.protocol import LLMProvider
 from assay.data.dataset import Document
 
@@ -76,14 +75,10 @@ class ModelWriter:
 
     async def write(self, question: str, documents: Sequence[Document]) -> Written:
         prompt = reference_prompt(question, documents)
-        cut = False
-        if isinstance(self._provider, CarefulProvider):
-            completion = await self._provider.complete(prompt, self._max_tokens)
-            text, cut = completion.text, completion.stop_reason == "length"
-        else:
-            text = await self._provider.generate(prompt, self._max_tokens)
-        declined = ABSTAINED.fullmatch(text) is not None
-        return Written("" if declined else without_markers(text).strip(), cut)
+        reply = await complete(self._provider, prompt, self._max_tokens)
+        declined = ABSTAINED.fullmatch(reply.text) is not None
+        text = "" if declined else without_markers(reply.text).strip()
+        return Written(text, cut=reply.stop_reason == "length")
 
 
 def reference_prompt(question: str, documents: Sequence[Document]) -> str:

@@ -4,13 +4,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from assay.answer.providers.address import parse_address, without_password
-from assay.answer.providers.failures import (
-    FailureKind,
-    ProviderError,
-    from_status,
-    quoted,
-)
+from assay.answer.providers.failures import from_status, quoted
 from assay.answer.providers.protocol import Completion, Usage
+from assay.errors import ProviderError, ProviderFailure
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError
@@ -26,7 +22,7 @@ class AnthropicModel:
             from anthropic import AsyncAnthropic
         except ImportError:
             raise ProviderError(
-                FailureKind.SETTING,
+                ProviderFailure.SETTING,
                 "Anthropic is asked through its own client, which is not installed: "
                 "pip install 'agent-assay[anthropic]'",
             ) from None
@@ -62,7 +58,7 @@ class AnthropicModel:
             return await self._once(prompt, max_tokens)
         except ProviderError as error:
             # Some models take no temperature; they say so, and are then asked without.
-            if error.kind is not FailureKind.BAD_REQUEST or "temperature" not in str(error):
+            if error.kind is not ProviderFailure.BAD_REQUEST or "temperature" not in str(error):
                 raise
             if not self._extra:
                 raise
@@ -84,7 +80,7 @@ class AnthropicModel:
         except anthropic.APIConnectionError as error:
             reason = type(error.__cause__ or error).__name__
             raise ProviderError(
-                FailureKind.CONNECTION, f"Anthropic cannot be reached ({reason})"
+                ProviderFailure.CONNECTION, f"Anthropic cannot be reached ({reason})"
             ) from None
         except (anthropic.APIError, ValueError):
             raise _unreadable() from None
@@ -114,11 +110,11 @@ def _read(message: Any) -> Completion:
     except (AttributeError, TypeError, ValueError):
         raise _unreadable() from None
     if stop_reason == "refusal":
-        raise ProviderError(FailureKind.REFUSAL, "Anthropic's model refused to answer")
+        raise ProviderError(ProviderFailure.REFUSAL, "Anthropic's model refused to answer")
     return Completion(text, usage, "length" if stop_reason == "max_tokens" else "end")
 
 
 def _unreadable() -> ProviderError:
     return ProviderError(
-        FailureKind.INVALID_REPLY, "the reply of Anthropic is not what its interface describes"
+        ProviderFailure.INVALID_REPLY, "the reply of Anthropic is not what its interface describes"
     )

@@ -5,7 +5,7 @@ from types import TracebackType
 
 from assay.answer.providers.meter import Meter, Spending, charged
 from assay.answer.providers.patience import Patience
-from assay.answer.providers.protocol import Completion, Model
+from assay.answer.providers.protocol import Completion, LLMProvider, Model, Usage
 from assay.answer.providers.reply_cache import ReplyCache, reply_key
 from assay.errors import UsageError
 
@@ -90,3 +90,10 @@ class CarefulProvider:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+async def complete(provider: LLMProvider, prompt: str, max_tokens: int) -> Completion:
+    """A reply with the reason why it ended, which only our own provider knows."""
+    if isinstance(provider, CarefulProvider):
+        return await provider.complete(prompt, max_tokens)
+    return Completion(await provider.generate(prompt, max_tokens), Usage())

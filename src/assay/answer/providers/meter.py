@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from assay.answer.providers.failures import BudgetExceeded
 from assay.answer.providers.prices import VARIABLE, Price, price_of
 from assay.answer.providers.protocol import Completion, Usage
-from assay.errors import UsageError
+from assay.errors import BudgetExceeded, UsageError
 
 # No tokenizer makes more tokens than this of English text; other scripts take about one each.
 _CHARACTERS_PER_TOKEN = 3

@@ -3,13 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from assay.answer.providers.address import parse_address, without_password
-from assay.answer.providers.failures import (
-    FailureKind,
-    ProviderError,
-    from_status,
-)
+from assay.answer.providers.failures import from_status
 from assay.answer.providers.meter import tokens_at_most
 from assay.answer.providers.protocol import Completion, Usage
+from assay.errors import ProviderError, ProviderFailure
 
 if TYPE_CHECKING:
     import httpx
@@ -26,7 +23,7 @@ class OllamaModel:
             from ollama import AsyncClient
         except ImportError:
             raise ProviderError(
-                FailureKind.SETTING,
+                ProviderFailure.SETTING,
                 "Ollama is asked through its own client, which is not installed: "
                 "pip install 'agent-assay[ollama]'",
             ) from None
@@ -68,7 +65,7 @@ class OllamaModel:
             )
         except (ConnectionError, httpx.TransportError) as error:
             raise ProviderError(
-                FailureKind.CONNECTION,
+                ProviderFailure.CONNECTION,
                 f"{self._where} cannot be reached ({type(error).__name__}); start it with "
                 "'ollama serve', or choose another with RAG_EVAL_PROVIDER",
             ) from None
@@ -84,7 +81,7 @@ class OllamaModel:
         return Completion(text, usage, "length" if reply.done_reason == "length" else "end")
 
     def _unreadable(self, what: str) -> ProviderError:
-        return ProviderError(FailureKind.INVALID_REPLY, f"the reply of {self._where} {what}")
+        return ProviderError(ProviderFailure.INVALID_REPLY, f"the reply of {self._where} {what}")
 
     async def _refuse_errors(self, response: "httpx.Response") -> None:
         if response.is_success:

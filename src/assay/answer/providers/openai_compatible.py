@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from assay.answer.providers.address import parse_address
-from assay.answer.providers.failures import FailureKind, ProviderError, from_status, quoted
+from assay.answer.providers.failures import from_status, quoted
 from assay.answer.providers.protocol import Completion, Usage
+from assay.errors import ProviderError, ProviderFailure
 
 DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "RAG_EVAL_OPENAI_API_KEY"
@@ -46,7 +47,7 @@ class OpenAICompatibleModel:
                 reply = await self._post(prompt, max_tokens)
                 return read_chat_completion(reply, self._where)
             except ProviderError as error:
-                if error.kind is not FailureKind.BAD_REQUEST or not self._yields(str(error)):
+                if error.kind is not ProviderFailure.BAD_REQUEST or not self._yields(str(error)):
                     raise
 
     def _yields(self, refusal: str) -> bool:
@@ -69,7 +70,7 @@ class OpenAICompatibleModel:
             response = await self._client.post(self._url, json=body)
         except httpx.TransportError as error:
             raise ProviderError(
-                FailureKind.CONNECTION,
+                ProviderFailure.CONNECTION,
                 f"{self._where} cannot be reached ({type(error).__name__})",
             ) from None
         if not response.is_success:
@@ -102,7 +103,7 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         raise _unreadable(where) from None
     if refused:
-        raise ProviderError(FailureKind.REFUSAL, f"the model of {where} refused to answer")
+        raise ProviderError(ProviderFailure.REFUSAL, f"the model of {where} refused to answer")
     if text is None and reason == "length":  # all its room went into thinking
         text = ""
     if not isinstance(text, str):
@@ -112,7 +113,8 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
 
 def _unreadable(where: str) -> ProviderError:
     return ProviderError(
-        FailureKind.INVALID_REPLY, f"the reply of {where} is no chat completion of OpenAI's shape"
+        ProviderFailure.INVALID_REPLY,
+        f"the reply of {where} is no chat completion of OpenAI's shape",
     )
 
 

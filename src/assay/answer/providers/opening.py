@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
+from assay.answer.extractive import EXTRACTIVE
 from assay.answer.providers.address import refuse_password
 from assay.answer.providers.anthropic import DEFAULT_MODEL as ANTHROPIC_MODEL
 from assay.answer.providers.anthropic import KEY_VARIABLE as ANTHROPIC_KEY
 from assay.answer.providers.anthropic import AnthropicModel
 from assay.answer.providers.careful import CONCURRENCY, CarefulProvider
-from assay.answer.providers.failures import FailureKind, ProviderError
 from assay.answer.providers.gguf import VARIABLE as GGUF_VARIABLE
 from assay.answer.providers.gguf import GgufModel
 from assay.answer.providers.ollama import DEFAULT_MODEL as OLLAMA_MODEL
@@ -20,10 +20,9 @@ from assay.answer.providers.openai_compatible import OpenAICompatibleModel
 from assay.answer.providers.patience import Patience
 from assay.answer.providers.protocol import Model
 from assay.answer.providers.reply_cache import ReplyCache
-from assay.errors import UsageError
+from assay.errors import ProviderError, ProviderFailure, UsageError
 
 PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
-EXTRACTIVE = "extractive"
 _FORMS = "ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]"
 
 
@@ -94,7 +93,7 @@ def _anthropic(rest: str) -> AnthropicModel:
     key = _setting(ANTHROPIC_KEY)
     if key is None:
         raise ProviderError(
-            FailureKind.SETTING, f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEY}"
+            ProviderFailure.SETTING, f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEY}"
         )
     model = rest or _setting("RAG_EVAL_ANTHROPIC_MODEL") or ANTHROPIC_MODEL
     return AnthropicModel(key, model, _setting("RAG_EVAL_ANTHROPIC_BASE_URL"))
@@ -113,7 +112,7 @@ def _openai(rest: str) -> OpenAICompatibleModel:
     key = _setting(OPENAI_KEY)
     if key is None and url == OPENAI_URL:
         raise ProviderError(
-            FailureKind.SETTING,
+            ProviderFailure.SETTING,
             f"OpenAI needs a key: set {OPENAI_KEY}; for another endpoint that needs none, set "
             "RAG_EVAL_OPENAI_BASE_URL",
         )

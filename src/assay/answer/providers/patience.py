@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from assay.answer.providers.failures import FailureKind, ProviderError
+from assay.errors import ProviderError, ProviderFailure
 
 Reply = TypeVar("Reply")
 Sleep = Callable[[float], Awaitable[None]]
@@ -40,7 +40,7 @@ class Patience:
                 return await call()
         except TimeoutError:
             raise ProviderError(
-                FailureKind.TIMEOUT, f"{who} did not answer within {self.timeout:g} s"
+                ProviderFailure.TIMEOUT, f"{who} did not answer within {self.timeout:g} s"
             ) from None
 
     def _pause(self, attempt: int, retry_after: float | None) -> float:

@@ -1,1 +1,4 @@
-"""What `--answers` adds to an evaluation: answers held against references, and their diagnosis."""
+"""Evaluation of answers: cases, judge, counterfactual runs, and the section of the report.
+
+Imported only by runs that evaluate answers.
+"""

@@ -1,28 +1,52 @@
-"""Each answer held against its reference: by a judge where there is one, else by its key facts."""
+"""Between the last call and the report: judge the answers, and ask again where that helps.
+
+Each answer is compared with its reference: by a judge if there is one, else by its key facts.
+"""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
+from assay.agents.protocol import Agent, TakesContext, context_taker
+from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.meter import Spending
+from assay.answer.providers.opening import open_provider
+from assay.answer.providers.protocol import LLMProvider
 from assay.answer.together import gathered
-from assay.data.dataset import Document
+from assay.data.dataset import Dataset, Document
+from assay.errors import BudgetExceeded, ProviderError
+from assay.evaluate.answers.counterfactuals import (
+    Context,
+    TargetLost,
+    run_counterfactual,
+    select_cases,
+)
+from assay.evaluate.plan import RunConfig
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.case import AnswerCase
-from assay.measure.answers.correctness import correct_by_facts
-from assay.measure.answers.diagnosis import Counterfactuals
-from assay.measure.answers.judge import FactsJudgment, Judge
-from assay.measure.answers.verdicts import Judgment, Vote
+from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
+from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote
 from assay.progress import Progress, silent
 
 Documents = Mapping[str, Document]
 Reply = TypeVar("Reply")
 
+_CONTEXT_IGNORED = (
+    "the agent gave the same answers whatever documents it was given, so that shows nothing: "
+    "failures are diagnosed from this run alone"
+)
+_FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known about one answer. `correct` is None where nothing could be decided: there is
-    no reference, or the judge said neither.
+    """What is known about one answer.
+
+    `correct` is None where nothing could be decided: there is no reference, or the judge is
+    undecided.
     """
 
     correct: bool | None
@@ -32,55 +56,169 @@ class Verdict:
 
     @property
     def undecided(self) -> bool:
-        """A judge was asked, and said neither."""
+        """Whether a judge was asked and had no majority."""
         return self.judgment is not None and self.correct is None
 
     @property
     def contradicted(self) -> bool:
+        """Whether the answer contradicts a fact of the reference."""
         return self.facts is not None and self.facts.contradicted > 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeUse:
+    """Which model judged, how, and what it cost; no `spending` for a provider of the caller's."""
+
+    provider: str
+    votes: int
+    prompts: Mapping[str, str]
+    spending: Spending | None = None
 
 
 @dataclass
 class Examination:
-    """`trouble` says why the judge or the further questions stopped early, where they did.
+    """What judge and counterfactual runs found.
 
-    `verdicts` are empty where a judge was to decide and did not come to an end: what it would have
-    said is not known, and key facts do not speak for it. `others` is None where no question was put
-    again.
+    `verdicts` are empty where a judge was to decide and did not finish: key facts are no substitute
+    for it. `counterfactuals` is None where no question was asked again. `trouble` says why the
+    judge or the counterfactual runs stopped early, if they did.
     """
 
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    others: dict[str, Counterfactuals] | None = None
-    judge: dict[str, Any] | None = None
+    counterfactuals: dict[str, Counterfactuals] | None = None
+    judge: JudgeUse | None = None
     trouble: str | None = None
     target_lost: bool = False
     note: str | None = None
-    tried: tuple[str, ...] = ()
+    contexts: tuple[Context, ...] = ()
+
+
+async def examine_answers(
+    cases: Sequence[AnswerCase],
+    agent: Agent,
+    config: RunConfig,
+    dataset: Dataset,
+    folder: Path,
+    *,
+    provider: LLMProvider | None = None,
+    stop: asyncio.Event,
+    progress: Progress = silent,
+) -> Examination:
+    """Judge the answers of a complete run.
+
+    A judge that fails ends its own work and not the run: what needs no model is kept.
+
+    Args:
+        cases: the questions with their answers.
+        agent: asked again if `config.counterfactuals` and if it can be given documents.
+        folder: the run folder, for the calls of counterfactual runs.
+        provider: a model of the caller's own, in place of the one that `config.judge` names.
+        stop: set to end early.
+    """
+    judged = provider is not None or bool(config.judge)
+    found = Examination({} if judged else verdicts_by_facts(cases))
+    examiner = _Examiner(config, dataset, folder, stop, progress, found)
+    try:
+        async with _open_judge(config, provider) as judge:
+            try:
+                await _unless_stopped(examiner.run(cases, agent, judge), stop)
+            finally:
+                found.judge = None if judge is None else _use_of(judge, config)
+    except (ProviderError, BudgetExceeded) as error:
+        found.trouble = str(error)
+    except TargetLost:
+        found.trouble = "the target was lost while questions were put to it again"
+        found.target_lost = True
+    found.trouble = found.trouble or _unreadable(found)
+    if stop.is_set() and found.trouble is None:
+        found.trouble = "interrupted before all answers were examined"
+    return found
+
+
+@dataclass(frozen=True)
+class _Examiner:
+    config: RunConfig
+    dataset: Dataset
+    folder: Path
+    stop: asyncio.Event
+    progress: Progress
+    found: Examination
+
+    async def run(self, cases: Sequence[AnswerCase], agent: Agent, judge: Judge | None) -> None:
+        found = self.found
+        if judge is not None:
+            documents = self.dataset.documents
+            found.verdicts = await verdicts_by_judge(judge, cases, documents, self.progress)
+        taker = context_taker(agent) if self.config.counterfactuals else None
+        if taker is None:
+            return
+        found.counterfactuals = {}
+        correct = {name: each.correct for name, each in found.verdicts.items()}
+        differs = False
+        for context in Context:
+            selected = select_cases(cases, correct, context)
+            differs |= await self._try(context, selected, taker, judge, found.counterfactuals)
+        if found.counterfactuals and not differs:
+            found.counterfactuals, found.contexts, found.note = None, (), _CONTEXT_IGNORED
+
+    async def _try(
+        self,
+        context: Context,
+        cases: Sequence[AnswerCase],
+        agent: TakesContext,
+        judge: Judge | None,
+        results: dict[str, Counterfactuals],
+    ) -> bool:
+        """Whether any answer differs from the one that was given before."""
+        calls = await run_counterfactual(
+            agent,
+            cases,
+            context,
+            self.folder,
+            self.dataset,
+            self.config,
+            stop=self.stop,
+            progress=self.progress,
+        )
+        again = [
+            replace(case, answer=calls[case.query_id].answer)
+            for case in cases
+            if case.query_id in calls
+        ]
+        for query_id, right in (await self._correct(again, judge, context)).items():
+            before = results.get(query_id, NOT_TRIED)
+            results[query_id] = replace(before, **{_FIELDS[context]: right})
+        self.found.contexts = (*self.found.contexts, context)
+        return any(
+            calls[case.query_id].answer != case.answer for case in cases if case.query_id in calls
+        )
+
+    async def _correct(
+        self, cases: Sequence[AnswerCase], judge: Judge | None, context: Context
+    ) -> Mapping[str, bool | None]:
+        if judge is None:
+            return {case.query_id: correct_by_facts(case) for case in cases}
+        what = f"judging, context: {context}"
+        judgments = await _each(cases, lambda case: _judgment(judge, case), what, self.progress)
+        return {
+            case.query_id: None if judgment is None else judgment.verdict
+            for case, judgment in zip(cases, judgments, strict=True)
+        }
 
 
 def verdicts_by_facts(cases: Sequence[AnswerCase]) -> dict[str, Verdict]:
+    """A verdict for each query id, by key facts and without a model."""
     return {case.query_id: Verdict(correct_by_facts(case)) for case in cases}
 
 
 async def verdicts_by_judge(
     judge: Judge, cases: Sequence[AnswerCase], documents: Documents, progress: Progress = silent
 ) -> dict[str, Verdict]:
-    """Correctness, facts and faithfulness of every answer that has a reference."""
+    """Correctness, facts and faithfulness of every answer that has a reference, by query id."""
     verdicts = await _each(
         cases, lambda case: _verdict(judge, case, documents), "judging answers", progress
     )
     return {case.query_id: verdict for case, verdict in zip(cases, verdicts, strict=True)}
-
-
-async def correct_by_judge(
-    judge: Judge, cases: Sequence[AnswerCase], what: str, progress: Progress = silent
-) -> dict[str, bool | None]:
-    """Right or wrong alone, for answers that were given in another context."""
-    judgments = await _each(cases, lambda case: _judgment(judge, case), what, progress)
-    return {
-        case.query_id: None if judgment is None else judgment.verdict
-        for case, judgment in zip(cases, judgments, strict=True)
-    }
 
 
 async def _verdict(judge: Judge, case: AnswerCase, documents: Documents) -> Verdict:
@@ -106,7 +244,7 @@ async def _judgment(judge: Judge, case: AnswerCase) -> Judgment | None:
 
 async def _each(
     cases: Sequence[AnswerCase],
-    put: Callable[[AnswerCase], Coroutine[Any, Any, Reply]],
+    ask: Callable[[AnswerCase], Coroutine[Any, Any, Reply]],
     what: str,
     progress: Progress,
 ) -> list[Reply]:
@@ -115,7 +253,7 @@ async def _each(
 
     async def one(case: AnswerCase) -> Reply:
         nonlocal done
-        reply = await put(case)
+        reply = await ask(case)
         done += 1
         progress(what, done, len(cases))
         return reply
@@ -123,7 +261,7 @@ async def _each(
     return await gathered(one(case) for case in cases)
 
 
-async def unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event) -> Reply | None:
+async def _unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event) -> Reply | None:
     """None where `stop` came first; what the judge said until then is in its cache."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
@@ -133,3 +271,36 @@ async def unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event) 
         for task in (working, stopping):
             task.cancel()
         await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _open_judge(
+    config: RunConfig, provider: LLMProvider | None
+) -> AsyncIterator[Judge | None]:
+    if provider is not None:
+        yield Judge(provider, config.judge_votes)
+    elif config.judge:
+        async with open_provider(config.judge, max_cost=config.max_cost) as opened:
+            yield Judge(opened, config.judge_votes)
+    else:
+        yield None
+
+
+def _use_of(judge: Judge, config: RunConfig) -> JudgeUse:
+    provider = judge.provider
+    spending = provider.spending if isinstance(provider, CarefulProvider) else None
+    return JudgeUse(judge.name, config.judge_votes, judge.prompts, spending)
+
+
+def _unreadable(found: Examination) -> str | None:
+    """A judge that mostly says neither TRUE nor FALSE has judged nothing."""
+    asked = [
+        each for each in found.verdicts.values() if each.judgment and not each.judgment.by_rule
+    ]
+    undecided = sum(each.undecided for each in asked)
+    if 2 * undecided <= len(asked):
+        return None
+    return (
+        f"the judge's replies were no verdict for {undecided} of {len(asked)} questions; choose "
+        "another model, or give it room to think: see docs/answers.md"
+    )

@@ -1,35 +1,121 @@
-"""The measures of answers that need no model, by name, one figure a question.
+"""The metrics of answers that need no model, by name, one value per question.
 
 Which questions a metric covers depends on the question alone, never on what the agent did: so
-the figures of two agents can be paired, and declining or failing is never a way out of the mean.
+the values of two agents can be paired, and declining or failing never improves a mean.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from assay.data.dataset import Document
+from assay.data.dataset import Document, ReferenceAnswer
 from assay.measure.answers.abstention import abstained, abstention
-from assay.measure.answers.case import AnswerCase
-from assay.measure.answers.facts import fact_recall
-from assay.measure.answers.faithfulness import faithfulness
-from assay.measure.answers.relevance import answer_relevance
-from assay.measure.answers.sources import (
-    citation_precision,
-    citation_recall,
-    context_precision,
-    context_recall,
-    multi_hop_coverage,
-)
+from assay.measure.answers.lexical import answer_relevance, fact_recall, faithfulness
 from assay.measure.graded import Floats
 
 Documents = Mapping[str, Document]
 
+BY_FACTS = "every key fact stated by an accepted wording; declined where there is no answer"
+"""How `correct_by_facts` decides, for tables and reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCase:
+    """One question, what a correct answer needs, and what an agent answered.
+
+    `answer` is None where the agent failed. `relevant` are the judgments of the question;
+    `retrieved` and `citations` are document ids as the agent gave them.
+    """
+
+    query_id: str
+    question: str
+    reference: ReferenceAnswer
+    relevant: Mapping[str, int] = field(default_factory=dict)
+    answer: str | None = None
+    retrieved: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the documents hold an answer; if not, declining is correct."""
+        return self.reference.answer is not None
+
+    @property
+    def relevant_ids(self) -> frozenset[str]:
+        """The documents that are judged relevant."""
+        return frozenset(doc_id for doc_id, grade in self.relevant.items() if grade > 0)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The documents that the reference answer rests on, else all that are judged relevant."""
+        return frozenset(self.reference.documents) or self.relevant_ids
+
+
+def correct_by_facts(case: AnswerCase) -> bool | None:
+    """Correct or not without a judge: every key fact stated, or declined where there is no answer.
+
+    None where there is nothing to compare the answer with: no facts, or no reference at all.
+    """
+    if not case.answerable:
+        return case.answer is not None and abstained(case.answer)
+    if not case.reference.facts:
+        return None
+    if case.answer is None or abstained(case.answer):
+        return False
+    return fact_recall(case.answer, case.reference.facts) == 1.0
+
+
+def context_recall(retrieved: Sequence[str], needed: Collection[str]) -> float:
+    """The share of the needed documents that were retrieved; says nothing about their use."""
+    return _share(set(needed) & set(retrieved), needed)
+
+
+def context_precision(retrieved: Sequence[str], relevant: Collection[str]) -> float:
+    """The share of the retrieved documents that are relevant; order does not count.
+
+    Unjudged documents count as not relevant, so where judgments are sparse this is a lower bound.
+    A document that is sent twice counts once.
+    """
+    distinct = set(retrieved)
+    return _share(distinct & set(relevant), distinct)
+
+
+def citation_precision(cited: Sequence[str], relevant: Collection[str]) -> float:
+    """The share of the cited documents that are relevant.
+
+    A document that does not exist is not relevant, and an answer that cites nothing scores 0.
+    """
+    distinct = set(cited)
+    return _share(distinct & set(relevant), distinct)
+
+
+def citation_recall(cited: Sequence[str], relevant: Collection[str]) -> float:
+    """The share of the relevant documents that are cited.
+
+    An answer that needs one of ten relevant documents is not worse for leaving out nine: see
+    `multi_hop_coverage` for what is needed.
+    """
+    return _share(set(relevant) & set(cited), relevant)
+
+
+def multi_hop_coverage(cited: Sequence[str], needed: Collection[str]) -> float:
+    """The share of the documents that only together hold the answer, and that the answer cites."""
+    return _share(set(needed) & set(cited), needed)
+
+
+def unknown_citations(cited: Sequence[str], known: Collection[str]) -> list[str]:
+    """Citations of documents that do not exist, in the order of the answer."""
+    return [each for each in dict.fromkeys(cited) if each not in known]
+
+
+def _share(part: Collection[str], whole: Collection[str]) -> float:
+    return len(part) / len(set(whole)) if whole else 0.0
+
 
 @dataclass(frozen=True, repr=False)
 class AnswerMetric:
-    """`how` says what stands behind the figure, for every table that shows it."""
+    """A metric of answers. `how` says in words what it counts, for every table that shows it."""
 
     name: str
     how: str
@@ -38,21 +124,23 @@ class AnswerMetric:
     wants: Callable[[AnswerCase], int] = lambda _case: 0
     """How many documents a full score takes, where that can be more than an agent may return."""
     of_retrieval: bool = False
-    """Needs no answer: what an agent found counts although it said nothing."""
+    """Needs no answer: what an agent retrieved counts even if it answered nothing."""
 
     def __repr__(self) -> str:
         return self.name
 
     @property
     def key(self) -> str:
+        """The name, as metrics of rankings have a key too."""
         return self.name
 
     @property
     def higher_is_better(self) -> bool:
+        """True for all metrics of answers."""
         return True
 
     def measure(self, case: AnswerCase, documents: Documents) -> float:
-        """0 for an agent that failed."""
+        """The value for one question; 0 for an agent that failed."""
         if case.answer is None and not self.of_retrieval:
             return 0.0
         return self.value(case, case.answer or "", documents)
@@ -151,18 +239,18 @@ JUDGED_METRICS: Mapping[str, str] = {
 }
 """What a judge adds, by name. `correctness` is there without one as well, by key facts."""
 
-
 ANSWER_NAMES = (*JUDGED_METRICS, *ANSWER_METRICS)
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerScores:
-    """For each metric the questions it covers, and one figure for each of them in that order."""
+    """For each metric the questions it covers, and one value for each of them in that order."""
 
     query_ids: dict[str, list[str]]
     values: dict[str, Floats]
 
     def mean(self, metric: str) -> float:
+        """The mean over the covered questions; 0 where there are none."""
         values = self.values[metric]
         return float(values.mean()) if values.size else 0.0
 
@@ -172,6 +260,7 @@ def measure_answers(
     documents: Documents,
     metrics: Sequence[AnswerMetric] = tuple(_ALL),
 ) -> AnswerScores:
+    """Score every case by every metric that covers it."""
     query_ids: dict[str, list[str]] = {}
     values: dict[str, Floats] = {}
     for metric in metrics:
@@ -183,6 +272,6 @@ def measure_answers(
 
 
 def answer_metric_name(text: str) -> str | None:
-    """The name of a metric of answers, however it is spelt; None where there is none so called."""
+    """The name of a metric of answers, in any spelling; None if there is no such metric."""
     name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
     return name if name in ANSWER_NAMES else None

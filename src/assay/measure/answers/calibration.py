@@ -1,26 +1,174 @@
 """How far a judge agrees with people, and what its verdicts are worth once that is known."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from assay.errors import UsageError
-from assay.measure.answers.prediction_powered import Estimate, prediction_powered_mean
-from assay.measure.answers.verdicts import Judgment, Vote, correctness_values, flip_rate
+from assay.data.text_file import Record, plain_file, records, shown
+from assay.errors import DataError, UsageError
+from assay.measure.answers.judge import Judgment, Vote, correctness_values, flip_rate
+from assay.measure.graded import Floats
 from assay.measure.statistics import summarize
+
+_TRUTHS = {"true": True, "false": False}
+_VOTES = {"true": Vote.TRUE, "false": Vote.FALSE, "unparseable": Vote.UNPARSEABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledAnswer:
+    """An answer with a person's label, or None, and the judge's verdict if it was recorded."""
+
+    question: str
+    answer: str
+    reference: str | None
+    label: bool | None
+    recorded: Judgment | None
+
+
+def read_labels(path: Path) -> list[LabelledAnswer]:
+    """Read JSON lines of answers, some of them labelled by people.
+
+    Fields: `question`, `answer`, `reference` (null: there is no answer), `label`, and `verdict` or
+    `verdicts` where a judge has judged already. Lines without a label are what the calibrated
+    judge makes a statement about.
+    """
+    rows = [_row(record) for record in records(plain_file(path))]
+    if not any(row.label is not None for row in rows):
+        raise DataError(
+            "has no line with a label; add 'label': true or false, by a person, to some lines",
+            file=path,
+        )
+    return rows
+
+
+def _row(record: Record) -> LabelledAnswer:
+    recorded = _recorded(record)
+    if recorded is None:
+        for key in ("question", "answer"):
+            if key not in record.fields:
+                raise record.refusal(f"has no {key!r}, which a judge needs; add it, or a 'verdict'")
+        if "reference" not in record.fields:
+            raise record.refusal("has no 'reference'; add it, or null where there is no answer")
+    label = record.fields.get("label")
+    return LabelledAnswer(
+        question=record.text("question"),
+        answer=record.text("answer"),
+        reference=record.text("reference") or None,
+        label=None if label is None else _truth(record, "label", label),
+        recorded=recorded,
+    )
+
+
+def _recorded(record: Record) -> Judgment | None:
+    given: Any = record.fields.get("verdicts", record.fields.get("verdict"))
+    if given is None:
+        return None
+    votes: Sequence[Any] = given if isinstance(given, list) else [given]
+    if not votes:
+        raise record.refusal("'verdicts' must hold at least one verdict, got []")
+    return Judgment(tuple(_vote(record, each) for each in votes))
+
+
+def _vote(record: Record, value: Any) -> Vote:
+    vote = _VOTES.get(str(value).strip().lower())
+    if vote is None:
+        raise record.refusal(f"a verdict is true, false or 'unparseable', got {shown(value)}")
+    return vote
+
+
+def _truth(record: Record, key: str, value: Any) -> bool:
+    truth = _TRUTHS.get(str(value).strip().lower())
+    if truth is None:
+        raise record.refusal(f"{key!r} must be true or false, got {shown(value)}")
+    return truth
+
+
+FEW = 30
+"""Below this many labels the normal approximation is not reliable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its interval; no interval with fewer than two labels."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def prediction_powered_mean(
+    labels: ArrayLike,
+    judged: ArrayLike,
+    unlabelled: ArrayLike,
+    *,
+    confidence: float = 0.95,
+) -> Estimate:
+    """The mean that people's labels would have over `unlabelled`, whose verdicts are given.
+
+    `judged` are the judge's verdicts on the labelled answers. Prediction-powered inference
+    (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023, "Prediction-powered inference",
+    proposition 1): the mean verdict, corrected by the judge's mean error on the labelled answers;
+    both add their variance. Holds whatever the judge is worth, if the labelled answers are a random
+    sample of the same kind as the others. The interval is cut to [0, 1]. Where the judge's error is
+    the same on every labelled answer (mostly: none), its variance is not known to be 0, so what so
+    many answers cannot rule out (Clopper and Pearson 1934) is added to the interval.
+    """
+    truth, seen, rest = _floats(labels), _floats(judged), _floats(unlabelled)
+    if truth.size != seen.size:
+        raise UsageError(
+            f"every label needs its verdict, got {truth.size} labels and {seen.size} verdicts"
+        )
+    if not truth.size or not rest.size:
+        raise UsageError("labelled and unlabelled answers are both needed; one of them is empty")
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence lies between 0 and 1, got {confidence!r}")
+    error = seen - truth
+    mean = float(rest.mean() - error.mean())
+    if truth.size < 2:
+        return Estimate(_clip(mean), None, None)
+    # The population variance, as in the paper; one unlabelled answer then has none.
+    spread = float(np.sqrt(rest.var() / rest.size + error.var() / truth.size))
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * spread
+    if not error.var():
+        reach += _unseen(truth.size, confidence)
+    return Estimate(_clip(mean), _clip(mean - reach), _clip(mean + reach))
+
+
+def _unseen(count: int, confidence: float) -> float:
+    """The highest share of answers that are judged otherwise, although none of `count` was."""
+    return 1.0 - math.pow((1 - confidence) / 2, 1 / count)
+
+
+def _clip(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+def _floats(values: ArrayLike) -> Floats:
+    array = np.array(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise UsageError("verdicts and labels must be flat lists of finite numbers")
+    return array
+
 
 UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """`confusion` counts by label, then by verdict: `confusion["true"]["false"]` were right by the
-    people and wrong by the judge. An undecided judge agrees with nobody.
+    """Agreement of a judge with people.
 
-    `labels_mean` is what the labels alone say; `corrected` what labels and verdicts say together
-    about the unlabelled answers, and `uncorrected` what the judge alone would have claimed.
+    `confusion` counts by label, then by verdict: `confusion["true"]["false"]` are answers that
+    people call correct and the judge calls wrong. An undecided judge agrees with neither label.
+
+    `labels_mean` is the mean of the labels; `uncorrected` the judge's mean over the unlabelled
+    answers; `corrected` that mean corrected by the judge's errors on the labelled ones.
     """
 
     labelled: int
@@ -39,8 +187,15 @@ class Calibration:
 def calibrate(
     labels: Sequence[bool], judgments: Sequence[Judgment], unlabelled: Sequence[Judgment] = ()
 ) -> Calibration:
+    """Compare verdicts with labels.
+
+    Args:
+        labels: what people say, one for each of `judgments`.
+        judgments: what the judge says about the same answers.
+        unlabelled: judgments of further answers, whose mean is corrected.
+    """
     if not labels:
-        raise UsageError("no answer has a label; at least one is needed to calibrate a judge")
+        raise UsageError("no answer has a label; a judge needs at least one to be calibrated")
     if len(labels) != len(judgments):
         raise UsageError(f"every label needs its judgment, got {len(labels)} and {len(judgments)}")
     verdicts = [each.verdict for each in judgments]

@@ -5,14 +5,19 @@ contexts settles it: with the needed documents alone (gold), with none, with tho
 do not help (distractors).
 """
 
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.case import AnswerCase
+from assay.measure.answers.answer_metrics import AnswerCase
 
 
-class Half(StrEnum):
+class Component(StrEnum):
+    """The part of a system that has to be fixed."""
+
     RETRIEVAL = "retrieval"
     GENERATION = "generation"
     BOTH = "both together"
@@ -20,6 +25,8 @@ class Half(StrEnum):
 
 
 class Failure(StrEnum):
+    """What went wrong with one answer."""
+
     RETRIEVAL_MISSED = "retrieval missed"
     UNUSED = "retrieved but unused"
     CONTRADICTS = "answer contradicts the evidence"
@@ -28,10 +35,11 @@ class Failure(StrEnum):
     AGENT_ERROR = "agent error"
 
     @property
-    def half(self) -> Half:
+    def component(self) -> Component:
+        """The component that this failure usually comes from."""
         if self is Failure.AGENT_ERROR:
-            return Half.AGENT
-        return Half.RETRIEVAL if self is Failure.RETRIEVAL_MISSED else Half.GENERATION
+            return Component.AGENT
+        return Component.RETRIEVAL if self is Failure.RETRIEVAL_MISSED else Component.GENERATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactuals:
-    """Whether the same question was answered right with another context; None: not tried."""
+    """Whether the same question was answered correctly with another context; None: not tried."""
 
     gold: bool | None = None
     no_context: bool | None = None
@@ -62,14 +70,14 @@ class Counterfactuals:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`failure` is what happened, `half` what to mend.
+    """`failure` is what happened, `component` what to fix.
 
-    `settled` means that nothing is guessed: the case is plain, or a counterfactual run decided it.
+    `settled` means that nothing is guessed: the case is clear, or a counterfactual run decided it.
     """
 
     query_id: str
     failure: Failure
-    half: Half
+    component: Component
     settled: bool
     why: str
 
@@ -78,6 +86,7 @@ NOT_TRIED = Counterfactuals()
 
 
 def observe(case: AnswerCase, *, correct: bool, contradicted: bool = False) -> Observation:
+    """What a run shows of one case, given whether its answer is correct."""
     return Observation(
         query_id=case.query_id,
         correct=correct and case.answer is not None,
@@ -90,7 +99,7 @@ def observe(case: AnswerCase, *, correct: bool, contradicted: bool = False) -> O
 
 
 def diagnose(seen: Observation, others: Counterfactuals = NOT_TRIED) -> Diagnosis | None:
-    """None for a right answer."""
+    """Why an answer is wrong; None for a correct one."""
     if seen.error:
         return _found(seen, Failure.AGENT_ERROR, True, "the agent gave no answer")
     if seen.correct:
@@ -104,9 +113,9 @@ def diagnose(seen: Observation, others: Counterfactuals = NOT_TRIED) -> Diagnosi
 
 def _without_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
     if others.gold is False:
-        # Neither half alone is worth anything here, so neither gets the point.
+        # Fixing one component alone gains nothing here, so neither gets the point.
         why = "a needed document was not retrieved, and with it the answer is wrong as well"
-        return _found(seen, Failure.RETRIEVAL_MISSED, True, why, half=Half.BOTH)
+        return _found(seen, Failure.RETRIEVAL_MISSED, True, why, component=Component.BOTH)
     why = "a needed document was not retrieved"
     if others.gold:
         why += ", and with it the answer is right"
@@ -131,7 +140,7 @@ def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
             True,
             "right with the needed documents and with others "
             "beside them: what this retrieval puts around them misleads",
-            half=Half.RETRIEVAL,
+            component=Component.RETRIEVAL,
         )
     if others.no_context:
         return _found(
@@ -147,6 +156,120 @@ def _misuse(seen: Observation) -> Failure:
 
 
 def _found(
-    seen: Observation, failure: Failure, settled: bool, why: str, half: Half | None = None
+    seen: Observation, failure: Failure, settled: bool, why: str, component: Component | None = None
 ) -> Diagnosis:
-    return Diagnosis(seen.query_id, failure, half or failure.half, settled, why)
+    return Diagnosis(seen.query_id, failure, component or failure.component, settled, why)
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisReport:
+    """All diagnoses of a run: which component to fix, and what that is worth.
+
+    `points` are percentage points of correctness that would be gained if that component never
+    failed. About `undecided` questions a judge said neither; they are lost but blamed on nothing.
+    `from_memory` counts correct answers that are also correct without any document: they say
+    nothing about retrieval.
+    """
+
+    questions: int
+    undecided: int
+    diagnoses: tuple[Diagnosis, ...]
+    counts: Mapping[Failure, int]
+    points: Mapping[Component, float]
+    settled: int
+    from_memory: int
+    tried: bool
+
+    @property
+    def sentence(self) -> str:
+        """The advice in one sentence: what to fix first, and how sure that is."""
+        if not self.questions:
+            return "No question was answered, so there is nothing to diagnose."
+        if not self.diagnoses:
+            return self._nothing_wrong
+        first, *others = sorted(self.points, key=self._urgency)
+        lost = 100 * (len(self.diagnoses) + self.undecided) / self.questions
+        share = f"{self.points[first]:.1f} of the {lost:.1f} points that are lost"
+        rest = [f"{part} {self.points[part]:.1f}" for part in others if self.points[part]]
+        if self.undecided:
+            rest.append(f"undecided {100 * self.undecided / self.questions:.1f}")
+        more = f" ({', '.join(rest)})" if rest else ""
+        return f"{self._advice(first)} worth {share}{more}{self._doubt}."
+
+    @property
+    def _nothing_wrong(self) -> str:
+        if self.undecided:
+            decided = self.questions - self.undecided
+            return f"Nothing to fix among the {decided} of {self.questions} questions decided."
+        return f"Nothing to fix: all {self.questions} questions are right."
+
+    def _urgency(self, part: Component) -> tuple[bool, bool, float]:
+        """What is worth most first; what takes both components only if nothing else is lost."""
+        return not self.points[part], part is Component.BOTH, -self.points[part]
+
+    def _advice(self, first: Component) -> str:
+        if first is Component.BOTH:
+            return "Fix retrieval and generation, neither helps alone: they are"
+        counts = Counter(each.component for each in self.diagnoses)
+        if any(
+            not surely_more(counts[first], counts[part])
+            for part in counts
+            if part not in (first, Component.BOTH)
+        ):
+            return f"No component stands out with so few failures; begin with {first}, which is"
+        if first is Component.AGENT:
+            return "Fix the agent's errors first: they are"
+        return f"Fix {first} first: it is"
+
+    @property
+    def _doubt(self) -> str:
+        if self.settled == len(self.diagnoses):
+            return ""
+        guessed = len(self.diagnoses) - self.settled
+        advice = "" if self.tried else "; --counterfactuals settles them"
+        return f"; {guessed} of {len(self.diagnoses)} failures are guessed from one run{advice}"
+
+
+def summarize_diagnoses(
+    seen: Sequence[Observation],
+    others: Mapping[str, Counterfactuals] | None = None,
+    *,
+    undecided: int = 0,
+) -> DiagnosisReport:
+    """Diagnose every observation.
+
+    Args:
+        seen: what the run shows, one for each question whose answer is correct or wrong.
+        others: results of counterfactual runs by query id; None where there were none.
+        undecided: how many further questions a judge could not decide.
+    """
+    tried = others is not None
+    others = others or {}
+    found = [diagnose(each, others.get(each.query_id, NOT_TRIED)) for each in seen]
+    diagnoses = tuple(each for each in found if each is not None)
+    components = Counter(each.component for each in diagnoses)
+    counts = Counter(each.failure for each in diagnoses)
+    questions = len(seen) + undecided
+    return DiagnosisReport(
+        questions=questions,
+        undecided=undecided,
+        diagnoses=diagnoses,
+        counts={failure: counts[failure] for failure in Failure},
+        points={
+            part: 100 * components[part] / questions if questions else 0.0 for part in Component
+        },
+        settled=sum(each.settled for each in diagnoses),
+        from_memory=sum(
+            each.correct and each.answerable and bool(others[each.query_id].no_context)
+            for each in seen
+            if each.query_id in others
+        ),
+        tried=tried,
+    )
+
+
+def surely_more(more: int, fewer: int) -> bool:
+    """Whether two counts differ by more than a fair coin would explain (two-sided, 5%)."""
+    total = more + fewer
+    tail = sum(math.comb(total, heads) for heads in range(max(more, fewer), total + 1))
+    return more > fewer and 2 * tail / 2**total < 0.05

@@ -1,34 +1,115 @@
-"""A language model as judge: the same question several times, with the answers' places swapped."""
+"""A language model as judge: each answer is judged several times, with the two answers swapped."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
 
 from assay.answer.citations import without_markers
 from assay.answer.passages import NOT_FOUND
 from assay.answer.prompt_files import load_prompt, mark_code, marked
-from assay.answer.providers.failures import FailureKind, ProviderError
 from assay.answer.providers.protocol import LLMProvider
 from assay.answer.together import gathered
 from assay.data.dataset import Fact
-from assay.errors import UsageError
+from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.measure.answers.abstention import abstained, may_decline, surely_abstained
-from assay.measure.answers.verdicts import Judgment, Vote, parse_vote, parse_word
+from assay.measure.graded import Floats
+from assay.progress import Progress, silent
 from assay.text import sentences
 
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
+_LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
+_WRAPPING = " \t\r\n.!*_`\"'“”‘’()[]"
+
+
+class Vote(StrEnum):
+    """One reply of a judge, read strictly."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNPARSEABLE = "unparseable"
+    REFUSED = "refused"
+
+
+def parse_word(reply: str, allowed: Sequence[str]) -> str | None:
+    """The one allowed word that the reply consists of, else None.
+
+    Case, quotes, emphasis, a final full stop and a label ("Answer:") do not matter, nor does the
+    thinking that some models put first. Anything more could mean either: "not true", "TRUE or
+    FALSE", "TRUE, except that ...", an essay that mentions both.
+    """
+    bare = _THOUGHT.sub("", reply).strip(_WRAPPING)
+    word = _LABEL.sub("", bare).strip(_WRAPPING).upper()
+    return word if word in allowed else None
+
+
+def parse_vote(reply: str) -> Vote:
+    """TRUE or FALSE alone is a vote; anything else is `UNPARSEABLE`."""
+    word = parse_word(reply, ("TRUE", "FALSE"))
+    return Vote.UNPARSEABLE if word is None else Vote[word]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The votes about one answer; `by_rule` where no model had to be asked."""
+
+    votes: tuple[Vote, ...]
+    by_rule: bool = False
+
+    @property
+    def verdict(self) -> bool | None:
+        """The majority of all votes; None where there is none.
+
+        An unparseable vote counts against both sides: if it were left out, one clear vote among
+        five could decide.
+        """
+        for vote, count in Counter(self.votes).items():
+            if 2 * count > len(self.votes) and vote in (Vote.TRUE, Vote.FALSE):
+                return vote is Vote.TRUE
+        return None
+
+    @property
+    def flipped(self) -> bool:
+        """Whether the judge said both TRUE and FALSE about the same two answers."""
+        return {Vote.TRUE, Vote.FALSE} <= set(self.votes)
+
+    @property
+    def unparseable(self) -> int:
+        """How many votes were neither TRUE nor FALSE."""
+        return sum(vote in (Vote.UNPARSEABLE, Vote.REFUSED) for vote in self.votes)
+
+
+def correctness_values(judgments: Sequence[Judgment]) -> Floats:
+    """1 for TRUE, else 0: where the judge is undecided, the answer does not count as correct."""
+    return np.array([float(each.verdict is True) for each in judgments], dtype=np.float64)
+
+
+def flip_rate(judgments: Sequence[Judgment]) -> float | None:
+    """The share of answers about which the judge contradicts itself.
+
+    None where no answer was judged more than once.
+    """
+    repeated = [each for each in judgments if len(each.votes) > 1]
+    return sum(each.flipped for each in repeated) / len(repeated) if repeated else None
+
+
 _STATES = ("STATED", "CONTRADICTED", "ABSENT")
-# Room for the one word in any wrapping; an essay is cut, and would not count anyway.
+# Enough for one word in any wrapping; an essay is cut, and would not count anyway.
 _TOKENS = 16
-# Asked for once more with this much, where a model had not finished thinking.
+# For a second call, where a reasoning model had not finished thinking.
 _TOKENS_TO_THINK = 1024
 _THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
 MOST_SENTENCES = 50
-"""As many of an answer are shown to the judge: else one long answer buys thousands of calls."""
+"""Sentences of one answer that the judge is asked about: bounds the calls a long answer costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactsJudgment:
-    """How many of the reference's facts the answer states, denies or leaves out."""
+    """How many of the reference's facts the answer states, contradicts or leaves out."""
 
     stated: int
     contradicted: int
@@ -37,16 +118,19 @@ class FactsJudgment:
 
     @property
     def recall(self) -> float:
+        """The share of the facts that are stated."""
         total = self.stated + self.contradicted + self.absent + self.unparseable
         return self.stated / total if total else 0.0
 
 
 class Judge:
-    """Each vote is a prompt of its own, by the code in its marks: a cache answers none of them with
-    another, and a second run of the same judging is answered by the cache alone.
+    """Asks `provider` about answers, `votes` times about each.
 
-    Every second vote shows the reference first. A refusal is a vote that counts for nobody; other
-    failures of the provider are raised, for votes that were given are in the cache by then.
+    Every vote has a prompt of its own, by the code in its marks: a cache never answers one vote
+    with another, and the same judging a second time is answered from the cache.
+
+    Every second vote shows the reference first. A refusal is a vote for neither side; other
+    failures of the provider are raised, and votes up to then are in its cache.
     """
 
     def __init__(self, provider: LLMProvider, votes: int = 1, *, max_tokens: int = _TOKENS) -> None:
@@ -58,19 +142,20 @@ class Judge:
 
     @property
     def name(self) -> str:
+        """The provider's name, `KIND:MODEL`."""
         return self.provider.name
 
     @property
     def prompts(self) -> dict[str, str]:
-        """For the record of a run."""
+        """Names and ids of the prompts, for the record of a run."""
         names = ("judge_correctness", "judge_fact", "judge_support")
         return {name: load_prompt(name).id for name in names}
 
     async def correctness(self, question: str, answer: str, reference: str | None) -> Judgment:
-        """Whether the two answers say the same.
+        """Whether the answer says what the reference says.
 
-        Where there is no answer (`reference` None) declining is right, and where there is one
-        declining is wrong: nobody is asked about either, unless the wording leaves it open.
+        Where there is no answer (`reference` None) declining is correct, and where there is one
+        declining is wrong: the model is asked about neither, unless the wording is ambiguous.
         """
         declined = surely_abstained(answer)
         if declined or (reference is None and not may_decline(answer)):
@@ -82,7 +167,7 @@ class Judge:
         return Judgment(tuple(votes))
 
     async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> FactsJudgment:
-        """The finer form: also tells what is wrong from what is merely left out."""
+        """Fact by fact: also separates what is contradicted from what is left out."""
         prompts = [fact_prompt(question, answer, fact) for fact in facts]
         replies = await gathered(map(self._reply, prompts))
         words = [parse_word(reply or "", _STATES) for reply in replies]
@@ -110,13 +195,13 @@ class Judge:
                 reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
             return reply
         except ProviderError as error:
-            if error.kind is FailureKind.REFUSAL:
+            if error.kind is ProviderFailure.REFUSAL:
                 return None
             raise
 
 
 def correctness_prompt(question: str, answer: str, reference: str, vote: int = 0) -> str:
-    """The seed's question, with the reference first in every second vote."""
+    """The public evaluator's question, with the reference first in every second vote."""
     code = mark_code(question, answer, reference, str(vote))
     blocks = [
         f"Generated Answer:\n{marked('answer', code, answer)}",
@@ -129,6 +214,7 @@ def correctness_prompt(question: str, answer: str, reference: str, vote: int = 0
 
 
 def fact_prompt(question: str, answer: str, fact: Fact) -> str:
+    """Asks whether the answer states, contradicts or leaves out one fact."""
     code = mark_code(question, answer, fact.text)
     wordings = "; ".join(fact.accept)
     said = f"{fact.text} (for example: {wordings})" if wordings else fact.text
@@ -141,9 +227,43 @@ def fact_prompt(question: str, answer: str, fact: Fact) -> str:
 
 
 def support_prompt(statement: str, sources: Sequence[str]) -> str:
+    """Asks whether the sources support one statement."""
     code = mark_code(statement, *sources)
     return load_prompt("judge_support").fill(
         code=code,
         documents="\n\n".join(marked("document", code, source) for source in sources),
         statement=marked("statement", code, statement),
     )
+
+
+class JudgeInput(NamedTuple):
+    """An answer to be judged.
+
+    `answer` is None where the agent failed, `reference` where declining is the correct answer.
+    """
+
+    question: str
+    answer: str | None
+    reference: str | None
+
+
+async def judge_answers(
+    judge: Judge, inputs: Sequence[JudgeInput], progress: Progress = silent
+) -> list[Judgment]:
+    """The judgments in the order of `inputs`.
+
+    A failure of the provider is raised; votes up to then are in its cache, so calling again
+    continues from there.
+    """
+    done = 0
+
+    async def one(case: JudgeInput) -> Judgment:
+        nonlocal done
+        judgment = Judgment((Vote.FALSE,), by_rule=True)
+        if case.answer is not None:
+            judgment = await judge.correctness(case.question, case.answer, case.reference)
+        done += 1
+        progress("judging", done, len(inputs))
+        return judgment
+
+    return await gathered(one(case) for case in inputs)

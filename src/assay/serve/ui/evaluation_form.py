@@ -32,7 +32,8 @@ CHECKED = "on"
 
 def defaults() -> dict[str, str]:
     """The judge that the environment names stands in the form, to be seen before it is used."""
-    from assay.answer.providers.opening import EXTRACTIVE, configured_spec
+    from assay.answer.extractive import EXTRACTIVE
+    from assay.answer.providers.opening import configured_spec
 
     spec = configured_spec() or ""
     return {**DEFAULTS, "judge": "" if spec == EXTRACTIVE else spec}

@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
+from assay.answer.answerer import ModelAnswerer
 from assay.answer.citations import without_markers
-from assay.answer.extractive import MODEL as EXTRACTIVE
-from assay.answer.extractive import extract_answer, is_order
+from assay.answer.extractive import EXTRACTIVE, extract_answer, is_order
 from assay.answer.ground_truth.questions.draft import Draft, Drop, read_draft
 from assay.answer.passages import Passage
 from assay.answer.prompt_files import load_prompt, mark_code, marked
-from assay.answer.providers.answering import ModelAnswerer
 from assay.answer.providers.protocol import LLMProvider
 from assay.data.dataset import Document, Fact
 from assay.errors import ProviderError, ProviderFailure
