@@ -11,8 +11,7 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
-from assay.serve.listening import Server
-from assay.serve.prompt_headers import PromptHeaders
+from assay.serve.listening import GracefulServer, HeaderTimeout
 
 NEW = {"A2A-Version": "1.0"}
 
@@ -21,10 +20,10 @@ NEW = {"A2A-Version": "1.0"}
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """The address of `app`, served on the test's own event loop until the block is left."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Server(
+        server = GracefulServer(
             uvicorn.Config(
                 app,
-                http=PromptHeaders,
+                http=HeaderTimeout,
                 lifespan="on",
                 log_config=None,
                 timeout_graceful_shutdown=2,

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from tests.serve.serving import serving
 
-from assay.serve.guards import BearerToken, BodyLimit
+from assay.serve.guards import AllowedHosts, BearerToken, BodyLimit
 
 
 async def _size(request: Request) -> PlainTextResponse:
@@ -52,13 +52,13 @@ async def test_a_body_is_measured_whether_it_declares_its_length_or_not(
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async with serving(BodyLimit(APP, 100, seconds=0.1)) as url:
+    async with serving(BodyLimit(APP, 100, timeout=0.1)) as url:
         for path in ("/", "/stubborn"):
             async with asyncio.timeout(20):
                 answer = await _answer_to(url + path, b"POST", b"content-length: 5", b"x")
             assert answer.startswith(b"HTTP/1.1 408 ")
             assert b"connection: close" in answer
-            assert answer.endswith(b'{"error":"the body did not come within 0.1 s"}')
+            assert answer.endswith(b'{"error":"the body did not arrive within 0.1 s"}')
 
 
 async def test_an_answer_may_take_longer_than_the_body_could(http: httpx.AsyncClient) -> None:
@@ -70,7 +70,7 @@ async def test_an_answer_may_take_longer_than_the_body_could(http: httpx.AsyncCl
         return PlainTextResponse("still there" if waiting else "left")
 
     app = Starlette(routes=[Route("/", long, methods=["POST"])])
-    async with serving(BodyLimit(app, 100, seconds=0.1)) as url:
+    async with serving(BodyLimit(app, 100, timeout=0.1)) as url:
         assert (await http.post(url, content=b"x")).text == "still there"
 
 
@@ -107,3 +107,22 @@ async def test_open_paths_can_be_read_but_not_written_without_the_token(
         assert wrong.status_code == 401
         right = await http.post(url, headers={"Authorization": "Bearer sesame"})
         assert right.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (None, 200),
+        ("http://localhost:9000", 200),
+        ("https://agent.example", 200),
+        ("http://evil.example", 403),
+        ("http://localhost.evil.example", 403),
+        ("null", 403),
+        ("http://[", 403),
+    ],
+)
+async def test_pages_of_foreign_sites_are_refused(origin: str | None, status: int) -> None:
+    headers = {} if origin is None else {"Origin": origin}
+    transport = httpx.ASGITransport(app=AllowedHosts(APP, {"agent.example"}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+        assert (await client.post("/", headers=headers)).status_code == status

@@ -63,7 +63,7 @@ def test_a_taken_port_is_told_in_words(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
         )
-    assert f"port {port} of 127.0.0.1 is taken" in second.stderr
+    assert f"port {port} on 127.0.0.1 is already in use" in second.stderr
 
 
 def test_a_full_evaluation_between_two_processes(tmp_path: Path) -> None:

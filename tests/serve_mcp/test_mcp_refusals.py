@@ -9,8 +9,7 @@ from mcp_types import INVALID_PARAMS
 from tests.serve_mcp.serving import load_tiny, served
 
 from assay.errors import UsageError
-from assay.serve.mcp.app import mcp_app
-from assay.serve.mcp.hosts import AllowedHosts, allowed_hosts
+from assay.serve.mcp.app import allowed_hosts, mcp_app
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
@@ -176,4 +175,4 @@ async def test_the_operator_allows_more_names(http: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("entry", ["a:80", "http://a", "a/b", "u@a", "a b"])
 def test_a_name_that_is_none_is_refused_at_the_start(entry: str) -> None:
     with pytest.raises(UsageError, match="is not a host name"):
-        AllowedHosts(mcp_app(load_tiny), [entry])
+        allowed_hosts("127.0.0.1", f"search.example.org, {entry}")

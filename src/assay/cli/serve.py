@@ -77,7 +77,7 @@ def purple(
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
     from assay.data.load import require_dataset
-    from assay.serve.guards import token_from_environment
+    from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging
 
@@ -92,7 +92,7 @@ def purple(
             load, close = searching_through_mcp(mcp_server_url)
         else:
             load, close = searching(dataset, mode)
-        app = purple_app(load, card_url=card_url, token=token_from_environment(), on_stop=close)
+        app = purple_app(load, card_url=card_url, token=server_token(), on_stop=close)
         serve_on(app, listener, stop_with=sys.stdin.buffer if stop_with_stdin else None)
 
 
@@ -132,7 +132,7 @@ def green(
     """
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
-    from assay.serve.guards import token_from_environment
+    from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging
 
@@ -149,7 +149,7 @@ def green(
             out=out,
             policy=policy,
             card_url=card_url,
-            token=token_from_environment(),
+            token=server_token(),
             concurrency=concurrency,
         )
         serve_on(app, listener)

@@ -61,7 +61,7 @@ def agent(
     """
     if mode not in MODES:
         raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
-    from assay.serve.guards import token_from_environment
+    from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging
 
@@ -80,5 +80,5 @@ def agent(
         for task in wanted:
             say(f"{task} on {url}{path_of(task) if len(wanted) > 1 else ''}")
         set_up_logging()
-        app = agents_app(wanted, workshop, token=token_from_environment(), hosts={host})
+        app = agents_app(wanted, workshop, token=server_token(), hosts={host})
         serve_on(app, listener)

@@ -85,7 +85,7 @@ def mcp(
         asyncio.run(serve_stdio(_loader(dataset, mode)))
         return
     from assay.data.load import require_dataset
-    from assay.serve.guards import token_from_environment
+    from assay.serve.guards import admin_token, server_token
     from assay.serve.listening import bind, serve_on, url_of
 
     require_dataset(dataset)
@@ -94,15 +94,13 @@ def mcp(
         url = url_of(listener)
         print(url, flush=True)
         say(f"MCP server on {url}/mcp (Ctrl-C ends it)")
-        from assay.serve.mcp.admin import admin_token_from_environment
-        from assay.serve.mcp.app import mcp_app
-        from assay.serve.mcp.hosts import allowed_hosts
+        from assay.serve.mcp.app import allowed_hosts, mcp_app
 
         set_up_logging()
         app = mcp_app(
             _loader(dataset, mode),
-            token=token_from_environment(),
-            admin_token=admin_token_from_environment(),
+            token=server_token(),
+            admin_token=admin_token(),
             hosts=allowed_hosts(host, allow_hosts),
             session_idle_s=session_idle,
             max_sessions=max_sessions,

@@ -50,10 +50,10 @@ def ui(
     With ASSAY_TOKEN set, the pages ask for that token.
     """
     from assay.net.outbound import OutboundPolicy
-    from assay.serve.guards import TOKEN_VARIABLE, token_from_environment
+    from assay.serve.guards import TOKEN_VARIABLE, server_token
     from assay.serve.listening import bind, is_loopback, serve_on, url_of
 
-    token = token_from_environment()
+    token = server_token()
     if token is None and not is_loopback(host):
         raise UsageError(
             f"--host {host} opens the pages to others: set {TOKEN_VARIABLE} to a secret that they "

@@ -1,36 +1,181 @@
-"""What stands before every application: who may come in, and how much they may carry."""
+"""The guards in front of every server, and the one order in which a request meets them.
+
+    request log -> header cleanup -> access (Host and Origin, then token) -> body limit -> app
+
+`guarded` is the only place where they are put together. Each guard is plain ASGI and answers what
+it refuses as JSON, `{"error": "..."}`, without repeating anything of the request.
+"""
 
 import asyncio
 import hmac
 import os
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from assay.errors import UsageError
+from assay.serve.request_log import RequestLog
+
 TOKEN_VARIABLE = "ASSAY_TOKEN"
+ADMIN_TOKEN_VARIABLE = "ASSAY_ADMIN_TOKEN"
 OPEN_PATHS = frozenset({"/health", "/health/ready"})
-BODY_S = 30.0
-_TOO_SLOW, _TOO_MUCH = 408, 413
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+ANY_HOST = "*"
+BODY_LIMIT = 1_000_000
+BODY_TIMEOUT_S = 30.0
+
+_REQUEST_TIMEOUT, _CONTENT_TOO_LARGE = 408, 413
+_NAME = r"\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+)"
+_HOST = re.compile(rf"(?:{_NAME})(?::\d+)?", re.IGNORECASE)
+_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://(?:{_NAME})(?::\d+)?", re.IGNORECASE)
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+ErrorBody = Callable[[Scope, int, str], object]
+"""Builds the JSON document of a refusal from the request's scope, the status and the message."""
 
 
-def token_from_environment() -> str | None:
+def guarded(
+    app: ASGIApp,
+    *,
+    token: str | None = None,
+    admin_token: str | None = None,
+    admin_paths: Collection[str] = (),
+    open_paths: Collection[str] = OPEN_PATHS,
+    hosts: Collection[str] = (),
+    check_host: bool = False,
+    host_hint: str = "",
+    access: Callable[[ASGIApp], ASGIApp] | None = None,
+    body_limit: int | None = BODY_LIMIT,
+) -> ASGIApp:
+    """Wrap `app` in all guards, in the order that every server shares.
+
+    token: the bearer token that callers need; None asks for none.
+    admin_token: the token that `admin_paths` need instead of `token`.
+    open_paths: paths that can be read (GET, HEAD) without a token.
+    hosts: names, besides this machine's, whose pages may call the server from a browser.
+    check_host: whether the Host header, too, must name one of `hosts` (or this machine).
+    host_hint: what to tell a caller whose Host or Origin is refused.
+    access: replaces the checks of Host, Origin and token, for a server with access rules of its
+        own (the web UI has a login form and a cookie).
+    body_limit: the largest request body in bytes; None where the app's routes set their own.
+    """
+    if body_limit is not None:
+        app = BodyLimit(app, body_limit, timeout=BODY_TIMEOUT_S)
+    if access is not None:
+        app = access(app)
+    else:
+        app = BearerToken(app, token, open_paths, admin_token=admin_token, admin_paths=admin_paths)
+        app = AllowedHosts(app, hosts, check_host=check_host, hint=host_hint)
+    return RequestLog(TrimmedHeaders(app))
+
+
+def server_token() -> str | None:
+    """The bearer token that callers need, from the environment."""
     return os.environ.get(TOKEN_VARIABLE) or None
 
 
-class BearerToken:
-    """401 without the token, where one is set. `open_paths` can be read (GET) by anyone."""
+def admin_token() -> str | None:
+    """The operator's own token, from the environment."""
+    return os.environ.get(ADMIN_TOKEN_VARIABLE) or None
+
+
+class TrimmedHeaders:
+    """Strips blanks around header values: they are no part of them (RFC 9110, 5.5), and httptools
+    leaves some."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        await self._app(scope, receive, send)
+
+
+class AllowedHosts:
+    """Refuses what a page of another site sends: 403 for its Origin, and with `check_host` 421 for
+    its Host.
+
+    A browser would let any page call a server that listens on loopback, and DNS rebinding lets a
+    page make its own name resolve to this machine. Agents are no browsers and send no Origin.
+    Health checks are answered whatever name they use.
+
+    hosts: allowed besides this machine's names; `*` allows any.
+    """
 
     def __init__(
-        self, app: ASGIApp, token: str | None, open_paths: Collection[str] = OPEN_PATHS
+        self, app: ASGIApp, hosts: Collection[str], *, check_host: bool = False, hint: str = ""
     ) -> None:
         self._app = app
-        self._token = None if token is None else token.encode()
+        self._hosts = LOOPBACK_HOSTS | {host.strip("[]").lower() for host in hosts}
+        self._check_host = check_host
+        self._hint = f"; {hint}" if hint else ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or ANY_HOST in self._hosts or scope["path"] in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if self._check_host and _host_in(_HOST, headers.get("host", "")) not in self._hosts:
+            await refuse(send, 421, f"this server does not answer to that Host{self._hint}")
+        elif "origin" in headers and _host_in(_ORIGIN, headers["origin"]) not in self._hosts:
+            await refuse(send, 403, f"this server does not serve that Origin{self._hint}")
+        else:
+            await self._app(scope, receive, send)
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Host names and addresses, separated by commas; without ports, which do not matter here."""
+    entries = tuple(entry.strip() for entry in text.split(",") if entry.strip())
+    for entry in entries:
+        bare = entry.strip("[]").lower()
+        form = f"[{bare}]" if bare.count(":") > 1 else bare
+        if entry != ANY_HOST and _host_in(_HOST, form) != bare:
+            raise UsageError(
+                f"allowed host {entry!r} is not a host name or address; give it without a port"
+            )
+    return entries
+
+
+def _host_in(pattern: re.Pattern[str], text: str) -> str | None:
+    """The host name in a header, without its port; None where the header is malformed."""
+    match = pattern.fullmatch(text)
+    return None if match is None else (match["v6"] or match["name"]).lower()
+
+
+class BearerToken:
+    """401 without the token, where one is set.
+
+    open_paths: can be read (GET, HEAD) without it.
+    admin_paths: need `admin_token` instead. Agents under test hold the other token: with the same
+        one they could erase the count of their own searches.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        open_paths: Collection[str] = OPEN_PATHS,
+        *,
+        admin_token: str | None = None,
+        admin_paths: Collection[str] = (),
+    ) -> None:
+        if admin_token is not None and admin_token == token:
+            raise UsageError(
+                f"{ADMIN_TOKEN_VARIABLE} and {TOKEN_VARIABLE} are the same, so every caller could "
+                "reset the counts; give the operator another token"
+            )
+        self._app = app
+        self._token = token
         self._open_paths = frozenset(open_paths)
+        self._admin_token = admin_token
+        self._admin_paths = frozenset(admin_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or self._admits(scope):
@@ -39,129 +184,33 @@ class BearerToken:
             await refuse(send, 401, "a bearer token is needed", {"www-authenticate": "Bearer"})
 
     def _admits(self, scope: Scope) -> bool:
-        if self._token is None:
-            return True
+        if scope["path"] in self._admin_paths:
+            return has_bearer_token(scope, self._admin_token)
         if scope["method"] in ("GET", "HEAD") and scope["path"] in self._open_paths:
             return True
-        # The name of the scheme may be written in any case (RFC 9110, 11.1), the token may not.
-        scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)
+        return has_bearer_token(scope, self._token)
 
 
-class KnownOrigins:
-    """403 for what a page of a foreign site sends: a browser would let any page drive a server
-    that listens on loopback. Agents are no browsers and send no Origin."""
-
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app = app
-        self._hosts = frozenset({"localhost", "127.0.0.1", "::1", *hosts})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        origin = dict(scope["headers"]).get(b"origin") if scope["type"] == "http" else None
-        if origin is None or _host_of(origin.decode("latin-1")) in self._hosts:
-            await self._app(scope, receive, send)
-        else:
-            await refuse(send, 403, "this server does not serve that Origin", {})
+def has_bearer_token(scope: Scope, token: str | None) -> bool:
+    """Whether the request carries `token`; True where none is needed."""
+    if token is None:
+        return True
+    # The name of the scheme may be written in any case (RFC 9110, 11.1), the token may not.
+    scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token.encode())
 
 
-def _host_of(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
-
-
-class BodyLimit:
-    """413 for a body above `limit` bytes, whether it declares its length or not; 408 for one that
-    has not come whole within `seconds`, which would hold its connection for as long as it likes."""
-
-    def __init__(self, app: ASGIApp, limit: int, *, seconds: float = BODY_S) -> None:
-        self._app = app
-        self._limit = limit
-        self._seconds = seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if declared.isdigit() and int(declared[:20]) > self._limit:
-            await _refuse_body(send, _too_large(self._limit))
-            return
-        body = _Body(receive, self._limit, self._seconds)
-        begun = False
-
-        async def note(message: Message) -> None:
-            nonlocal begun
-            if body.refusal is not None and not begun:
-                return  # an application that caught the error below answers something else
-            begun = True
-            await send(message)
-
-        with suppress(_Refused):
-            await self._app(scope, body.receive, note)
-        if body.refusal is not None and not begun:
-            await _refuse_body(send, body.refusal)
-
-
-class _Body:
-    """A request's body as it comes in. Once it is whole, `receive` only tells of the caller's
-    leaving, and may wait for that for hours."""
-
-    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
-        self._receive = receive
-        self._limit = limit
-        self._seconds = seconds
-        self._deadline: float | None = None
-        self._taken = 0
-        self._whole = False
-        self.refusal: tuple[int, str] | None = None
-
-    async def receive(self) -> Message:
-        if self._whole:
-            return await self._receive()
-        message = await self._in_time()
-        self._taken += len(message.get("body", b""))
-        self._whole = not message.get("more_body", False)
-        if self._taken > self._limit:
-            self.refusal = _too_large(self._limit)
-            raise _Refused
-        return message
-
-    async def _in_time(self) -> Message:
-        if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().time() + self._seconds
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await self._receive()
-        except TimeoutError:
-            self.refusal = (_TOO_SLOW, f"the body did not come within {self._seconds:g} s")
-            raise _Refused from None
-
-
-class _Refused(Exception):
-    pass
-
-
-def _too_large(limit: int) -> tuple[int, str]:
-    return _TOO_MUCH, f"the body is larger than {limit} bytes"
-
-
-async def _refuse_body(send: Send, refusal: tuple[int, str]) -> None:
-    """Who is slow is not waited for any longer; who sends too much may first send the rest, or
-    would lose the answer with the connection."""
-    status, message = refusal
-    await refuse(send, status, message, {"connection": "close"} if status == _TOO_SLOW else {})
-
-
-async def refuse(send: Send, status: int, message: str, headers: dict[str, str]) -> None:
-    """A whole answer, for whoever stands before the application."""
+async def refuse(
+    send: Send, status: int, message: str, headers: Mapping[str, str] = _NO_HEADERS
+) -> None:
+    """Answer with `{"error": message}` from in front of the application."""
     await send_json(send, status, {"error": message}, headers)
 
 
 async def send_json(
-    send: Send, status: int, value: Any, headers: Mapping[str, str] = MappingProxyType({})
+    send: Send, status: int, value: object, headers: Mapping[str, str] = _NO_HEADERS
 ) -> None:
+    """Send a complete JSON response."""
     body = orjson.dumps(value)
     sent = {"content-type": "application/json", "content-length": str(len(body)), **headers}
     await send(
@@ -172,3 +221,103 @@ async def send_json(
         }
     )
     await send({"type": "http.response.body", "body": body})
+
+
+def error_body(_scope: Scope, _status: int, message: str) -> dict[str, Any]:
+    """The document of a refusal, unless a server has a shape of its own."""
+    return {"error": message}
+
+
+class BodyLimit:
+    """413 for a body above `limit` bytes, whether it declares its length or not; 408 for one that
+    is not complete within `timeout` seconds: it would occupy its connection without end."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: int,
+        *,
+        timeout: float = BODY_TIMEOUT_S,
+        error: ErrorBody = error_body,
+    ) -> None:
+        self._app = app
+        self._limit = limit
+        self._timeout = timeout
+        self._error = error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared[:20]) > self._limit:
+            await self._refuse(scope, send, _BodyRefused.too_large(self._limit))
+            return
+        body = _LimitedBody(receive, self._limit, self._timeout)
+        started = False
+
+        async def send_unless_refused(message: Message) -> None:
+            nonlocal started
+            if body.refusal is not None and not started:
+                return  # an application that caught the exception answers something else
+            started = True
+            await send(message)
+
+        with suppress(_BodyRefused):
+            await self._app(scope, body.receive, send_unless_refused)
+        if body.refusal is not None and not started:
+            await self._refuse(scope, send, body.refusal)
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: "_BodyRefused") -> None:
+        """A slow client is cut off; one that sends too much may first send the rest, or it would
+        lose the response with the connection."""
+        headers = {"connection": "close"} if refusal.status == _REQUEST_TIMEOUT else _NO_HEADERS
+        document = self._error(scope, refusal.status, refusal.message)
+        await send_json(send, refusal.status, document, headers)
+
+
+class _BodyRefused(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status)
+        self.status = status
+        self.message = message
+
+    @classmethod
+    def too_large(cls, limit: int) -> "_BodyRefused":
+        return cls(_CONTENT_TOO_LARGE, f"the body is larger than {limit} bytes")
+
+
+class _LimitedBody:
+    """A request's body as it arrives. Once it is complete, `receive` only reports that the caller
+    has disconnected, and may wait for that for hours."""
+
+    def __init__(self, receive: Receive, limit: int, timeout: float) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._timeout = timeout
+        self._deadline: float | None = None
+        self._size = 0
+        self._complete = False
+        self.refusal: _BodyRefused | None = None
+
+    async def receive(self) -> Message:
+        if self._complete:
+            return await self._receive()
+        message = await self._receive_in_time()
+        self._size += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        if self._size > self._limit:
+            self.refusal = _BodyRefused.too_large(self._limit)
+            raise self.refusal
+        return message
+
+    async def _receive_in_time(self) -> Message:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._timeout
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await self._receive()
+        except TimeoutError:
+            message = f"the body did not arrive within {self._timeout:g} s"
+            self.refusal = _BodyRefused(_REQUEST_TIMEOUT, message)
+            raise self.refusal from None

@@ -1,4 +1,4 @@
-"""Runs an application on an address until it is told to stop."""
+"""Runs an application on an address until it is stopped."""
 
 import asyncio
 import errno
@@ -6,25 +6,88 @@ import socket
 import threading
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.errors import UsageError
-from assay.serve.prompt_headers import PromptHeaders
 
 END_WORK = "end_work"
-"""Under this name an application's lifespan may yield what ends its long work."""
+"""The key under which an application's lifespan may yield the function that ends its long work."""
+
+HEADER_TIMEOUT_S = 10.0
+MAX_HEADER_BYTES = 64_000
 
 _GRACE_S = 5
 _BACKLOG = 2048
 _LAST_PORT = 65535
 
 
-class Server(uvicorn.Server):
-    """Ends the application's long work first. Otherwise whoever follows it would be cut off
-    before its end, which the application hears of only when the last of them has gone."""
+class HeaderTimeout(HttpToolsProtocol):
+    """Closes connections whose request line and headers take too long or are too large.
+
+    uvicorn waits for the head of a request without an end and keeps however much of it arrives, so
+    a few hundred idle connections would take a server's file handles, and one that keeps sending
+    its memory. Between two requests uvicorn's own, shorter keep-alive timeout applies.
+
+    A body that was refused before all of it arrived is read and dropped for as long as headers may
+    take: a client that is cut off while it sends does not get to see the response.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._timer: asyncio.TimerHandle | None = None
+        self._size = 0
+        self._in_body = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self._start_timer()
+        super().data_received(data)
+        if self._timer is not None and not self._in_body:
+            self._size += len(data)
+            if self._size > MAX_HEADER_BYTES:
+                self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        self._in_body = True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        if self._timer is not None:  # the rest of a refused body: now the next headers are due
+            self._stop_timer()
+            self._start_timer()
+        super().on_message_complete()
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEADER_TIMEOUT_S, self.transport.close)
+            self._size = 0
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class GracefulServer(uvicorn.Server):
+    """Ends the application's long work first when it shuts down.
+
+    Otherwise clients that follow that work would be cut off before its last event: the
+    application's own shutdown begins only when the last of them has disconnected.
+    """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         end_work = self.lifespan.state.get(END_WORK)
@@ -42,7 +105,7 @@ def serve(app: ASGIApp, host: str, port: int) -> None:
 
 def serve_on(app: ASGIApp, listener: socket.socket, *, stop_with: BinaryIO | None = None) -> None:
     """As `serve`, and also until `stop_with` ends: a pipe that closes when its writer dies."""
-    server = Server(_config(app))
+    server = GracefulServer(_config(app))
     if stop_with is not None:
         threading.Thread(target=_stop_at_end, args=(stop_with, server), daemon=True).start()
     # uvicorn chooses its faster loop only where it makes the loop itself.
@@ -52,7 +115,7 @@ def serve_on(app: ASGIApp, listener: socket.socket, *, stop_with: BinaryIO | Non
 
 
 def url_of(listener: socket.socket) -> str:
-    """Where a client on this machine reaches it."""
+    """The URL by which a client on this machine reaches `listener`."""
     host, port = listener.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "localhost"
@@ -60,7 +123,7 @@ def url_of(listener: socket.socket) -> str:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Bound before anything slow is loaded."""
+    """Open a listening socket; port 0 takes a free one. Call it before anything slow is loaded."""
     if not 0 <= port <= _LAST_PORT:
         raise UsageError(f"--port must be from 0 (a free one) to {_LAST_PORT}, got {port}")
     try:
@@ -97,10 +160,10 @@ def _stop_at_end(pipe: BinaryIO, server: uvicorn.Server) -> None:
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:
-    """No access log of uvicorn's: it writes whole URLs. `request_log` says what may be said."""
+    """Without uvicorn's access log, which writes whole URLs: `request_log` takes its place."""
     return uvicorn.Config(
         app,
-        http=PromptHeaders,
+        http=HeaderTimeout,
         access_log=False,
         log_config=None,
         server_header=False,
@@ -111,7 +174,10 @@ def _config(app: ASGIApp) -> uvicorn.Config:
 
 def _refusal(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is taken; name another with --port, or end what uses it"
+        return (
+            f"port {port} on {host} is already in use; choose another with --port, or stop the "
+            "process that uses it"
+        )
     if error.errno == errno.EACCES:
-        return f"port {port} needs more rights than this process has; name one above 1023"
+        return f"permission denied for port {port}; choose one above 1023 with --port"
     return f"cannot listen on {host}:{port}: {error.strerror}"

@@ -24,11 +24,18 @@ _SILENT = ("a2a", "uvicorn.access")
 _FIXED = ("uvicorn.error",)
 _WATCHED = (*_LIBRARIES, *_SILENT, *_FIXED)
 _NOWHERE = logging.NullHandler()
+_HEADER = b"x-request-id"
+_REQUEST_ID = "request_id"
 _DONE = "assay_scrubbed"  # set on a record: it may pass a logger and a handler that both ask
 
 
 class RequestLog:
-    """Pure ASGI, outermost: streams pass through untouched."""
+    """Logs each request and gives its response an `X-Request-ID`: the caller's where it is usable,
+    else a new one. Outermost of the guards; streams pass through untouched.
+
+    The id is in `scope["state"]["request_id"]`. An application that knows a better one (from the
+    request's body) puts it there before it answers, and header and log line show that one.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -42,22 +49,23 @@ class RequestLog:
             return
         started = time.perf_counter()
         status, bytes_out = 500, 0
-        request_id = _request_id(scope)
+        state = scope.setdefault("state", {})
+        state[_REQUEST_ID] = _request_id(scope)
 
-        async def note(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status, bytes_out
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
-                message = {**message, "headers": headers}
+                message = _with_request_id(message, state[_REQUEST_ID])
             elif message["type"] == "http.response.body":
                 bytes_out += len(message.get("body", b""))
             await send(message)
 
         try:
-            await self._app(scope, receive, note)
+            await self._app(scope, receive, send_with_id)
         finally:
-            _write(scope, request_id, status, bytes_out, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            _write(scope, state[_REQUEST_ID], status, bytes_out, seconds)
 
 
 class JsonLines(logging.Formatter):
@@ -144,8 +152,13 @@ def _write(scope: Scope, request_id: str, status: int, bytes_out: int, seconds: 
 
 
 def _request_id(scope: Scope) -> str:
-    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    given = dict(scope["headers"]).get(_HEADER, b"").decode("latin-1")
     return given if _ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _with_request_id(start: Message, request_id: str) -> Message:
+    headers = [each for each in start.get("headers", ()) if each[0] != _HEADER]
+    return {**start, "headers": [*headers, (_HEADER, request_id.encode())]}
 
 
 def _length(scope: Scope) -> int | None:

@@ -20,13 +20,11 @@ from assay.serve.a2a.one_message import OneMessageHandler
 from assay.serve.a2a.tasks import BoundedTaskStore
 from assay.serve.a2a.well_formed import WellFormed
 from assay.serve.admission import Admission
-from assay.serve.guards import OPEN_PATHS, BearerToken, BodyLimit, KnownOrigins
+from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loading, health_routes
-from assay.serve.request_log import RequestLog
 from assay.serve.safe_errors import SafeErrors
 
-BODY_LIMIT = 1_000_000
 STREAM_GRACE_S = 4.0
 """For streams to tell of the end when the server stops; less than it waits for them."""
 
@@ -78,9 +76,13 @@ def a2a_app(
     )
     app = Admission(SafeErrors(app), is_full, retry_after)
     app = WellFormed(app, REST_PREFIX)
-    app = BearerToken(BodyLimit(app, BODY_LIMIT), token, OPEN_PATHS | set(PATHS))
     own = urlsplit(card_url or "").hostname
-    return RequestLog(KnownOrigins(app, {own} if own else ()))
+    return guarded(
+        app,
+        token=token,
+        open_paths=OPEN_PATHS | set(PATHS),
+        hosts={own} if own else (),
+    )
 
 
 async def _error(_request: Request, error: Exception) -> JSONResponse:

@@ -36,8 +36,7 @@ from assay.serve.contract_agents.pubmed import PubMed
 from assay.serve.contract_agents.rag_answer import RagAnswer
 from assay.serve.contract_agents.rag_ingest import RagIngest
 from assay.serve.contract_agents.rag_retrieve import RagRetrieve
-from assay.serve.guards import OPEN_PATHS, BearerToken, KnownOrigins
-from assay.serve.request_log import RequestLog
+from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.retrieval import load_retrieval
 
 keep_payloads_out_of("bm25s")  # it turns on debugging for itself
@@ -138,8 +137,8 @@ def agents_app(
     )
     mounts = [path_of(service.task_type) for service in services]
     open_paths = OPEN_PATHS | {mount + path for mount in mounts for path in OPEN_PATHS}
-    # A page in somebody's browser must not drive an agent that listens on loopback.
-    return RequestLog(KnownOrigins(BearerToken(app, token, open_paths), hosts))
+    # The routes limit bodies themselves: RAG_INGEST takes larger ones than its neighbors.
+    return guarded(app, token=token, open_paths=open_paths, hosts=hosts, body_limit=None)
 
 
 def _routes(services: Sequence[AgentService]) -> list[BaseRoute]:

@@ -7,23 +7,23 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from assay.answer.passages import Answerer
-from assay.serve.guards import BodyLimit
-from assay.serve.mcp.admin import TwoTokens
-from assay.serve.mcp.hosts import LOCAL, SERVICES, AllowedHosts
+from assay.serve.guards import guarded, parse_hosts
 from assay.serve.mcp.library import Library, Load
 from assay.serve.mcp.rest import RESET, refused, rest_routes
 from assay.serve.mcp.server import mcp_server
-from assay.serve.request_log import RequestLog
 from assay.serve.safe_errors import SafeErrors, safe_mcp_error
 
 SESSION_IDLE_S = 1800.0
 MAX_SESSIONS = 1000
 
+HOSTS_VARIABLE = "MCP_ALLOWED_HOSTS"
+SERVICES = ("mcp-server", "green-agent", "purple-agent", "host.docker.internal")
+
 _BODY_LIMIT = 1024 * 1024
-# Checked by AllowedHosts, for REST as well.
+# `guarded` checks Host and Origin, for REST as well: the SDK would check /mcp alone.
 _NO_SECOND_CHECK = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
@@ -32,7 +32,7 @@ def mcp_app(
     *,
     token: str | None = None,
     admin_token: str | None = None,
-    hosts: Sequence[str] = (*LOCAL, *SERVICES),
+    hosts: Sequence[str] = SERVICES,
     answerer: Answerer | None = None,
     session_idle_s: float = SESSION_IDLE_S,
     max_sessions: int = MAX_SESSIONS,
@@ -53,26 +53,26 @@ def mcp_app(
         lifespan=lambda _app: _sessions(server),
         exception_handlers={HTTPException: refused},
     )
-    app = TwoTokens(SafeErrors(app, safe_mcp_error), token, admin_token, {RESET})
-    app = AllowedHosts(app, hosts)
-    return RequestLog(BodyLimit(_TrimmedHeaders(app), _BODY_LIMIT))
+    return guarded(
+        SafeErrors(app, safe_mcp_error),
+        token=token,
+        admin_token=admin_token,
+        admin_paths={RESET},
+        hosts=hosts,
+        check_host=True,
+        host_hint=f"allow it with --allow-hosts or {HOSTS_VARIABLE}",
+        body_limit=_BODY_LIMIT,
+    )
+
+
+def allowed_hosts(listen_host: str, more: str = "") -> tuple[str, ...]:
+    """The services of a Compose file, where the server listens, and what the operator adds."""
+    return (*SERVICES, listen_host, *parse_hosts(more))
 
 
 async def serve_stdio(load: Load, answerer: Answerer | None = None) -> None:
     """One client on stdin and stdout, until it closes them."""
     await mcp_server(Library(load), answerer).run_stdio_async()
-
-
-class _TrimmedHeaders:
-    """Blanks around a header's value are no part of it (RFC 9110, 5.5); httptools leaves some."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        await self._app(scope, receive, send)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError
-from assay.serve.mcp.admin import ADMIN_VARIABLE
+from assay.serve.guards import ADMIN_TOKEN_VARIABLE
 from assay.serve.mcp.library import Library
 from assay.serve.mcp.server import problems_of
 from assay.serve.mcp.shapes import SearchRequest
@@ -43,8 +43,8 @@ def rest_routes(library: Library, *, may_reset: bool) -> list[BaseRoute]:
     async def reset(_request: Request) -> Response:
         if not may_reset:
             message = (
-                f"counts can be reset only where {ADMIN_VARIABLE} is set, and with that token: "
-                "the one for searching would let an agent under test erase its own count"
+                f"set {ADMIN_TOKEN_VARIABLE} on the server to allow resets, and send that token: "
+                "with the one for searching, an agent under test could erase its own count"
             )
             return _refusal(403, message)
         library.search_calls = 0

@@ -9,6 +9,7 @@ import hmac
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -22,9 +23,8 @@ from starlette.types import ASGIApp
 from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html import TEMPLATES as REPORT_TEMPLATES
-from assay.serve.guards import BodyLimit
+from assay.serve.guards import guarded
 from assay.serve.readiness import health_routes
-from assay.serve.request_log import RequestLog
 from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_of
 from assay.serve.ui.check import check_routes
 from assay.serve.ui.compare import compare_routes
@@ -66,7 +66,7 @@ def ui_app(
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error, AssayError: _assay_error},
     )
-    return RequestLog(UiAccess(BodyLimit(app, BODY_LIMIT), token))
+    return guarded(app, access=partial(UiAccess, token=token), body_limit=BODY_LIMIT)
 
 
 def _routes() -> list[BaseRoute]:

@@ -1,0 +1,157 @@
+"""Every server stands behind the same guards, in the same order, and refuses in the same way."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+from tests.contract_agents.workshop import make_workshop
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
+
+from assay.data import Dataset
+from assay.net.outbound import UNRESTRICTED
+from assay.progress import Progress
+from assay.serve import guards
+from assay.serve.contract_agents import apps
+from assay.serve.green.agent import green_app
+from assay.serve.mcp.app import mcp_app
+from assay.serve.purple.agent import Find, purple_app
+from assay.serve.ui.app import ui_app
+
+TOKEN = "t0ken"
+TOO_LARGE = 2_000_000
+SHORT_S = 0.2
+
+GUARDS = ["RequestLog", "TrimmedHeaders", "AllowedHosts", "BearerToken", "BodyLimit"]
+ORDER = {
+    "green": GUARDS,
+    "purple": GUARDS,
+    "mcp": GUARDS,
+    "agent": GUARDS[:-1],  # its routes limit bodies, since their limits differ
+    "ui": ["RequestLog", "TrimmedHeaders", "UiAccess", "BodyLimit"],
+}
+# What a browser or client of each server posts to, and would be served at.
+PATHS = {
+    "green": "/tasks",
+    "purple": "/",
+    "mcp": "/search_nfcorpus",
+    "agent": "/agents/run/sync",
+    "ui": "/check",
+}
+
+Build = Callable[..., ASGIApp]
+
+
+@pytest.fixture(params=ORDER)
+def server(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def build(server: str, tmp_path: Path, tiny: Dataset) -> Build:
+    async def load_dataset(_progress: Progress) -> Dataset:
+        return tiny
+
+    async def load_find(_progress: Progress) -> Find:
+        async def find(_query: str, _top_k: int) -> list[str]:
+            return []
+
+        return find
+
+    builders: dict[str, Build] = {
+        "green": partial(
+            green_app, load_dataset, source="tiny", out=tmp_path / "runs", policy=UNRESTRICTED
+        ),
+        "purple": partial(purple_app, load_find),
+        "mcp": partial(mcp_app, load_tiny),
+        "agent": partial(apps.agents_app, ["POLICY_REVIEW"], make_workshop(tmp_path)),
+        "ui": partial(ui_app, tmp_path / "runs"),
+    }
+    return builders[server]
+
+
+def layers_of(app: Any) -> list[str]:
+    """The class names of the layers, outermost first."""
+    found = []
+    while hasattr(app, "_app"):
+        found.append(type(app).__name__)
+        app = app._app
+    return found
+
+
+def test_the_guards_stand_in_the_same_order(server: str, build: Build) -> None:
+    layers = layers_of(build(token=TOKEN))
+    assert layers[: len(ORDER[server])] == ORDER[server]
+    assert all(layers.count(name) <= 1 for name in (*GUARDS, "UiAccess"))
+
+
+async def test_the_first_guard_that_objects_answers(
+    server: str, build: Build, http: httpx.AsyncClient
+) -> None:
+    """Origin before token, token before body; each refusal is JSON and carries a request id."""
+    async with serving(build(token=TOKEN)) as url:
+
+        async def post(origin: str, token: str | None, content: Any) -> httpx.Response:
+            headers = {"Origin": origin, "X-Request-ID": "r-7"}
+            if token is not None:
+                headers["Authorization"] = f"Bearer {token}"
+            return await http.post(url + PATHS[server], content=content, headers=headers)
+
+        foreign = await post("http://evil.example", None, b"x" * TOO_LARGE)
+        unknown = await post(url, None, b"x" * TOO_LARGE)
+        wrong = await post(url, "guess", b"x" * TOO_LARGE)
+        declared = await post(url, TOKEN, b"x" * TOO_LARGE)
+        streamed = await post(url, TOKEN, _chunks())
+        health = await http.get(f"{url}/health")
+    assert foreign.status_code == 403
+    assert (unknown.status_code, wrong.status_code) == (401, 401)
+    assert unknown.headers["www-authenticate"] == "Bearer"
+    assert (declared.status_code, streamed.status_code) == (413, 413)
+    for refusal in (foreign, unknown, wrong, declared, streamed):
+        assert refusal.headers["content-type"] == "application/json"
+        assert refusal.headers["x-request-id"] == "r-7"
+        assert refusal.json()["error"]
+    assert health.status_code == 200
+    assert health.headers["x-request-id"]
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(
+    server: str, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "BODY_TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr(apps, "ServingLimits", partial(apps.ServingLimits, body_s=SHORT_S))
+    async with serving(build()) as url:
+        address = urlsplit(url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        head = f"POST {PATHS[server]} HTTP/1.1\r\nHost: {address.netloc}\r\nOrigin: {url}\r\n"
+        kind = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 5\r\n\r\nx"
+        writer.write((head + kind).encode())
+        async with asyncio.timeout(20):
+            answer = (await reader.read()).lower()
+        writer.close()
+    assert answer.startswith(b"http/1.1 408 ")
+    assert b"connection: close" in answer
+    assert b"x-request-id: " in answer
+
+
+async def test_one_line_is_logged_for_each_request(
+    build: Build, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="assay.serve.requests")
+    async with serving(build()) as url:
+        await http.get(f"{url}/health", headers={"X-Request-ID": "r-8"})
+    lines = [each for each in caplog.records if each.name == "assay.serve.requests"]
+    assert [each.fields["request_id"] for each in lines] == ["r-8"]  # type: ignore[attr-defined]
+
+
+async def _chunks() -> AsyncIterator[bytes]:
+    for _ in range(TOO_LARGE // 10_000):
+        yield b"x" * 10_000
