@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.data import cache_folder
-from assay.data.cache import keep
+from assay.data.cache import write_cached
 from assay.errors import DataError
 
 
@@ -49,14 +49,15 @@ def test_a_cache_that_cannot_be_made_names_the_variable(
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"cannot be written: .*set ASSAY_CACHE to a folder"):
-        keep(b"content", tmp_path / "gone" / "file")
+        write_cached(tmp_path / "file" / "inside", b"content")
 
 
 def test_what_could_not_be_put_in_place_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(DataError):
-        keep(b"content", tmp_path / "taken")
+        write_cached(tmp_path / "taken", b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
@@ -66,7 +67,7 @@ def test_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
 
     def write() -> None:
         start.wait()
-        keep(content, tmp_path / "file")
+        write_cached(tmp_path / "file", content)
 
     threads = [threading.Thread(target=write) for _ in range(8)]
     for thread in threads:

@@ -7,8 +7,8 @@ import pytest
 from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
 
 from assay.data.dataset import Document
+from assay.net.retry import RetryPolicy
 from assay.nextcloud.client import Account, NotesClient
-from assay.nextcloud.patience import Patience
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,9 @@ async def client(server: NotesServer, pauses: list[float]) -> AsyncIterator[Note
         pauses.append(seconds)
 
     account = Account(server.url, USER, PASSWORD)
-    async with NotesClient(account, Patience(attempts=4, sleep=sleep)) as client:
+    async with NotesClient(
+        account, RetryPolicy(attempts=4, max_retry_after=120.0, sleep=sleep)
+    ) as client:
         yield client
 
 

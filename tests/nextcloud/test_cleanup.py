@@ -58,7 +58,7 @@ async def test_a_cleanup_that_failed_goes_on_from_there(
     plan = await plan_cleanup(client, mapping_path, CATEGORY)
     server.faults = [Fault("DELETE", 403)]
     with pytest.raises(NotesError, match="read-only"):
-        await clean_up(plan, client, mapping_path, at_once=1)
+        await clean_up(plan, client, mapping_path, concurrency=1)
     assert len(json.loads(mapping_path.read_text())) == len(server.notes) == 4
     await clean_up(await plan_cleanup(client, mapping_path, CATEGORY), client, mapping_path)
     assert not server.notes

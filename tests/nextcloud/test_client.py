@@ -10,10 +10,10 @@ import pytest
 from tests.nextcloud.notes_server import PASSWORD, USER, Fault, NotesServer
 
 from assay.errors import UsageError
+from assay.net.retry import RetryPolicy
 from assay.nextcloud import client as client_module
 from assay.nextcloud.client import Account, NotesClient, account_from_environment
 from assay.nextcloud.failures import NotesError
-from assay.nextcloud.patience import Patience
 
 
 async def test_a_note_is_created_read_changed_and_deleted(
@@ -56,7 +56,7 @@ async def test_a_listing_that_never_ends_is_given_up(
     cursors: Iterator[str],
     message: str,
 ) -> None:
-    monkeypatch.setattr(client_module, "_MOST_PARTS", 20, raising=False)
+    monkeypatch.setattr(client_module, "_MAX_PARTS", 20, raising=False)
     server.cursors = (cursor for cursor, _ in zip(cursors, range(50), strict=False))
     with pytest.raises(NotesError, match=message):
         await client.notes_in("c")
@@ -86,7 +86,7 @@ async def test_a_note_that_is_not_kept_as_sent_is_told(
     client: NotesClient, server: NotesServer, part: str
 ) -> None:
     server.meddle = lambda note: setattr(note, part, "other")
-    with pytest.raises(NotesError, match=r"keeps other text in note|into category 'other'"):
+    with pytest.raises(NotesError, match=r"stored another text in note|into category 'other'"):
         await client.create("t", "x", "c")
 
 
@@ -95,7 +95,7 @@ async def test_a_change_that_is_not_kept_as_sent_is_told(
 ) -> None:
     note = await client.create("t", "x", "c")
     server.meddle = lambda note: setattr(note, "content", "other")
-    with pytest.raises(NotesError, match="keeps other text in note"):
+    with pytest.raises(NotesError, match="stored another text in note"):
         await client.update(note, "t", "y")
 
 
@@ -145,7 +145,7 @@ async def test_the_server_says_how_long_to_wait(
 
 async def test_it_is_given_up_in_time(client: NotesClient, server: NotesServer) -> None:
     server.faults = [Fault("GET", 503) for _ in range(10)]
-    with pytest.raises(NotesError, match=r"HTTP 503 \(asked 4 times\)"):
+    with pytest.raises(NotesError, match=r"HTTP 503 \(attempts: 4\)"):
         await client.notes_in("c")
     assert server.count("GET") == 4
 
@@ -155,7 +155,7 @@ async def test_a_rest_that_is_too_long_is_not_waited_for(
 ) -> None:
     headers = {"Retry-After": "3600", "X-Nextcloud-Maintenance-Mode": "1"}
     server.faults = [Fault("GET", 503, headers)]
-    with pytest.raises(NotesError, match=r"maintenance mode.*wants 3600 s"):
+    with pytest.raises(NotesError, match=r"maintenance mode.*asks to wait 3600 s"):
         await client.notes_in("c")
     assert not pauses
 
@@ -175,7 +175,7 @@ async def test_a_change_by_somebody_else_is_not_written_over(
 ) -> None:
     note = await client.create("t", "x", "c")
     server.notes[note.id].content = "theirs"
-    with pytest.raises(NotesError, match="changed by somebody else"):
+    with pytest.raises(NotesError, match="changed by someone else"):
         await client.update(note, "t", "ours")
     assert server.notes[note.id].content == "theirs"
 
@@ -203,13 +203,13 @@ async def test_a_wrong_password_is_told_once_and_without_it(
 
 @pytest.mark.parametrize(
     ("host", "message", "code"),
-    [("http://127.0.0.1:9", "cannot be reached", 3), ("{url}/elsewhere", "no Notes app", 2)],
+    [("http://127.0.0.1:9", "cannot be reached", 3), ("{url}/elsewhere", "no Notes app found", 2)],
 )
 async def test_a_wrong_address_is_told(
     server: NotesServer, host: str, message: str, code: int
 ) -> None:
     account = Account(host.format(url=server.url), USER, PASSWORD)
-    async with NotesClient(account, Patience(attempts=1)) as client:
+    async with NotesClient(account, RetryPolicy(attempts=1)) as client:
         with pytest.raises(NotesError, match=message) as failure:
             await client.notes_in("c")
     assert failure.value.exit_code == code

@@ -97,7 +97,7 @@ async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
         Fault("POST", 502),
         Fault("POST", 500, done=True),
     ]
-    report = await upload(many(6), client, mapping_path, at_once=1)
+    report = await upload(many(6), client, mapping_path, concurrency=1)
     assert report.created == 6
     assert server.titles() == [f"[d{n}] Title {n}" for n in range(6)]
     assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
@@ -118,7 +118,7 @@ async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(
 ) -> None:
     server.faults = [Fault("POST", 507)]
     with pytest.raises(NotesError, match=r"document 'd0' could not be uploaded.*storage is full"):
-        await upload(many(20), client, mapping_path, at_once=4)
+        await upload(many(20), client, mapping_path, concurrency=4)
     done = mapped(mapping_path)
     assert "d0" not in done
     report = await upload(many(20), client, mapping_path)

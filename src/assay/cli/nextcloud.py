@@ -98,7 +98,7 @@ def upload(
         documents = data.documents.values()
         options: dict[str, Any] = {
             "category": category,
-            "at_once": concurrency,
+            "concurrency": concurrency,
             "progress": progress,
         }
         report = _with_notes(
@@ -175,7 +175,7 @@ def cleanup(
                 f"this would delete {counted(len(plan.delete), 'note')} of category {category!r} "
                 f"at {client.account.host}; if that is meant, add --yes"
             )
-        await clean_up(plan, client, mapping, at_once=concurrency, progress=progress)
+        await clean_up(plan, client, mapping, concurrency=concurrency, progress=progress)
         return plan
 
     with progress_bar() as progress:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from assay.errors import AssayError, DataError
+from assay.files import atomic_write
 
 _WAIT = 60.0
 _TRIES, _PAUSE = 100, 0.05
@@ -32,18 +32,10 @@ def cache_folder() -> Path:
     return folder
 
 
-def keep(content: bytes, path: Path) -> None:
-    """Write a file of the cache so that it is there whole or not at all, whoever else writes it.
-
-    Each writer fills a file of its own and renames it; the last one wins with the same content.
-    """
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+def write_cached(path: Path, content: bytes) -> None:
+    """Write a file of the cache atomically; of several writers at once the last one wins."""
     try:
-        try:
-            part.write_bytes(content)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        atomic_write(path, content)
     except OSError as error:
         raise _unusable(error) from error
 

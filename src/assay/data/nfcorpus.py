@@ -12,9 +12,10 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.data.cache import cache_folder, keep
+from assay.data.cache import cache_folder, write_cached
 from assay.data.text_file import reason
 from assay.errors import DataError, DownloadError
+from assay.net.redact import redact_url
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -37,12 +38,12 @@ TOTAL_SECONDS = 300.0
 def find_archive(archive: Path | None = None, progress: Progress = silent) -> Path:
     """A zip whose hashes are right: `archive`, else NFCORPUS_ARCHIVE, else cached or downloaded."""
     if archive is not None:
-        return _given(archive, "the archive that was given")
+        return _given(archive, "the given archive")
     if named := os.environ.get("NFCORPUS_ARCHIVE"):
-        return _given(Path(named).expanduser(), "the archive that NFCORPUS_ARCHIVE names")
+        return _given(Path(named).expanduser(), "the archive in NFCORPUS_ARCHIVE")
     cached = cache_folder() / "nfcorpus.zip"
     if not _is_cached(cached):
-        keep(_download(progress), cached)
+        write_cached(cached, _download(progress))
     return cached
 
 
@@ -86,59 +87,52 @@ def _download(progress: Progress) -> bytes:
     except DownloadError as error:
         raise _no_archive(url, str(error)) from error
     if wrong := _wrong_hash(BytesIO(body)):
-        raise _no_archive(url, f"what came is damaged or something else: {wrong}")
+        raise _no_archive(url, f"the download is damaged or not NFCorpus: {wrong}")
     return body
 
 
 def _no_archive(url: str, why: str) -> DownloadError:
     return DownloadError(
-        f"NFCorpus is not in the cache and could not be downloaded from {_without_password(url)}: "
-        f"{why}. Get nfcorpus.zip elsewhere and set NFCORPUS_ARCHIVE=FILE, or give --archive FILE, "
-        "or use the bundled data set, which needs no network: --dataset notes"
+        f"NFCorpus is not in the cache and could not be downloaded from {redact_url(url)}: "
+        f"{why}. Download nfcorpus.zip elsewhere and set NFCORPUS_ARCHIVE=FILE, "
+        "or pass --archive FILE, or use the bundled data set, which needs no network: "
+        "--dataset notes"
     )
-
-
-def _without_password(url: str) -> str:
-    """Mirrors are sometimes named with credentials, which have no place in a message."""
-    scheme, separator, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
 
 
 def fetch(url: str, *, limit: int, what: str, progress: Progress = silent) -> bytes:
     """The whole body, at most `limit` bytes; every failure is a DownloadError that says why."""
     import httpx  # costs 0.1 s: paid only where something is fetched
 
+    from assay.net.client import open_sync_client
+
     timeout = httpx.Timeout(STALL_SECONDS, connect=CONNECT_SECONDS)
     try:
         with (
-            httpx.Client(timeout=timeout, follow_redirects=True) as client,
-            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
+            open_sync_client(max_bytes=limit, timeout=timeout, follow_redirects=True) as client,
+            client.stream("GET", url) as response,
         ):
             response.raise_for_status()
-            return _body(response, limit, what, progress)
+            return _body(response, what, progress)
     except httpx.HTTPStatusError as error:
-        raise DownloadError(f"the server answered {error.response.status_code}") from None
+        raise DownloadError(f"HTTP {error.response.status_code}") from None
     except httpx.TimeoutException as error:
         raise DownloadError(
-            f"the server was silent for too long ({type(error).__name__})"
+            f"the server did not respond in time ({type(error).__name__})"
         ) from error
     # ValueError, ImportError: proxy settings of the environment that httpx cannot follow.
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
         raise DownloadError(str(error) or type(error).__name__) from error
 
 
-def _body(response: "httpx.Response", limit: int, what: str, progress: Progress) -> bytes:
+def _body(response: "httpx.Response", what: str, progress: Progress) -> bytes:
     size = response.headers.get("content-length", "")
     total = int(size) if size.isdecimal() else None
     body = bytearray()
     deadline = time.monotonic() + TOTAL_SECONDS
-    # Raw, because decoding what the server may have packed could blow one chunk up a thousandfold.
     for chunk in response.iter_raw():
         body += chunk
-        if len(body) > limit:
-            raise DownloadError(f"the server sent more than {limit:,} bytes")
         if time.monotonic() > deadline:
-            raise DownloadError(f"not done after {TOTAL_SECONDS:.0f} seconds")
+            raise DownloadError(f"not finished after {TOTAL_SECONDS:.0f} seconds")
         progress(what, len(body), total)
     return bytes(body)

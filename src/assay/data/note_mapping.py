@@ -6,8 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from assay.data.text_file import shown
-from assay.data.whole_file import write_whole
+from assay.data.text_file import shown, write_file
 from assay.errors import DataError
 
 VARIABLE = "ASSAY_NOTE_MAPPING"
@@ -57,4 +56,4 @@ def documents_by_note(mapping: Mapping[str, int], path: Path) -> dict[int, str]:
 
 
 def write_note_mapping(mapping: Mapping[str, int], path: Path) -> None:
-    write_whole(path, orjson.dumps(dict(mapping), option=orjson.OPT_INDENT_2))
+    write_file(path, orjson.dumps(dict(mapping), option=orjson.OPT_INDENT_2))

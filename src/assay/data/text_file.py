@@ -19,6 +19,7 @@ from typing import IO, Any, TypeVar
 import orjson
 
 from assay.errors import DataError
+from assay.files import atomic_write
 
 UNREADABLE = (
     OSError,
@@ -95,6 +96,14 @@ class TextFile:
     def _not_utf8(self, line: int, raw: bytes, error: UnicodeDecodeError) -> DataError:
         byte = f"byte 0x{raw[error.start]:02x} in column {error.start + 1}"
         return DataError(f"is not UTF-8 ({byte}); save it as UTF-8", file=self.label, line=line)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace `path` by `content`, all or nothing; `DataError` where it cannot be written."""
+    try:
+        atomic_write(path, content)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 def plain_file(path: Path) -> TextFile:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.data.note_mapping import read_note_mapping, write_note_mapping
+from assay.net.gather import for_each
 from assay.nextcloud.client import NotesClient
-from assay.nextcloud.several import each
 from assay.progress import Progress, silent
 
 
@@ -66,7 +66,7 @@ async def clean_up(
     client: NotesClient,
     mapping_path: Path,
     *,
-    at_once: int = 8,
+    concurrency: int = 8,
     progress: Progress = silent,
 ) -> None:
     """The mapping keeps what is still to delete, so that doing it again goes on from there."""
@@ -78,7 +78,7 @@ async def clean_up(
         progress("deleting notes", len(gone), len(plan.delete))
 
     try:
-        await each(plan.delete, delete, at_once)
+        await for_each(plan.delete, delete, concurrency)
     except BaseException:
         _forget(gone, mapping_path)
         raise

@@ -10,20 +10,25 @@ from urllib.parse import urlsplit
 import httpx
 
 from assay.errors import UsageError
+from assay.net.client import open_client
+from assay.net.retry import RetryPolicy
 from assay.nextcloud.failures import NotesError, from_status, from_transport
 from assay.nextcloud.note import Note
-from assay.nextcloud.patience import Patience
 
 HOST, USERNAME, PASSWORD = "NEXTCLOUD_HOST", "NEXTCLOUD_USERNAME", "NEXTCLOUD_PASSWORD"
 
 # Many notes in one answer make PHP slow and large; few make many round trips.
 _CHUNK = 200
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, pool=None)
+_MAX_BYTES = 256_000_000
+_HEADERS = {"OCS-APIRequest": "true", "Accept": "application/json", "Accept-Encoding": "gzip"}
+# Maintenance mode asks for 120 seconds.
+_RETRY = RetryPolicy(attempts=6, first_delay=0.5, max_delay=10.0, max_retry_after=120.0)
 _CURSOR = "X-Notes-Chunk-Cursor"
-# Two million notes: who sends more parts than that never comes to an end.
-_MOST_PARTS = 10_000
-# Answers that are no success and yet mean something, each to one method only.
-_MEANINGFUL = {"GET": 304, "PUT": 412}
+# Two million notes: a listing of more parts does not end.
+_MAX_PARTS = 10_000
+# Statuses that are results and not failures, each for one method only.
+_EXPECTED = {"GET": 304, "PUT": 412}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +93,15 @@ class Listing:
 class NotesClient:
     """One connection pool; use it as `async with NotesClient(account) as notes`."""
 
-    def __init__(self, account: Account, patience: Patience | None = None) -> None:
+    def __init__(self, account: Account, retry: RetryPolicy = _RETRY) -> None:
         self.account = account
-        self._patience = patience or Patience()
-        self._met = False
-        self._http = httpx.AsyncClient(
-            base_url=account.api,
+        self._retry = retry
+        self._connected = False
+        self._http = open_client(
             auth=httpx.BasicAuth(account.username, account.password),
-            headers={
-                "OCS-APIRequest": "true",
-                "Accept": "application/json",
-                "User-Agent": "assay",
-            },
+            headers=_HEADERS,
             timeout=_TIMEOUT,
+            max_bytes=_MAX_BYTES,
         )
 
     async def __aenter__(self) -> "NotesClient":
@@ -117,42 +118,47 @@ class NotesClient:
         prune_before: int = 0,
         unless_etag: str | None = None,
     ) -> Listing | None:
-        """None where nothing changed since the listing that `unless_etag` was the tag of."""
+        """The notes of a category; None where nothing changed since the listing with `unless_etag`.
+
+        `exclude` names fields that are not needed; `prune_before` is the `last_modified` of an
+        earlier listing, so that only later changes are sent in full.
+        """
         wanted: dict[str, Any] = {"category": category, "chunkSize": _CHUNK}
         if exclude:
             wanted["exclude"] = ",".join(exclude)
         if prune_before:
             wanted["pruneBefore"] = prune_before
         headers = {"If-None-Match": f'"{unless_etag}"'} if unless_etag else {}
-        response = await self._ask("GET", "notes", params=wanted, headers=headers)
+        response = await self._request("GET", "notes", params=wanted, headers=headers)
         if response.status_code == 304:
             if unless_etag:
                 return None
-            raise self._unreadable("a list came as unchanged that was never sent")
+            raise self._unreadable("304 Not Modified for a listing that was never sent")
         return self._listing(await self._parts(response, wanted))
 
     async def _parts(
         self, first: httpx.Response, wanted: Mapping[str, Any]
     ) -> list[httpx.Response]:
-        """All parts of a listing, from a server that may lead in circles or on and on."""
+        """All parts of a listing, from a server whose cursors may repeat or never end."""
         parts, seen = [first], set[str]()
         while cursor := parts[-1].headers.get(_CURSOR):
             if cursor in seen:
                 raise self._unreadable("the same cursor came twice")
-            if len(parts) >= _MOST_PARTS:
-                raise self._unreadable(f"a list does not end after {_MOST_PARTS:,} parts")
+            if len(parts) >= _MAX_PARTS:
+                raise self._unreadable(f"a listing does not end after {_MAX_PARTS:,} parts")
             seen.add(cursor)
             params = {**wanted, "chunkCursor": cursor}
-            parts.append(await self._ask("GET", "notes", params=params))
+            parts.append(await self._request("GET", "notes", params=params))
         return parts
 
     async def get(self, note_id: int) -> Note:
-        return self._note(await self._ask("GET", f"notes/{note_id}"))
+        """One note with its content."""
+        return self._note(await self._request("GET", f"notes/{note_id}"))
 
     async def create(self, title: str, content: str, category: str) -> Note:
-        """Asked once where it may have been done: `NotesError.maybe_done` says so."""
+        """Sent once only where it may have been done: `NotesError.maybe_done` says so."""
         body = {"title": title, "content": content, "category": category}
-        made = self._note(await self._ask("POST", "notes", json=body, twice=False))
+        made = self._note(await self._request("POST", "notes", json=body, idempotent=False))
         self._require_same(made, content)
         if made.category != category:
             raise NotesError(
@@ -162,49 +168,64 @@ class NotesClient:
         return made
 
     async def update(self, note: Note, title: str, content: str) -> Note:
-        """Refused where somebody else changed the note since it was read."""
+        """Raises `NotesError` where someone else changed the note since it was read."""
         body = {"title": title, "content": content}
         headers = {"If-Match": f'"{note.etag}"'} if note.etag else {}
-        response = await self._ask("PUT", f"notes/{note.id}", json=body, headers=headers)
+        response = await self._request("PUT", f"notes/{note.id}", json=body, headers=headers)
         current = self._note(response)
         # Also where our own first attempt had its effect and its answer was lost.
         if response.status_code == 412 and current.content != content:
             raise NotesError(
-                f"note {note.id} was changed by somebody else just now; try again",
+                f"note {note.id} was changed by someone else at the same time; try again",
                 status=response.status_code,
             )
         self._require_same(current, content)
         return current
 
     async def delete(self, note_id: int) -> None:
-        """That it is gone already is no failure."""
+        """Delete a note; one that is gone already is no failure."""
         try:
-            await self._ask("DELETE", f"notes/{note_id}")
+            await self._request("DELETE", f"notes/{note_id}")
         except NotesError as error:
             if error.status != 404:
                 raise
 
-    async def _ask(
-        self, method: str, path: str, *, twice: bool = True, **request: Any
+    async def _request(
+        self, method: str, path: str, *, idempotent: bool = True, **request: Any
     ) -> httpx.Response:
-        return await self._patience.ask(lambda: self._once(method, path, request), twice=twice)
+        """Retries what can help; a request that is not idempotent only where it was not done."""
 
-    async def _once(self, method: str, path: str, request: Mapping[str, Any]) -> httpx.Response:
+        def should_retry(error: Exception) -> bool:
+            if not isinstance(error, NotesError) or not error.retryable:
+                return False
+            return idempotent or not error.maybe_done
+
         try:
-            response = await self._http.request(method, path, **request)
-        except httpx.TransportError as error:
-            # Whom nobody ever met is more likely misspelt than away for a moment.
-            raise from_transport(error, self.account.host, retryable=self._met) from None
-        self._met = True
-        if response.is_success or response.status_code == _MEANINGFUL.get(method):
+            return await self._retry.run(
+                lambda: self._send(method, path, request), should_retry=should_retry
+            )
+        except NotesError as error:
+            if not should_retry(error):
+                raise
+            wait = f"; it asks to wait {error.retry_after:g} s" if error.retry_after else ""
+            raise error.with_message(f"{error} (attempts: {error.attempts}{wait})") from None
+
+    async def _send(self, method: str, path: str, request: Mapping[str, Any]) -> httpx.Response:
+        try:
+            response = await self._http.request(method, self.account.api + path, **request)
+        except httpx.RequestError as error:
+            # A host that never responded is more likely misspelt than down for a moment.
+            raise from_transport(error, self.account.host, retryable=self._connected) from None
+        self._connected = True
+        if response.is_success or response.status_code == _EXPECTED.get(method):
             return response
         raise from_status(response, self.account.host, self.account.username)
 
     def _require_same(self, note: Note, content: str) -> None:
         if note.content != content:
             raise NotesError(
-                f"{self.account.host} keeps other text in note {note.id} than was sent "
-                f"({len(note.content):,} characters instead of {len(content):,}); something there "
+                f"{self.account.host} stored another text in note {note.id} than was sent "
+                f"({len(note.content):,} characters instead of {len(content):,}); another app "
                 "changes notes as they are written"
             )
 
@@ -218,7 +239,7 @@ class NotesClient:
         try:
             return Note.from_json(value)
         except (KeyError, TypeError, ValueError):
-            raise self._unreadable("a note came without its fields") from None
+            raise self._unreadable("a note without its fields") from None
 
     def _listing(self, parts: Sequence[httpx.Response]) -> Listing:
         """A note that changed while the parts were read comes twice: the later one counts."""
@@ -249,11 +270,11 @@ class NotesClient:
         try:
             return response.json()
         except ValueError:
-            raise self._unreadable("no JSON came") from None
+            raise self._unreadable("no JSON") from None
 
     def _unreadable(self, what: str) -> NotesError:
         return NotesError(
-            f"what answers at {self.account.api} is not the Notes API ({what}); check the address, "
+            f"{self.account.api} is not the Notes API ({what}); check the address, "
             "and that the Notes app is installed"
         )
 

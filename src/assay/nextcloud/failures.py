@@ -1,25 +1,34 @@
-"""How the Notes API can fail, and whether asking again helps.
+"""How requests to the Notes API fail, and whether another attempt can help.
 
 AssayError
 └── NotesError          the Notes API could not be reached, or refused
 """
 
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-
 import httpx
 
 from assay.errors import AssayError
+from assay.net.client import EncodingRefused, ResponseTooLarge
+from assay.net.retry import parse_retry_after
 
-# Locked by another request, too many of them, and the several ways to be away for a moment.
-_CAN_PASS = (408, 423, 429, 500, 502, 503, 504)
+# Locked by another request, rate limits, and temporary failures.
+_RETRYABLE = (408, 423, 429, 500, 502, 503, 504)
 # The request may have been carried out before it failed.
 _MAYBE_DONE = (500, 502, 504)
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class NotesError(AssayError):
-    """`maybe_done`: whether the request had its effect is not known. `retry_after` in seconds."""
+    """One failed request to the Notes API.
+
+    Attributes:
+        status: The HTTP status, or None where there was no response.
+        retryable: Whether another attempt can help.
+        retry_after: Seconds to wait before it, where the server said so.
+        maybe_done: Whether the request may have had its effect all the same.
+        attempts: How often the request was sent.
+    """
+
+    attempts = 1
 
     def __init__(
         self,
@@ -38,8 +47,8 @@ class NotesError(AssayError):
         self.maybe_done = maybe_done
         self.exit_code = 3 if unreachable else 2
 
-    def told(self, message: str) -> "NotesError":
-        """The same failure in the words of somebody who knows more about it."""
+    def with_message(self, message: str) -> "NotesError":
+        """The same failure with a message of a caller that knows more about it."""
         return NotesError(
             message,
             status=self.status,
@@ -49,7 +58,10 @@ class NotesError(AssayError):
         )
 
 
-def from_transport(error: httpx.TransportError, host: str, *, retryable: bool) -> NotesError:
+def from_transport(error: httpx.RequestError, host: str, *, retryable: bool) -> NotesError:
+    """The failure for a request that got no response, or none that can be read."""
+    if isinstance(error, ResponseTooLarge | EncodingRefused):
+        return NotesError(f"{host} sent a response that cannot be read: {error}", maybe_done=True)
     never_sent = isinstance(
         error,
         httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol,
@@ -57,9 +69,9 @@ def from_transport(error: httpx.TransportError, host: str, *, retryable: bool) -
     if isinstance(error, httpx.ConnectError):
         what = f"cannot be reached ({str(error)[:120] or 'no connection'})"
     elif isinstance(error, httpx.TimeoutException):
-        what = "did not answer in time"
+        what = "did not respond in time"
     else:
-        what = f"broke off the connection ({type(error).__name__})"
+        what = f"closed the connection ({type(error).__name__})"
     return NotesError(
         f"{host} {what}",
         retryable=retryable,
@@ -69,14 +81,14 @@ def from_transport(error: httpx.TransportError, host: str, *, retryable: bool) -
 
 
 def from_status(response: httpx.Response, host: str, username: str) -> NotesError:
-    """Without the server's own words, which may repeat a note."""
+    """The failure for a status; the response body is left out, because it may repeat a note."""
     status = response.status_code
-    message = f"{host} answered HTTP {status}{_remedy(response, username)}"
+    message = f"{host} responded with HTTP {status}{_remedy(response, username)}"
     return NotesError(
         message,
         status=status,
-        retryable=status in _CAN_PASS,
-        retry_after=seconds(response.headers.get("Retry-After")),
+        retryable=status in _RETRYABLE,
+        retry_after=parse_retry_after(response.headers.get("Retry-After")),
         maybe_done=status in _MAYBE_DONE,
     )
 
@@ -91,7 +103,7 @@ def _remedy(response: httpx.Response, username: str) -> str:
     if status == 403:
         return ": the note is read-only, or this user may not use the Notes app"
     if status == 404:
-        return ": no Notes app there; check the address, and that the app is installed and enabled"
+        return ": no Notes app found; check the address, and that the app is installed and enabled"
     if status in _REDIRECTS:
         return f": it moved to {response.headers.get('Location', '')[:200]!r}; use that address"
     if status == 507:
@@ -99,17 +111,3 @@ def _remedy(response: httpx.Response, username: str) -> str:
     if status == 503 and response.headers.get("X-Nextcloud-Maintenance-Mode") == "1":
         return ": it is in maintenance mode"
     return ""
-
-
-def seconds(retry_after: str | None) -> float | None:
-    """From a Retry-After header, which holds seconds or a date."""
-    if not retry_after:
-        return None
-    try:
-        if retry_after.strip().isdecimal():
-            return float(retry_after)
-        when = parsedate_to_datetime(retry_after)
-    except (ValueError, TypeError):
-        return None
-    now = datetime.now(UTC) if when.tzinfo else datetime.now()
-    return max(0.0, (when - now).total_seconds())

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from assay.data.dataset import Dataset, Document, Query
-from assay.data.whole_file import write_whole
+from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
 from assay.nextcloud.client import Listing, NotesClient
 from assay.nextcloud.note import Note, document_of
@@ -65,7 +65,7 @@ def write_seen(folder: Path, seen: SeenNotes) -> None:
         "last_modified": seen.last_modified,
         "notes": [note.as_json() for note in seen.notes.values()],
     }
-    write_whole(folder / _FILE, orjson.dumps(value))
+    write_file(folder / _FILE, orjson.dumps(value))
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -153,13 +153,13 @@ def _write_dataset(folder: Path, documents: Iterable[Document], questions: Datas
             name: {query_id: dict(grades) for query_id, grades in judged.items()}
             for name, judged in questions.judgments.items()
         }
-    write_whole(folder / "corpus.jsonl", _lines(map(_record, documents)))
-    write_whole(
+    write_file(folder / "corpus.jsonl", _lines(map(_record, documents)))
+    write_file(
         folder / "queries.jsonl",
         _lines({"_id": q.id, "text": q.text, "metadata": {"tags": q.tags}} for q in queries),
     )
     for name, judged in splits.items():
-        write_whole(folder / "qrels" / f"{name}.tsv", _table(judged))
+        write_file(folder / "qrels" / f"{name}.tsv", _table(judged))
 
 
 def _record(document: Document) -> dict[str, Any]:

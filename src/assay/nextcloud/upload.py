@@ -11,10 +11,10 @@ from pathlib import Path
 
 from assay.data.dataset import Document
 from assay.data.note_mapping import read_note_mapping, write_note_mapping
+from assay.net.gather import for_each
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.failures import NotesError
 from assay.nextcloud.note import Draft, Note, check_category, drafts_of, mark_of
-from assay.nextcloud.several import each
 from assay.progress import Progress, silent
 
 
@@ -61,7 +61,7 @@ def plan_upload(drafts: Sequence[Draft], mapping: Mapping[str, int], notes: Iter
 
 
 CATEGORY = "nfcorpus_rag_eval"
-AT_ONCE = 8
+CONCURRENCY = 8
 _SECONDS_BETWEEN_WRITES = 1.0
 _MOST_CREATIONS = 3
 
@@ -91,7 +91,7 @@ async def upload(
     mapping_path: Path,
     *,
     category: str = CATEGORY,
-    at_once: int = AT_ONCE,
+    concurrency: int = CONCURRENCY,
     progress: Progress = silent,
 ) -> UploadReport:
     """Afterwards each document has its note, or this raises; doing it again does what is left."""
@@ -105,7 +105,7 @@ async def upload(
     plan = plan_upload(drafts, mapping, listing.notes)
     book = _Book(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
     book.write()  # also tells now, and not after an hour, that the file cannot be written
-    await _Upload(client, category, book, drafts, progress).carry_out(plan, at_once)
+    await _Upload(client, category, book, drafts, progress).carry_out(plan, concurrency)
     return UploadReport(
         documents=len(drafts),
         created=len(plan.create),
@@ -146,12 +146,12 @@ class _Upload:
     progress: Progress
     _done: int = field(default=0, init=False)
 
-    async def carry_out(self, plan: Plan, at_once: int) -> None:
+    async def carry_out(self, plan: Plan, concurrency: int) -> None:
         self._done = len(plan.adopt) + len(plan.unchanged)
         try:
-            await each(plan.copies, self.client.delete, at_once)
-            await each(plan.update, self._update, at_once)
-            await each(plan.create, self._create, at_once)
+            await for_each(plan.copies, self.client.delete, concurrency)
+            await for_each(plan.update, self._update, concurrency)
+            await for_each(plan.create, self._create, concurrency)
             await self._check()
         finally:
             self.book.write()
@@ -218,7 +218,7 @@ class _Upload:
         self.progress("uploading notes", self._done, len(self.drafts))
 
     def _failed(self, draft: Draft, error: NotesError) -> NotesError:
-        return error.told(
+        return error.with_message(
             f"document {draft.doc_id!r} could not be uploaded: {error}. {self._done:,} of "
             f"{len(self.drafts):,} documents are there; the same command does the rest"
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from assay.data.dataset import Document
 from assay.errors import AssayError
-from assay.nextcloud.several import each
+from assay.net.gather import for_each
 from assay.progress import Progress, silent
 
 Find = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -84,7 +84,7 @@ async def wait_until_found(
                 rounds += 1
                 last_failure.clear()
                 began = time.monotonic()
-                await each(list(missing.values()), look, _AT_ONCE)
+                await for_each(list(missing.values()), look, _AT_ONCE)
                 if missing:
                     await asyncio.sleep(max(pause, _REST * (time.monotonic() - began)))
     except TimeoutError:

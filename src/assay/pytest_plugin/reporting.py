@@ -107,6 +107,6 @@ def _query_id(item: pytest.Item) -> str:
 def _write(path: Any, report: dict[str, Any]) -> None:
     import orjson
 
-    from assay.data.whole_file import write_whole
+    from assay.data.text_file import write_file
 
-    write_whole(path, orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    write_file(path, orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -25,7 +25,7 @@ def told_in_words() -> Iterator[None]:
 
 def missing_data(error: DownloadError) -> str:
     """With the options of pytest in the place of those of the command line."""
-    words = str(error).replace("or give --archive FILE, ", "")
+    words = str(error).replace("or pass --archive FILE, ", "")
     return without_passwords(words.replace("--dataset ", "--assay-dataset "))
 
 

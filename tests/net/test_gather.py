@@ -1,10 +1,10 @@
-"""So many at a time, and no more; and nothing goes on after a failure."""
+"""`for_each`: a bounded number of calls at once, and none after a failure."""
 
 import asyncio
 
 import pytest
 
-from assay.nextcloud.several import each
+from assay.net.gather import for_each
 
 
 async def test_no_more_than_so_many_are_worked_on_at_once() -> None:
@@ -17,7 +17,7 @@ async def test_no_more_than_so_many_are_worked_on_at_once() -> None:
         inside -= 1
         done += 1
 
-    running = asyncio.create_task(each(range(30), work, 3))
+    running = asyncio.create_task(for_each(range(30), work, 3))
     for _ in range(50):  # as many turns as 30 tasks would need to begin
         await asyncio.sleep(0)
     assert inside == 3
@@ -36,5 +36,5 @@ async def test_the_first_failure_ends_it_all_and_comes_as_it_was() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(ValueError, match="two"):
-        await each(range(30), work, 3)
+        await for_each(range(30), work, 3)
     assert begun == [0, 1, 2]
