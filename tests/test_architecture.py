@@ -15,10 +15,10 @@ SOURCE = Path(assay.__file__).parent
 LAYERS = [
     {"cli", "pytest_plugin"},
     {"serve"},
-    {"evaluate"},
+    {"evaluation"},
     {"report"},
     {"agents", "nextcloud"},
-    {"runs"},
+    {"run"},
     {"measure"},
     {"answer"},
     {"search"},
