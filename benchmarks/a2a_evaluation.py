@@ -23,8 +23,8 @@ from typing import Any
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.agents.purple_process import PurpleProcess
 from assay.data import Dataset, load_dataset
-from assay.evaluate.evaluation import Evaluation, Outcome
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation, Outcome
+from assay.evaluation.plan import RunConfig
 
 CONCURRENCY = 8
 LIBRARIES = "asyncio, HTTP and other libraries"

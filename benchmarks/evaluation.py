@@ -16,8 +16,8 @@ from pathlib import Path
 
 from assay.agents import PythonAgent
 from assay.data import Dataset, Document, Query
-from assay.evaluate.evaluation import Evaluation
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import RunConfig
 
 DOCUMENTS = 1000
 RELEVANT = 10

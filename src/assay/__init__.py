@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Document, Query
     from assay.data.load import load_dataset
     from assay.errors import AssayError
-    from assay.evaluate.comparison import Comparison
-    from assay.evaluate.evaluation import Outcome
-    from assay.evaluate.library import compare_runs, evaluate_agent
+    from assay.evaluation.comparison import Comparison
+    from assay.evaluation.evaluation import Outcome
+    from assay.evaluation.library import compare_runs, evaluate_agent
     from assay.measure.metrics import Metric, parse_metric
     from assay.measure.scoring import score
 
@@ -40,14 +40,14 @@ __all__ = [
 
 _HOMES = {
     "AssayError": "assay.errors",
-    "Comparison": "assay.evaluate.comparison",
+    "Comparison": "assay.evaluation.comparison",
     "Dataset": "assay.data.dataset",
     "Document": "assay.data.dataset",
     "Metric": "assay.measure.metrics",
-    "Outcome": "assay.evaluate.evaluation",
+    "Outcome": "assay.evaluation.evaluation",
     "Query": "assay.data.dataset",
-    "compare_runs": "assay.evaluate.library",
-    "evaluate_agent": "assay.evaluate.library",
+    "compare_runs": "assay.evaluation.library",
+    "evaluate_agent": "assay.evaluation.library",
     "load_dataset": "assay.data.load",
     "parse_metric": "assay.measure.metrics",
     "score": "assay.measure.scoring",

@@ -8,8 +8,8 @@ import pytest
 
 from assay.agents import open_target
 from assay.data import Dataset, Document, Query
-from assay.evaluate.evaluation import Evaluation
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import RunConfig
 
 KIT = os.environ.get("MCP_KIT")
 WORDS = ("calcium", "coffee", "turmeric", "sunlight", "walnuts")

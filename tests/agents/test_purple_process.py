@@ -14,8 +14,8 @@ from assay.agents.dataset_files import write_dataset
 from assay.agents.purple_process import PurpleProcess
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.errors import TargetError
-from assay.evaluate.evaluation import Evaluation
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import RunConfig
 
 WORDS = ("apple", "pear", "plum", "cherry", "quince", "medlar")
 

@@ -18,7 +18,7 @@ print(*sys.modules)
 ANSWERING = (
     "assay.answer.providers",
     "assay.answer.ground_truth",
-    "assay.evaluate.answers",
+    "assay.evaluation.answers",
     "assay.measure.answers.calibration",
     "assay.measure.answers.diagnosis",
     "assay.measure.answers.judge",

@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 from assay import evaluate_agent, load_dataset
 from assay.cli.app import app
 from assay.errors import AssayError, RunError
-from assay.evaluate.comparison import compare_reports
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.comparison import compare_reports
+from assay.evaluation.run_folder import RunFolder
 from assay.serve.ui.app import ui_app
 
 TARGET = """

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from assay.agents import PythonAgent
 from assay.cli.merge import merge
 from assay.data import load_dataset
-from assay.evaluate.evaluation import Evaluation
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.run_folder import list_runs
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.run_folder import list_runs
 
 app = typer.Typer()
 app.command()(merge)

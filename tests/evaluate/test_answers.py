@@ -22,11 +22,11 @@ from assay.errors import (
     RunError,
     UsageError,
 )
-from assay.evaluate.comparison import compare_reports
-from assay.evaluate.evaluation import Evaluation, Outcome
-from assay.evaluate.library import evaluate_agent
-from assay.evaluate.merge import merge, merged_config
-from assay.evaluate.plan import RunConfig, draw_queries
+from assay.evaluation.comparison import compare_reports
+from assay.evaluation.evaluation import Evaluation, Outcome
+from assay.evaluation.library import evaluate_agent
+from assay.evaluation.merge import merge, merged_config
+from assay.evaluation.plan import RunConfig, draw_queries
 
 NOTHING = "The documents do not answer this question."
 

@@ -6,8 +6,8 @@ import pytest
 from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Query
 from assay.errors import AgentFailure, FailureKind
-from assay.evaluate import asking
-from assay.evaluate.asking import Call, ask, retry_policy
+from assay.evaluation import asking
+from assay.evaluation.asking import Call, ask, retry_policy
 from assay.net.breaker import CircuitBreaker
 
 QUERY = Query("q", "what?")

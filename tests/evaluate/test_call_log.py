@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import FailureKind, RunError
-from assay.evaluate.asking import Call
-from assay.evaluate.call_log import CallLog, CallWriter, from_json, to_json
+from assay.evaluation.asking import Call
+from assay.evaluation.call_log import CallLog, CallWriter, from_json, to_json
 from assay.files import is_locked
 
 GOOD = Call("q1", ("d1", "d2"), 1.5, 1, at=0.25, returned=2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from assay.errors import RunError
-from assay.evaluate.comparison import compare_reports, compare_with_each
+from assay.evaluation.comparison import compare_reports, compare_with_each
 from assay.measure.statistics import holm, queries_needed
 
 

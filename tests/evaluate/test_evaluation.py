@@ -16,11 +16,11 @@ from assay.agents import Agent, AgentAnswer, AgentInfo, PythonAgent
 from assay.agents.daemon_threads import MOST_ABANDONED
 from assay.data import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, RunError
-from assay.evaluate.call_log import CallWriter
-from assay.evaluate.evaluation import Evaluation, Listener, Outcome
-from assay.evaluate.live import Tick
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.run_folder import find_run, list_runs
+from assay.evaluation.call_log import CallWriter
+from assay.evaluation.evaluation import Evaluation, Listener, Outcome
+from assay.evaluation.live import Tick
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.run_folder import find_run, list_runs
 
 MakeDataset = Callable[[int], Dataset]
 

@@ -5,9 +5,9 @@ import pytest
 
 from assay.data import Dataset, Document, Query
 from assay.errors import GateError, UsageError
-from assay.evaluate.evaluation import Evaluation
-from assay.evaluate.gates import judge, parse_gate, split_gates
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.gates import judge, parse_gate, split_gates
+from assay.evaluation.plan import RunConfig
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
-from assay.evaluate.evaluation import Evaluation, Outcome
-from assay.evaluate.merge import merge, merged_config
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.evaluation import Evaluation, Outcome
+from assay.evaluation.merge import merge, merged_config
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.run_folder import RunFolder
 
 MakeDataset = Callable[[int], Dataset]
 

@@ -7,7 +7,7 @@ import pytest
 
 from assay.data import Dataset, load_dataset
 from assay.errors import RunError, UsageError
-from assay.evaluate.plan import RunConfig, draw_queries
+from assay.evaluation.plan import RunConfig, draw_queries
 
 needs_nfcorpus = pytest.mark.skipif(
     "NFCORPUS_ARCHIVE" not in os.environ, reason="set NFCORPUS_ARCHIVE to the official nfcorpus.zip"

@@ -8,7 +8,7 @@ from tests.evaluate.conftest import MakeDataset
 
 from assay import Outcome, evaluate_agent
 from assay.errors import RunError
-from assay.evaluate.report_reading import read_head, read_rows
+from assay.evaluation.report_reading import read_head, read_rows
 
 
 @pytest.fixture

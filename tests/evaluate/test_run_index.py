@@ -10,9 +10,9 @@ import pytest
 from tests.evaluate.conftest import MakeDataset
 
 from assay import Dataset, evaluate_agent
-from assay.evaluate.call_log import CallWriter
-from assay.evaluate.leaderboard import rank, told_apart
-from assay.evaluate.run_index import RunIndex
+from assay.evaluation.call_log import CallWriter
+from assay.evaluation.leaderboard import rank, told_apart
+from assay.evaluation.run_index import RunIndex
 
 Evaluate = Callable[..., str]
 

@@ -15,8 +15,8 @@ from tests.faults.conftest import SIZE, tiny
 
 from assay.agents.a2a.target import A2AAgent
 from assay.errors import TargetError
-from assay.evaluate.evaluation import Evaluation, Outcome
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation, Outcome
+from assay.evaluation.plan import RunConfig
 from assay.net.http import MAX_BYTES
 
 BOUND = 20.0

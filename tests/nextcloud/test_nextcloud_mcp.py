@@ -22,8 +22,8 @@ from assay.agents.protocol import Agent
 from assay.data import Dataset, Document, load_dataset
 from assay.data.note_mapping import read_note_mapping
 from assay.errors import TargetError
-from assay.evaluate.evaluation import Evaluation
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import RunConfig
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.upload import upload
 from assay.nextcloud.wait import Find, NotRetrievable, sample_documents, wait_until_found

@@ -10,8 +10,8 @@ from tests.report.conftest import SCRIPT, answering_agent
 from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Outcome, evaluate_agent
-from assay.evaluate.report_page import report_page
-from assay.evaluate.report_reading import read_rows
+from assay.evaluation.report_page import report_page
+from assay.evaluation.report_reading import read_rows
 from assay.report.html import command_of, render_run
 from assay.report.html_answers import EXAMPLES, judge_facts
 from assay.report.html_questions import QuestionPainter

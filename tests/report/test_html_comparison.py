@@ -6,7 +6,7 @@ import pytest
 from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Outcome, compare_runs
-from assay.evaluate.comparison import compare_reports
+from assay.evaluation.comparison import compare_reports
 from assay.measure.figures import parse_figure
 from assay.report.html_comparison import Side, comparison_view, render_comparison_page
 from assay.report.terminal import verdict

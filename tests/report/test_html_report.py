@@ -11,8 +11,8 @@ from tests.report.conftest import HANDLER, SCRIPT
 from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Outcome
-from assay.evaluate.report_page import report_page
-from assay.evaluate.report_reading import read_rows
+from assay.evaluation.report_page import report_page
+from assay.evaluation.report_reading import read_rows
 from assay.report.html import command_of, moment, render_run
 from assay.report.html_figures import RowFigures, form_of, group_of
 from assay.report.html_queries import LISTED, QueryPainter

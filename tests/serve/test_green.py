@@ -22,7 +22,7 @@ from tests.serve.serving import (
 
 from assay.data import Dataset
 from assay.errors import DataError
-from assay.evaluate.run_folder import list_runs
+from assay.evaluation.run_folder import list_runs
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.progress import Progress
 from assay.serve.green import agent as green_module

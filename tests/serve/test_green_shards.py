@@ -10,8 +10,8 @@ from tests.serve.serving import send
 from tests.serve.test_green import green, order, purple, results, right
 
 from assay.data import Dataset
-from assay.evaluate.merge import merge, merged_config
-from assay.evaluate.run_folder import list_runs
+from assay.evaluation.merge import merge, merged_config
+from assay.evaluation.run_folder import list_runs
 
 SHARDS = 3
 

@@ -13,7 +13,7 @@ from tests.serve.serving import call, send, serving, stream
 
 from assay.agents.a2a.target import A2AAgent
 from assay.data import Dataset
-from assay.evaluate.run_folder import list_runs
+from assay.evaluation.run_folder import list_runs
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.serve.green import tasks as green_tasks

@@ -11,7 +11,7 @@ from tests.ui.conftest import running, serving
 from tests.ui.test_pages import names
 
 from assay import compare_runs
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.run_folder import RunFolder
 from assay.report.html_comparison import Side, render_comparison_page
 
 if TYPE_CHECKING:

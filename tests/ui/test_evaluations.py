@@ -10,8 +10,8 @@ import pytest
 from tests.ui.conftest import running
 from tests.ui.test_access import form_token
 
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.run_folder import RunFolder
 from assay.net.sse import EventReader
 from assay.serve.ui.evaluation_form import DEFAULTS, form_fields, read_config
 from assay.serve.ui.evaluations import arguments

@@ -11,7 +11,7 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import SCRIPT
 from tests.ui.test_pages import names
 
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")

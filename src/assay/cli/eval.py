@@ -11,7 +11,7 @@ from assay.cli.resuming import resumed_config
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.evaluate.evaluation import Outcome
+    from assay.evaluation.evaluation import Outcome
 
 
 def _option(help: str, variable: str, metavar: str | None = None) -> Any:
@@ -157,9 +157,9 @@ def evaluate(
     it or the judge could not be reached, 130 interrupted.
     """
     from assay.agents.targets import BEST, open_target
-    from assay.evaluate.evaluation import Evaluation
-    from assay.evaluate.plan import RunConfig
-    from assay.evaluate.run_folder import find_run
+    from assay.evaluation.evaluation import Evaluation
+    from assay.evaluation.plan import RunConfig
+    from assay.evaluation.run_folder import find_run
 
     folder = find_run(resume, out) if resume else None
     if folder is not None:
@@ -201,7 +201,7 @@ def evaluate(
 
 def _gates(context: typer.Context, given: list[str]) -> tuple[str, ...]:
     """What a variable holds comes cut at its blanks, which a gate may have."""
-    from assay.evaluate.gates import split_gates
+    from assay.evaluation.gates import split_gates
 
     source = context.get_parameter_source("gate")
     if source is None or source.name == "COMMANDLINE":
@@ -238,9 +238,9 @@ def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path)
     """
     from dataclasses import replace
 
-    from assay.evaluate.comparison import compare_reports
-    from assay.evaluate.evaluation import Evaluation
-    from assay.evaluate.report_page import write_report_page
+    from assay.evaluation.comparison import compare_reports
+    from assay.evaluation.evaluation import Evaluation
+    from assay.evaluation.report_page import write_report_page
 
     config = replace(outcome.folder.read_config(), target=baseline, baseline="", gates=())
     plan = replace(Evaluation.plan(config, data), baseline_of=outcome.folder.name)

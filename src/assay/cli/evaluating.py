@@ -15,8 +15,8 @@ from assay.errors import DownloadError
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.evaluate.evaluation import Evaluation, Outcome
-    from assay.evaluate.run_folder import RunFolder
+    from assay.evaluation.evaluation import Evaluation, Outcome
+    from assay.evaluation.run_folder import RunFolder
 
 _DEFAULT = "nfcorpus"
 _FALLBACK = "notes"

@@ -11,8 +11,8 @@ from assay.cli.console import say
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from assay.evaluate.evaluation import Listener
-    from assay.evaluate.live import Tick
+    from assay.evaluation.evaluation import Listener
+    from assay.evaluation.live import Tick
     from assay.progress import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -31,7 +31,7 @@ def progress_bar() -> Iterator["Progress"]:
 @contextmanager
 def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
     """For a run, and for the stages in which its agent makes itself ready."""
-    from assay.evaluate.evaluation import Listener
+    from assay.evaluation.evaluation import Listener
 
     if not sys.stderr.isatty():
         lines = _stage_lines()

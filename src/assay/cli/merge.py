@@ -45,9 +45,9 @@ def merge(
     import asyncio
     from dataclasses import replace
 
-    from assay.evaluate.merge import merge as merge_shards
-    from assay.evaluate.merge import merged_config
-    from assay.evaluate.run_folder import find_run
+    from assay.evaluation.merge import merge as merge_shards
+    from assay.evaluation.merge import merged_config
+    from assay.evaluation.run_folder import find_run
     from assay.report.terminal import plain_text, render_report
 
     shards = [find_run(run, out) for run in runs]

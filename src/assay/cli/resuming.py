@@ -9,8 +9,8 @@ from assay.cli.evaluating import judge_spec
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.evaluate.plan import RunConfig
-    from assay.evaluate.run_folder import RunFolder
+    from assay.evaluation.plan import RunConfig
+    from assay.evaluation.run_folder import RunFolder
 
 _DECIDE_SCORES = (
     *("target", "dataset", "split", "num_queries", "seed", "top_k", "track", "mapping"),

@@ -11,7 +11,7 @@ from assay.errors import AssayError
 Out = Annotated[Path, typer.Option(help="Where run folders are.", envvar="ASSAY_OUT")]
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.evaluate.run_folder import RunFolder
+    from assay.evaluation.run_folder import RunFolder
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Html = Annotated[
@@ -25,7 +25,7 @@ def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
     """List the runs, newest last."""
     from rich.table import Table
 
-    from assay.evaluate.run_folder import list_runs
+    from assay.evaluation.run_folder import list_runs
     from assay.report.numbers import with_interval
 
     rows = [_line_or_damage(run) for run in list_runs(out)]
@@ -53,8 +53,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Show a run's report again."""
-    from assay.evaluate.report_page import NAME, report_page
-    from assay.evaluate.run_folder import find_run
+    from assay.evaluation.report_page import NAME, report_page
+    from assay.evaluation.run_folder import find_run
     from assay.report.terminal import render_report
 
     folder = find_run(run, out)
@@ -84,8 +84,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare run B, and any further ones, with run A, query by query."""
-    from assay.evaluate.comparison import compare_with_each
-    from assay.evaluate.run_folder import find_run
+    from assay.evaluation.comparison import compare_with_each
+    from assay.evaluation.run_folder import find_run
     from assay.measure.figures import parse_figure
     from assay.report.terminal import render_comparison
 
@@ -140,7 +140,7 @@ def _line(run: Any) -> dict[str, Any]:
 
 
 def _dataset_of(folder: "RunFolder") -> "Dataset | None":
-    from assay.evaluate.run_dataset import find_run_dataset
+    from assay.evaluation.run_dataset import find_run_dataset
 
     dataset, why = find_run_dataset(folder.read_header())
     if dataset is None:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import orjson
 
 from assay.errors import FailureKind, RunError
-from assay.evaluate.asking import Call
+from assay.evaluation.asking import Call
 from assay.files import try_lock
 
 _LOCK_TRIES = 5

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 from assay.agents.protocol import Agent, context_taker
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
-from assay.evaluate.asking import OUTAGES, Call, retry_policy
-from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.gate_ceilings import ceiling_of
-from assay.evaluate.gates import Gate, parse_gate, refuse_impossible
-from assay.evaluate.live import LiveFigures, Tick
-from assay.evaluate.plan import RunConfig, draw_queries
-from assay.evaluate.report_writing import write_report
-from assay.evaluate.run_folder import RunFolder, create_run
-from assay.evaluate.runner import run_calls
+from assay.evaluation.asking import OUTAGES, Call, retry_policy
+from assay.evaluation.call_log import CallLog, CallWriter
+from assay.evaluation.gate_ceilings import ceiling_of
+from assay.evaluation.gates import Gate, parse_gate, refuse_impossible
+from assay.evaluation.live import LiveFigures, Tick
+from assay.evaluation.plan import RunConfig, draw_queries
+from assay.evaluation.report_writing import write_report
+from assay.evaluation.run_folder import RunFolder, create_run
+from assay.evaluation.runner import run_calls
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
     from assay.answer.providers.protocol import LLMProvider
-    from assay.evaluate.answers.examination import Examination
+    from assay.evaluation.answers.examination import Examination
 
 COMPLETE = "complete"
 INTERRUPTED = "interrupted"
@@ -85,7 +85,7 @@ class Evaluation:
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k) for text in config.gates]
         if config.ground_truth:
-            from assay.evaluate.answers.cases import with_ground_truth
+            from assay.evaluation.answers.cases import with_ground_truth
 
             dataset = with_ground_truth(dataset, Path(config.ground_truth))
         queries = draw_queries(dataset, config)
@@ -198,8 +198,8 @@ class Evaluation:
     ) -> "Examination | None":
         if not self.config.answers:
             return None
-        from assay.evaluate.answers.cases import cases_of
-        from assay.evaluate.answers.examination import (
+        from assay.evaluation.answers.cases import cases_of
+        from assay.evaluation.answers.examination import (
             Examination,
             examine_answers,
             verdicts_by_facts,

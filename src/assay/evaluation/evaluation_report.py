@@ -13,10 +13,10 @@ import orjson
 
 from assay.data.dataset import Dataset
 from assay.errors import FailureKind
-from assay.evaluate.asking import Call
-from assay.evaluate.gates import Gate, judge
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.results import NOT_ASKED, Batch, Results
+from assay.evaluation.asking import Call
+from assay.evaluation.gates import Gate, judge
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.results import NOT_ASKED, Batch, Results
 from assay.measure.metrics import MRR, Metric, Precision, Recall
 from assay.measure.statistics import Summary, below, summarize
 from assay.measure.violations import KINDS, Violations

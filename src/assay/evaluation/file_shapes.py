@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from assay.errors import AssayError, RunError
-from assay.evaluate.answer_shapes import Answers
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.answer_shapes import Answers
+from assay.evaluation.plan import RunConfig
 from assay.measure.figures import parse_figure
 from assay.measure.metrics import parse_metric
 from assay.measure.violations import Kind

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import UsageError
-from assay.evaluate.gates import Gate
-from assay.evaluate.plan import RunConfig, judgments_of
+from assay.evaluation.gates import Gate
+from assay.evaluation.plan import RunConfig, judgments_of
 from assay.measure.answers.answer_metrics import ANSWER_METRICS, correct_by_facts
 from assay.measure.scoring import score_rankings
 
@@ -28,7 +28,7 @@ def _ceiling_of_answers(
 ) -> float:
     if not config.answers:
         raise UsageError(f"gate {gate.text!r} is about answers; add --answers")
-    from assay.evaluate.answers.cases import cases_of
+    from assay.evaluation.answers.cases import cases_of
 
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
     if gate.name in ANSWER_METRICS:

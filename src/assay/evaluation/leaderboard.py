@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.evaluate.report_reading import read_rows
+from assay.evaluation.report_reading import read_rows
 from assay.measure.metrics import parse_metric
 from assay.measure.statistics import compare_paired, holm
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from assay.agents import Agent, PythonAgent, open_target
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
-from assay.evaluate.comparison import Comparison, compare_reports
-from assay.evaluate.evaluation import Evaluation, Outcome
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.comparison import Comparison, compare_reports
+from assay.evaluation.evaluation import Evaluation, Outcome
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from assay.answer.providers.protocol import LLMProvider

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from assay.data.dataset import Dataset
-from assay.evaluate.asking import Call
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.asking import Call
+from assay.evaluation.plan import RunConfig
 from assay.measure.metrics import nDCG
 from assay.measure.scoring import score_rankings
 

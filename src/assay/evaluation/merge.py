@@ -14,10 +14,10 @@ from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
-from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.evaluation import COMPLETE, TARGET_LOST, Evaluation, Outcome
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.run_folder import RunFolder, create_run
+from assay.evaluation.call_log import CallLog, CallWriter
+from assay.evaluation.evaluation import COMPLETE, TARGET_LOST, Evaluation, Outcome
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.run_folder import RunFolder, create_run
 from assay.files import atomic_write
 
 _MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards")

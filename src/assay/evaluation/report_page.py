@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.data.dataset import Dataset
-from assay.evaluate.report_reading import read_rows
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.report_reading import read_rows
+from assay.evaluation.run_folder import RunFolder
 from assay.files import atomic_write
 
 NAME = "report.html"

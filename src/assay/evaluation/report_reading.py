@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from assay.errors import RunError
-from assay.evaluate.file_shapes import Head, Row, require_shape
-from assay.evaluate.plan import completed
+from assay.evaluation.file_shapes import Head, Row, require_shape
+from assay.evaluation.plan import completed
 from assay.measure.metrics import parse_metric
 
 _ROWS = b',\n  "per_query_results": ['

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.data.dataset import Query
-from assay.evaluate.call_log import CallLog
-from assay.evaluate.evaluation_report import RowWriter, build_head
-from assay.evaluate.report_page import write_report_page
-from assay.evaluate.results import gather, metrics_for, unseen_places
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.call_log import CallLog
+from assay.evaluation.evaluation_report import RowWriter, build_head
+from assay.evaluation.report_page import write_report_page
+from assay.evaluation.results import gather, metrics_for, unseen_places
+from assay.evaluation.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from assay.evaluate.answers.examination import Examination
-    from assay.evaluate.evaluation import Evaluation
+    from assay.evaluation.answers.examination import Examination
+    from assay.evaluation.evaluation import Evaluation
 
 
 def write_report(
@@ -68,8 +68,8 @@ def _write_answers(
     asked: Sequence[Query],
     examination: "Examination",
 ) -> dict[str, Any]:
-    from assay.evaluate.answers.answer_report import AnswerReport
-    from assay.evaluate.answers.cases import cases_of
+    from assay.evaluation.answers.answer_report import AnswerReport
+    from assay.evaluation.answers.cases import cases_of
 
     config, dataset = evaluation.config, evaluation.dataset
     calls = list(log.read([query.id for query in asked]))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
-from assay.evaluate.asking import Call
-from assay.evaluate.call_log import CallLog
-from assay.evaluate.plan import RunConfig, judgments_of
+from assay.evaluation.asking import Call
+from assay.evaluation.call_log import CallLog
+from assay.evaluation.plan import RunConfig, judgments_of
 from assay.measure.describe import similar_pairs
 from assay.measure.metrics import (
     AP,

@@ -17,10 +17,10 @@ import orjson
 from assay.agents.protocol import AgentInfo
 from assay.data.dataset import Dataset
 from assay.errors import RunError
-from assay.evaluate.answer_shapes import AnswerRow
-from assay.evaluate.file_shapes import ComparisonFile, Header, require_shape
-from assay.evaluate.plan import RunConfig, completed
-from assay.evaluate.report_reading import read_head, read_whole
+from assay.evaluation.answer_shapes import AnswerRow
+from assay.evaluation.file_shapes import ComparisonFile, Header, require_shape
+from assay.evaluation.plan import RunConfig, completed
+from assay.evaluation.report_reading import read_head, read_whole
 from assay.files import atomic_write, is_locked
 
 LATEST = "latest"

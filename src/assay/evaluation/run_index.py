@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import orjson
 
-from assay.evaluate.run_folder import RunFolder
-from assay.evaluate.run_lines import COLUMNS, Line, Signature, run_line, signatures
+from assay.evaluation.run_folder import RunFolder
+from assay.evaluation.run_lines import COLUMNS, Line, Signature, run_line, signatures
 
 FILTERS = ("target", "dataset", "split", "track", "state")
 

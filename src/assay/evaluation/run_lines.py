@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import AssayError
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.run_folder import RunFolder
 from assay.files import is_locked
 
 RUNNING = "running"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from assay.data.dataset import Query
-from assay.evaluate.asking import Call, Put, ask
+from assay.evaluation.asking import Call, Put, ask
 from assay.net.breaker import CircuitBreaker, CircuitLost
 from assay.net.retry import RetryPolicy
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from assay.data.dataset import Dataset, Document
-from assay.evaluate.answers.cases import invented_citations
-from assay.evaluate.answers.examination import Examination, Verdict
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.answers.cases import invented_citations
+from assay.evaluation.answers.examination import Examination, Verdict
+from assay.evaluation.plan import RunConfig
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_FACTS,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay.data.dataset import Dataset, Query, ReferenceAnswer
-from assay.evaluate.asking import Call
+from assay.evaluation.asking import Call
 from assay.measure.answers.answer_metrics import AnswerCase, unknown_citations
 
 

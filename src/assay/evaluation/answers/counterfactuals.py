@@ -15,10 +15,10 @@ from pathlib import Path
 from assay.agents.protocol import AgentAnswer, TakesContext
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Query
-from assay.evaluate.asking import OUTAGES, Call, retry_policy
-from assay.evaluate.call_log import CallLog, CallWriter
-from assay.evaluate.plan import RunConfig
-from assay.evaluate.runner import run_calls
+from assay.evaluation.asking import OUTAGES, Call, retry_policy
+from assay.evaluation.call_log import CallLog, CallWriter
+from assay.evaluation.plan import RunConfig
+from assay.evaluation.runner import run_calls
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress

@@ -18,13 +18,13 @@ from assay.answer.providers.protocol import LLMProvider
 from assay.answer.together import gathered
 from assay.data.dataset import Dataset, Document
 from assay.errors import BudgetExceeded, ProviderError
-from assay.evaluate.answers.counterfactuals import (
+from assay.evaluation.answers.counterfactuals import (
     Context,
     TargetLost,
     run_counterfactual,
     select_cases,
 )
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.plan import RunConfig
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals

@@ -19,8 +19,8 @@ from typing import Any
 from assay.agents.protocol import Agent
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
-from assay.evaluate.evaluation import INTERRUPTED, Evaluation, Listener, Outcome
-from assay.evaluate.live import Tick
+from assay.evaluation.evaluation import INTERRUPTED, Evaluation, Listener, Outcome
+from assay.evaluation.live import Tick
 from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
 from assay.serve.a2a.executor import INTERNAL_ERROR, log_failure

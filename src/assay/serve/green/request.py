@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from assay.agents.a2a.discovery import base_address
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.plan import RunConfig
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 from assay.serve.a2a.executor import Refused, problem_of

@@ -9,10 +9,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.evaluate.comparison import compare_with_each
-from assay.evaluate.leaderboard import Place, rank, told_apart
-from assay.evaluate.run_folder import RunFolder
-from assay.evaluate.run_index import Board
+from assay.evaluation.comparison import compare_with_each
+from assay.evaluation.leaderboard import Place, rank, told_apart
+from assay.evaluation.run_folder import RunFolder
+from assay.evaluation.run_index import Board
 from assay.report.html_comparison import Side, comparison_view
 from assay.serve.ui.context import Ui, ui_of
 

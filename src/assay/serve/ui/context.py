@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from assay.data.dataset import Dataset
-from assay.evaluate.run_dataset import find_run_dataset
-from assay.evaluate.run_folder import RunFolder
-from assay.evaluate.run_index import RunIndex
-from assay.evaluate.run_lines import DAMAGED, Line
+from assay.evaluation.run_dataset import find_run_dataset
+from assay.evaluation.run_folder import RunFolder
+from assay.evaluation.run_index import RunIndex
+from assay.evaluation.run_lines import DAMAGED, Line
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html import environment
 from assay.serve.ui.evaluations import Evaluations

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.errors import UsageError
-from assay.evaluate.gates import parse_gate
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.gates import parse_gate
+from assay.evaluation.plan import RunConfig
 
 DEFAULTS = {
     "target": "",

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from assay.errors import UsageError
-from assay.evaluate.plan import RunConfig
+from assay.evaluation.plan import RunConfig
 from assay.report.html import NO_JUDGE
 
 LIMIT = 4

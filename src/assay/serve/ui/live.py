@@ -14,11 +14,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.evaluate.asking import Call
-from assay.evaluate.call_log import from_json
-from assay.evaluate.live import LiveFigures, Tick
-from assay.evaluate.plan import draw_queries
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.asking import Call
+from assay.evaluation.call_log import from_json
+from assay.evaluation.live import LiveFigures, Tick
+from assay.evaluation.plan import draw_queries
+from assay.evaluation.run_folder import RunFolder
 from assay.files import is_locked
 from assay.report.numbers import count, counted, duration, figure
 from assay.serve.ui.context import Ui, ui_of

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.evaluate.report_reading import read_rows
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.report_reading import read_rows
+from assay.evaluation.run_folder import RunFolder
 from assay.measure.metrics import parse_metric
 from assay.report.html_queries import QueryPainter
 from assay.serve.ui.context import slice_of, ui_of

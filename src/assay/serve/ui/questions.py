@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.evaluate.run_folder import RunFolder
+from assay.evaluation.run_folder import RunFolder
 from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, QuestionPainter, verdict_of
 from assay.serve.ui.context import slice_of, ui_of
 

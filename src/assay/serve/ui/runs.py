@@ -13,11 +13,11 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.evaluate.report_page import read_answer_rows, report_page
-from assay.evaluate.report_reading import read_rows
-from assay.evaluate.run_folder import RunFolder
-from assay.evaluate.run_index import FILTERS, Trend
-from assay.evaluate.run_lines import DAMAGED, RUNNING, Line
+from assay.evaluation.report_page import read_answer_rows, report_page
+from assay.evaluation.report_reading import read_rows
+from assay.evaluation.run_folder import RunFolder
+from assay.evaluation.run_index import FILTERS, Trend
+from assay.evaluation.run_lines import DAMAGED, RUNNING, Line
 from assay.report.html import run_view
 from assay.report.plots import sparkline
 from assay.serve.ui.context import PER_PAGE, Ui, slice_of, ui_of

@@ -12,9 +12,9 @@ from starlette.routing import BaseRoute, Route
 
 from assay.data.load import KNOWN
 from assay.errors import AssayError
-from assay.evaluate.plan import TRACKS
-from assay.evaluate.run_folder import RunFolder
-from assay.evaluate.run_lines import RUNNING
+from assay.evaluation.plan import TRACKS
+from assay.evaluation.run_folder import RunFolder
+from assay.evaluation.run_lines import RUNNING
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_form import (
     DEFAULTS,
