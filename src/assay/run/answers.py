@@ -1,0 +1,107 @@
+"""The part of a report that is about answers."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _AnswerModel(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
+
+
+class AnswerStatistic(_AnswerModel):
+    """One metric of answers; `how` says in words how it was decided."""
+
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+    median: float
+    std: float
+    ceiling: float
+    how: str
+
+
+class JudgeSpending(_AnswerModel):
+    """What a judge's model was asked and what that cost in US dollars, where the price is known."""
+
+    calls: int
+    cached: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+
+
+class JudgeRecord(_AnswerModel):
+    """Which model judged, how often, and how steady it was."""
+
+    provider: str
+    votes: int
+    judged: int
+    decided_by_rule: int = 0
+    flip_rate: float | None
+    unparseable_votes: int
+    undecided: int
+    spending: JudgeSpending | None = None
+
+
+class Quadrants(_AnswerModel):
+    """Questions by whether the evidence was found and whether the answer is right."""
+
+    evidence_right: int
+    evidence_wrong: int
+    no_evidence_right: int
+    no_evidence_wrong: int
+
+
+class DiagnosisReport(_AnswerModel):
+    """Whose fault the wrong answers are, in a sentence and in points."""
+
+    sentence: str
+    questions: int
+    undecided: int = 0
+    wrong: int
+    counts: dict[str, int]
+    points: dict[str, float]
+    settled: int
+    from_memory: int
+    quadrants: Quadrants
+
+
+class CounterfactualCount(_AnswerModel):
+    """Questions that were asked again in one kind of context."""
+
+    asked: int
+    right: int
+
+
+class InventedExample(_AnswerModel):
+    """A citation of a document that does not exist."""
+
+    query_id: str
+    doc_id: str
+
+
+class InventedCitations(_AnswerModel):
+    """Citations of documents that do not exist."""
+
+    ids: int
+    examples: list[InventedExample] = []
+
+
+class AnswersReport(_AnswerModel):
+    """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows."""
+
+    questions: int
+    answered: int
+    unanswerable: int
+    references: str
+    correctness_by: str
+    metrics: dict[str, float]
+    statistics: dict[str, AnswerStatistic]
+    judge: JudgeRecord | None
+    diagnosis: DiagnosisReport | None
+    counterfactuals: dict[Literal["gold", "no_context", "distractors"], CounterfactualCount] | None
+    invented_citations: InventedCitations
+    trouble: str | None
+    note: str | None = None

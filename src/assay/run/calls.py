@@ -1,0 +1,222 @@
+"""`calls.jsonl`: one line a call, appended and flushed at once; the truth of a run.
+
+A process that dies in the middle of a line leaves a torn one; it is cut off when the run is
+resumed, and skipped when it is read.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, TracebackType
+from typing import Any, Self
+
+import orjson
+
+from assay.errors import FailureKind, RunError
+from assay.files import try_lock
+from assay.net.json import JsonObject
+
+WITHDRAWN = "withdrawn"
+
+_LOCK_TRIES = 5
+_LOCK_PAUSE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One query sent to the target, with its outcome; a line of `calls.jsonl`.
+
+    `at` is in seconds from the start of the run, without the time between interruption and
+    resumption. `returned` counts the ids that came, of which only the first are kept.
+    """
+
+    query_id: str
+    doc_ids: tuple[str, ...]
+    latency_ms: float
+    attempts: int
+    at: float = 0.0
+    failure: FailureKind | None = None
+    message: str = ""
+    returned: int = 0
+    answer: str | None = None
+    citations: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """The line of the log."""
+        record: JsonObject = {
+            "query_id": self.query_id,
+            "status": "ok" if self.failure is None else "failed",
+            "at": round(self.at, 3),
+            "latency_ms": round(self.latency_ms, 3),
+            "attempts": self.attempts,
+        }
+        if self.failure is None:
+            record |= {"doc_ids": self.doc_ids, "returned": self.returned}
+        else:
+            record["failure"] = {"kind": self.failure, "message": self.message}
+        if self.answer is not None:
+            record |= {"answer": self.answer, "citations": self.citations}
+        return record
+
+    @classmethod
+    def from_json(cls, record: JsonObject) -> "Call":
+        """Raise KeyError, TypeError or ValueError where it is no record of a call."""
+        failure = record.get("failure")
+        return cls(
+            query_id=_typed(str, record["query_id"]),
+            doc_ids=_texts(record.get("doc_ids", [])),
+            latency_ms=_typed((int, float), record["latency_ms"]),
+            attempts=_typed(int, record["attempts"]),
+            at=_typed((int, float), record["at"]),
+            failure=None if failure is None else FailureKind(failure["kind"]),
+            message="" if failure is None else _typed(str, failure["message"]),
+            returned=_typed(int, record.get("returned", 0)),
+            answer=_typed((str, NoneType), record.get("answer")),
+            citations=_texts(record.get("citations", [])),
+        )
+
+
+class CallWriter:
+    """Appends to a log; only one process may at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        if not _locked(self._descriptor):
+            os.close(self._descriptor)
+            raise RunError(f"another process is writing {path.parent}; wait until it has ended")
+        self._cut_torn_line()
+
+    def append(self, call: Call) -> None:
+        """Write one line and hand it to the operating system at once."""
+        line = orjson.dumps(call.to_json(), option=orjson.OPT_APPEND_NEWLINE)
+        written = os.write(self._descriptor, line)
+        if written != len(line):  # a disk that fills up takes a part of the line
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+            raise OSError(f"{self._path} took {written} of {len(line)} bytes")
+
+    def withdraw(self, query_id: str) -> None:
+        """Take back a failure that was the outage's and not the agent's: it counts as not asked."""
+        record = {
+            "query_id": query_id,
+            "status": WITHDRAWN,
+            "at": 0,
+            "latency_ms": 0,
+            "attempts": 0,
+        }
+        os.write(self._descriptor, orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+
+    def close(self) -> None:
+        """Sync the log to disk and release its lock."""
+        os.fsync(self._descriptor)
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _cut_torn_line(self) -> None:
+        end = _end_of_last_line(self._path)
+        if end != os.fstat(self._descriptor).st_size:
+            os.ftruncate(self._descriptor, end)
+
+
+class CallLog:
+    """Reads calls one at a time, by query, without holding them: a run may have 100,000.
+
+    `elapsed` is when the last call came back, in seconds from the start of the run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offsets: dict[str, int] = {}
+        self.elapsed = 0.0
+        if path.exists():
+            for offset, record in _records(path):
+                if record["status"] == WITHDRAWN:
+                    self._offsets.pop(record["query_id"], None)
+                else:
+                    self._offsets[record["query_id"]] = offset
+                self.elapsed = max(self.elapsed, record["at"])
+
+    def __contains__(self, query_id: str) -> bool:
+        return query_id in self._offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def read(self, query_ids: list[str]) -> Iterator[Call | None]:
+        """The last call of each query, in the order asked for; None where there is none."""
+        if not self._path.exists():
+            yield from (None for _ in query_ids)
+            return
+        with self._path.open("rb") as lines:
+            for query_id in query_ids:
+                offset = self._offsets.get(query_id)
+                if offset is None:
+                    yield None
+                    continue
+                lines.seek(offset)
+                yield Call.from_json(orjson.loads(lines.readline()))
+
+
+def _locked(descriptor: int) -> bool:
+    """More than one try: `is_locked` holds the lock for an instant."""
+    for _ in range(_LOCK_TRIES):
+        if try_lock(descriptor):
+            return True
+        time.sleep(_LOCK_PAUSE)
+    return False
+
+
+def _typed(kind: type | tuple[type, ...], value: Any) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise TypeError
+    return tuple(value)
+
+
+def _records(path: Path) -> Iterator[tuple[int, JsonObject]]:
+    offset = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                return  # torn: the process died while it wrote this
+            try:
+                record = orjson.loads(line)
+                Call.from_json(record)
+                _typed(str, record["status"])
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+                raise RunError(
+                    f"{path}:{number}: not a call record; delete that line and resume the run "
+                    "to ask its query again"
+                ) from None
+            yield offset, record
+            offset += len(line)
+
+
+def _end_of_last_line(path: Path) -> int:
+    with path.open("rb") as log:
+        position = log.seek(0, os.SEEK_END)
+        while position > 0:
+            step = min(4096, position)
+            log.seek(position - step)
+            newline = log.read(step).rfind(b"\n")
+            if newline >= 0:
+                return position - step + newline + 1
+            position -= step
+    return 0

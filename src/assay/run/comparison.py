@@ -1,0 +1,185 @@
+"""Two runs side by side, query by query: is one better, by how much, and how sure is that?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+
+import numpy as np
+
+from assay.errors import RunError
+from assay.measure.figures import AnswerFigure
+from assay.measure.graded import Floats
+from assay.measure.metrics import MRR, Recall, nDCG, parse_metric
+from assay.measure.statistics import PairedComparison, compare_paired, holm, queries_needed
+from assay.run.folder import RunFolder
+from assay.run.models import (
+    COMPLETE,
+    AnswerRow,
+    Comparison,
+    PairedResult,
+    QueryRow,
+    Report,
+    ReportFigure,
+)
+
+_ANSWER_FIGURES = ("correctness", "fact_recall", "faithfulness", "abstention")
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run as a comparison needs it: its figures, and the scores of each query by key."""
+
+    report: Report
+    scores: Mapping[str, Mapping[str, float]]
+
+    @classmethod
+    def of(
+        cls, report: Report, rows: Iterable[QueryRow], answers: Iterable[AnswerRow] = ()
+    ) -> "ComparedRun":
+        """What is known of a query's answer stands beside what is known of its ranking."""
+        scores: dict[str, dict[str, float]] = {}
+        both: Iterable[QueryRow | AnswerRow] = chain(rows, answers)
+        for row in both:
+            found = {key: value for key, value in row.scores.items() if value is not None}
+            scores.setdefault(row.query_id, {}).update(found)
+        return cls(report, scores)
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> "ComparedRun":
+        """From the files of a run."""
+        return cls.of(folder.read_report(), folder.read_rows(), folder.read_answers())
+
+
+def compare_runs(
+    a: ComparedRun, b: ComparedRun, figures: Sequence[ReportFigure] = ()
+) -> Comparison:
+    """Compare on the queries that both runs asked; refused where the data differ.
+
+    Parameters:
+        a: the run to compare with.
+        b: the run that is judged: a positive difference means that it is better.
+        figures: what to compare in; the usual ones that both have by default.
+    """
+    _require_same_data(a.report, b.report)
+    shared = [query_id for query_id in a.scores if query_id in b.scores]
+    if not shared:
+        raise RunError("the two runs have no query in common, so they cannot be compared")
+    chosen = list(figures) or _figures_in_common(a.report, b.report)
+    paired = []
+    for figure in chosen:
+        first, second = _columns(figure, shared, a.scores, b.scores)
+        paired.append((figure, compare_paired(first, second), float((second - first).std())))
+    adjusted = holm([each.p_value for _, each, _ in paired])
+    return Comparison(
+        a=a.report.target.name,
+        b=b.report.target.name,
+        metrics={
+            figure.slug: PairedResult(
+                **asdict(each), p_adjusted=p, queries_needed=_queries_needed(each, spread)
+            )
+            for (figure, each, spread), p in zip(paired, adjusted, strict=True)
+        },
+        warnings=_warnings(a, b, len(shared)),
+    )
+
+
+def compare_with_each(
+    first: ComparedRun, others: Sequence[ComparedRun], figures: Sequence[ReportFigure] = ()
+) -> list[Comparison]:
+    """Several systems with one: all their p-values are corrected together, not pair by pair."""
+    comparisons = [compare_runs(first, other, figures) for other in others]
+    raw = [row.p_value for comparison in comparisons for row in comparison.metrics.values()]
+    adjusted = iter(holm(raw))
+    return [
+        comparison.model_copy(
+            update={
+                "metrics": {
+                    name: row.model_copy(update={"p_adjusted": next(adjusted)})
+                    for name, row in comparison.metrics.items()
+                }
+            }
+        )
+        for comparison in comparisons
+    ]
+
+
+def _queries_needed(paired: PairedComparison, spread: float) -> int | None:
+    """How many queries would show a difference of this size; None where there is none."""
+    if paired.difference == 0 or spread == 0:
+        return None
+    return queries_needed(spread, abs(paired.difference))
+
+
+def _require_same_data(a: Report, b: Report) -> None:
+    for key, what in (("fingerprint", "data sets"), ("split", "splits")):
+        first, second = getattr(a.dataset, key), getattr(b.dataset, key)
+        if first != second:
+            raise RunError(
+                f"the runs are on different {what} ({a.dataset.name} {first[:12]} and "
+                f"{b.dataset.name} {second[:12]}): their scores say nothing about each other"
+            )
+
+
+def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
+    """Few on purpose: each further metric makes the correction of the others stricter."""
+    theirs = {parse_metric(name) for name in b.metrics}
+    shared = [metric for metric in map(parse_metric, a.metrics) if metric in theirs]
+    if not shared:
+        raise RunError("the two runs have no metric in common; run both with the same --top-k")
+    usual = (nDCG.name, Recall.name, MRR.name)
+    rankings = [metric for metric in shared if metric.name in usual] or shared
+    return [*_answers_in_common(a, b), *rankings]
+
+
+def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
+    """Where both runs have the same references, and correctness was decided in the same way."""
+    ours, theirs = a.answers, b.answers
+    if ours is None or theirs is None or ours.references != theirs.references:
+        return []
+    shared = [each for each in _ANSWER_FIGURES if each in ours.metrics and each in theirs.metrics]
+    if ours.correctness_by != theirs.correctness_by:
+        shared = [each for each in shared if each != "correctness"]
+    return [AnswerFigure(each) for each in shared]
+
+
+def _columns(
+    figure: ReportFigure,
+    shared: Sequence[str],
+    rows_a: Mapping[str, Mapping[str, float]],
+    rows_b: Mapping[str, Mapping[str, float]],
+) -> tuple[Floats, Floats]:
+    """On the queries that the metric is about: a question without an answer has no ranking."""
+    about = [each for each in shared if figure.key in rows_a[each] or figure.key in rows_b[each]]
+    if not about:
+        raise RunError(f"neither run has {figure}; ask for one that both have")
+    return (
+        np.array([_score(rows_a[query_id], figure, "first") for query_id in about]),
+        np.array([_score(rows_b[query_id], figure, "second") for query_id in about]),
+    )
+
+
+def _score(row: Mapping[str, float], figure: ReportFigure, which: str) -> float:
+    if figure.key not in row:
+        if isinstance(figure, AnswerFigure):
+            raise RunError(f"the {which} run has no {figure}; run it with --answers")
+        raise RunError(f"the {which} run has no {figure}; run it with a larger --top-k")
+    return float(row[figure.key])
+
+
+def _warnings(a: ComparedRun, b: ComparedRun, shared: int) -> list[str]:
+    warnings = []
+    if not shared == len(a.scores) == len(b.scores):
+        warnings.append(
+            f"compared on the {shared} queries that both runs asked "
+            f"(of {len(a.scores)} and {len(b.scores)})"
+        )
+    reports = (a.report, b.report)
+    judged = [report.answers.correctness_by for report in reports if report.answers]
+    if len(set(judged)) > 1:
+        warnings.append(f"correctness was decided in two ways: by {' and by '.join(judged)}")
+    if a.report.track != b.report.track:
+        warnings.append(f"the tracks differ: {a.report.track} and {b.report.track}")
+    warnings += [
+        f"{report.target.name} is {report.state}" for report in reports if report.state != COMPLETE
+    ]
+    return warnings

@@ -1,0 +1,351 @@
+"""`RunConfig`: every setting of a run, declared once.
+
+A field carries its help, flag, environment variable, form label and rules in its `Option`. The
+command line, the web form, the command that repeats a run, `--resume`, `assay merge` and the A2A
+evaluator's request are derived from this table by `assay.run.options`: to add an option, add a
+field here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from assay.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+TRACKS = ("zero-shot", "trained", "undeclared")
+NO_JUDGE = "extractive"
+"""What `--judge` takes for no model, whatever the environment says."""
+
+OnResume = Literal["fixed", "free"]
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """How a setting is offered to people and programs.
+
+    Parameters:
+        help: one or two sentences for `--help` and the form.
+        flag: the command-line flag; derived from the field's name by default.
+        param: the key in `assay.toml`; the field's name by default.
+        env: the environment variable; `ASSAY_` and the name by default, None for no variable.
+        metavar: what stands for the value in the help.
+        label: the form's label; None keeps the setting out of the form.
+        placeholder: what an empty field of the form shows.
+        widget: the form's control.
+        low: the smallest allowed value.
+        high: the largest allowed value.
+        choices: the only allowed values.
+        needs: the setting without which this one has no meaning.
+        on_resume: whether a resumed run may change it.
+        same_in_shards: whether the shards of one evaluation must agree on it.
+        request_field: the key in the A2A evaluator's request; empty where it takes none.
+        cli: whether `assay eval` has it.
+        optional: whether the command line tells "not given" from the default.
+    """
+
+    help: str
+    flag: str = ""
+    param: str = ""
+    env: str | None = ""
+    metavar: str | None = None
+    label: str | None = None
+    placeholder: str = ""
+    widget: Literal["text", "number", "checkbox", "select", "lines"] = "text"
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    needs: str = ""
+    on_resume: OnResume = "fixed"
+    same_in_shards: bool = False
+    request_field: str = ""
+    cli: bool = True
+    optional: bool = False
+
+
+def _option(default: Value, help: str, **rules: Any) -> Value:
+    """A dataclass field with its option."""
+    made: Value = field(default=default, metadata={"option": Option(help=help, **rules)})
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
+
+    target: str
+    dataset: str = _option(
+        "nfcorpus",
+        "nfcorpus, notes, or the path of a BEIR folder or zip. Left out: nfcorpus, or notes where "
+        "it cannot be downloaded.",
+        metavar="NAME|PATH",
+        label="Data set",
+        optional=True,
+    )
+    split: str = _option("test", "Which judgments to use.", metavar="NAME", label="Split",
+                         same_in_shards=True)  # fmt: skip
+    num_queries: int | None = _option(
+        None,
+        "How many queries to draw. Left out: all.",
+        metavar="N",
+        label="Queries",
+        placeholder="all",
+        widget="number",
+        low=1,
+        same_in_shards=True,
+        request_field="num_queries",
+    )
+    seed: int = _option(
+        42,
+        "Decides which queries are drawn.",
+        metavar="S",
+        label="Seed",
+        widget="number",
+        low=0,
+        high=2**63 - 1,
+        same_in_shards=True,
+        request_field="random_seed",
+    )
+    top_k: int = _option(
+        5,
+        "How many documents to ask for.",
+        metavar="K",
+        label="Top k",
+        widget="number",
+        low=1,
+        high=1000,
+        same_in_shards=True,
+        request_field="top_k",
+    )
+    concurrency: int = _option(
+        8,
+        "How many queries are in flight at once.",
+        metavar="N",
+        label="Concurrency",
+        widget="number",
+        low=1,
+        high=1000,
+        on_resume="free",
+    )
+    timeout: float = _option(
+        60.0,
+        "Seconds for one attempt at a query; each retry has as many.",
+        metavar="S",
+        label="Timeout (seconds)",
+        widget="number",
+        on_resume="free",
+    )
+    retries: int = _option(
+        3,
+        "How often to ask again after a temporary failure: connection errors, 429, 502 to 504.",
+        metavar="N",
+        label="Retries",
+        widget="number",
+        low=0,
+        high=20,
+        on_resume="free",
+    )
+    gates: tuple[str, ...] = _option(
+        (),
+        'A condition such as "ndcg@5>=0.30"; exit code 1 where it fails. Repeatable; in the '
+        "variable, separate several by ;",
+        flag="--gate",
+        param="gate",
+        env="ASSAY_GATE",
+        metavar="EXPR",
+        label="Gates, one per line",
+        placeholder="ndcg@10>=0.30",
+        widget="lines",
+        on_resume="free",
+    )
+    track: str = _option(
+        "undeclared",
+        "How the agent may have learned: zero-shot, trained or undeclared. Built-in agents declare "
+        "theirs.",
+        metavar="TRACK",
+        label="Track",
+        widget="select",
+        choices=TRACKS,
+    )
+    baseline: str = _option(
+        "",
+        "A second target to compare with.",
+        metavar="TARGET",
+        label="Baseline",
+        placeholder="none",
+        on_resume="free",
+    )
+    mapping: str = _option(
+        "",
+        "What an MCP server's search tool calls its fields, where that is not found: "
+        "query=q,top_k=limit,doc_id=id.",
+        flag="--map",
+        env="ASSAY_MAP",
+        metavar="FIELD=NAME,...",
+        label="Field names of an MCP tool, where they are not found",
+        placeholder="query=q,top_k=limit,doc_id=id",
+    )
+    bm25_k1: float | None = _option(
+        None,
+        "BM25's term-frequency saturation, for builtin targets.",
+        metavar="K1",
+        label="BM25 k1",
+        placeholder="default",
+        widget="number",
+        low=0,
+        high=100,
+        same_in_shards=True,
+    )
+    bm25_b: float | None = _option(
+        None,
+        "BM25's length normalization from 0 to 1, for builtin targets.",
+        metavar="B",
+        label="BM25 b",
+        placeholder="default",
+        widget="number",
+        low=0,
+        high=1,
+        same_in_shards=True,
+    )
+    shard_index: int = _option(
+        0, "Which shard of the queries this run asks.", low=0, cli=False,
+        request_field="shard_index",
+    )  # fmt: skip
+    num_shards: int = _option(
+        1, "How many shards the queries are divided into.", low=1, cli=False, same_in_shards=True,
+        request_field="num_shards",
+    )  # fmt: skip
+    answers: bool = _option(
+        False,
+        "Evaluate the answers too: whether they are right, faithful and cited, and whether "
+        "retrieval or generation causes the wrong ones. For targets that answer.",
+        label="Evaluate the answers too",
+        widget="checkbox",
+        same_in_shards=True,
+    )
+    judge: str = _option(
+        "",
+        "With --answers: the model that judges them, ollama[:MODEL[@URL]], anthropic[:MODEL], "
+        "openai:MODEL[@URL], gguf[:FILE]; or extractive for none. Left out: key facts decide. "
+        "[env var: RAG_EVAL_PROVIDER]",
+        env=None,
+        metavar="SPEC",
+        label="Judge",
+        placeholder="none: key facts decide",
+        needs="answers",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    judge_votes: int = _option(
+        3,
+        "With --judge: how many votes decide about an answer.",
+        metavar="N",
+        label="Judge votes",
+        widget="number",
+        low=1,
+        high=99,
+        needs="judge",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    max_cost: float | None = _option(
+        None,
+        "With --judge: stop before this many US dollars are spent.",
+        metavar="USD",
+        label="Cost limit (US dollars)",
+        placeholder="no limit",
+        widget="number",
+        low=0,
+        needs="judge",
+        on_resume="free",
+    )
+    counterfactuals: bool = _option(
+        False,
+        "With --answers: ask questions again with the right documents, with none and with "
+        "misleading ones, to tell retrieval errors from generation errors.",
+        label="Ask again in other contexts, to tell retrieval errors from generation errors",
+        widget="checkbox",
+        needs="answers",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    ground_truth: str = _option(
+        "",
+        "With --answers: reference answers where the data set has none, a file that assay "
+        "ground-truth wrote.",
+        metavar="FILE",
+        label="Ground truth file",
+        placeholder="the data set's own answers",
+        needs="answers",
+        same_in_shards=True,
+    )
+
+    def __post_init__(self) -> None:
+        for name, option in option_table().items():
+            _check_range(name, getattr(self, name), option)
+        if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
+            raise UsageError("a judge, counterfactuals and ground truth are for --answers; add it")
+        if self.max_cost is not None and not self.judge:
+            raise UsageError("max_cost limits what a judge may spend; add --judge")
+        if self.shard_index >= self.num_shards:
+            raise UsageError(
+                f"shard_index must be between 0 and {self.num_shards - 1}, got {self.shard_index}"
+            )
+        if not 0 < self.timeout < float("inf"):
+            raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as `run.json` keeps them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "RunConfig":
+        """Read settings strictly; those that are younger than the run get their defaults."""
+        unknown = sorted(set(values) - {each.name for each in fields(cls)})
+        if unknown or "target" not in values:
+            what = f"unknown settings {unknown}" if unknown else "no target"
+            raise RunError(f"was not written by this version of Assay: {what}")
+        import orjson
+        from pydantic import ValidationError
+
+        try:
+            return _reader().validate_json(orjson.dumps(dict(values)), strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise RunError(f"{place}: {first['msg']}, got {first['input']!r}") from None
+
+
+@cache
+def option_table() -> dict[str, Option]:
+    """The option of every field of `RunConfig`, in their order."""
+    return {
+        each.name: each.metadata["option"]
+        for each in fields(RunConfig)
+        if "option" in each.metadata
+    }
+
+
+@cache
+def _reader() -> "TypeAdapter[RunConfig]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(RunConfig)
+
+
+def _check_range(name: str, value: Any, option: Option) -> None:
+    if option.choices and value not in option.choices:
+        raise UsageError(f"{name} must be one of {', '.join(option.choices)}, got {value!r}")
+    if value is None or (option.low is None and option.high is None):
+        return
+    low, high = option.low, option.high
+    within: Callable[[float], bool] = lambda number: (  # noqa: E731  NaN is not within
+        (low is None or number >= low) and (high is None or number <= high)
+    )
+    if not within(value):
+        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise UsageError(f"{name} must be {bounds}, got {value}")

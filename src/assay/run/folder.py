@@ -1,0 +1,303 @@
+"""One folder for each run: `run.json`, `calls.jsonl`, `report.json` and what is made of it."""
+
+import os
+import platform
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from assay.data import Dataset, load_dataset
+from assay.data.cache import cache_folder
+from assay.errors import AssayError, RunError
+from assay.files import atomic_write, is_locked
+from assay.run.config import RunConfig
+from assay.run.models import (
+    FORMAT,
+    AnswerRow,
+    Comparison,
+    DatasetRecord,
+    QueryRow,
+    Report,
+    RunHeader,
+    TargetRecord,
+    require_format,
+)
+from assay.run.report_file import read_query_rows, read_report_head
+
+LATEST = "latest"
+RUNNING = "running"
+UNFINISHED = "unfinished"
+
+_HEADER_REMEDY = "take it from a copy of the run, or start another run with: assay eval"
+_PACKAGES = ("agent-assay", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Reads and writes the files of one run; usable wherever a path is."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which starts with the time of the run."""
+        return self.path.name
+
+    @property
+    def calls_file(self) -> Path:
+        """The log of calls."""
+        return self.path / "calls.jsonl"
+
+    @property
+    def report_file(self) -> Path:
+        """Figures and rows."""
+        return self.path / "report.json"
+
+    @property
+    def page_file(self) -> Path:
+        """The report to look at."""
+        return self.path / "report.html"
+
+    @property
+    def summary_file(self) -> Path:
+        """The tables that the terminal showed."""
+        return self.path / "summary.txt"
+
+    @property
+    def answers_file(self) -> Path:
+        """One line a question, where answers were evaluated."""
+        return self.path / "answers.jsonl"
+
+    @property
+    def comparison_file(self) -> Path:
+        """The comparison with the run's baseline."""
+        return self.path / "comparison.json"
+
+    @property
+    def header_file(self) -> Path:
+        """Settings, target and data of the run."""
+        return self.path / "run.json"
+
+    def read_header(self) -> RunHeader:
+        """`run.json`. Raises `RunError` where it is missing, damaged or of a newer format."""
+        value = _read_object(self.header_file, _HEADER_REMEDY)
+        require_format(value, self.header_file)
+        return RunHeader.read(value, self.header_file, _HEADER_REMEDY)
+
+    def write_header(self, header: RunHeader) -> None:
+        """Replace `run.json`."""
+        atomic_write(self.header_file, header.to_json(indent=2))
+
+    def read_config(self) -> RunConfig:
+        """The settings of the run."""
+        return self.read_header().config
+
+    def is_baseline(self) -> bool:
+        """Whether the run was made to compare another with."""
+        try:
+            return self.read_header().baseline_of is not None
+        except RunError:  # whoever asks for this run is to learn what is wrong with it
+            return False
+
+    def read_report(self) -> Report:
+        """The report without its rows, with the comparison where there is one."""
+        report = read_report_head(self._finished_report())
+        if not self.comparison_file.exists():
+            return report
+        remedy = f"delete it, or make it again: assay eval --resume {self.path} --baseline TARGET"
+        value = _read_object(self.comparison_file, remedy)
+        comparison = Comparison.read(value, self.comparison_file, remedy)
+        return report.model_copy(update={"comparison": comparison})
+
+    def read_rows(self) -> Iterator[QueryRow]:
+        """One row for each query, in the order of the plan."""
+        yield from read_query_rows(self._finished_report())
+
+    def read_answers(self) -> Iterator[AnswerRow]:
+        """One row for each question; none where answers were not evaluated."""
+        if not self.answers_file.exists():
+            return
+        remedy = f"write it again with: assay eval --resume {self.path}"
+        with self.answers_file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    value = orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    raise RunError(
+                        f"{self.answers_file}:{number}: not the answer to a question; {remedy}"
+                    ) from None
+                yield AnswerRow.read(value, self.answers_file, remedy, f"line {number}")
+
+    def write_answers(self, rows: Iterable[AnswerRow]) -> None:
+        """Replace `answers.jsonl`."""
+        atomic_write(self.answers_file, b"".join(row.to_json() + b"\n" for row in rows))
+
+    def write_comparison(self, comparison: Comparison) -> None:
+        """Replace `comparison.json`."""
+        atomic_write(self.comparison_file, comparison.to_json(indent=2))
+
+    def copy_report(self, stream: BinaryIO) -> None:
+        """The whole report as one JSON object, without holding it in memory."""
+        with self._finished_report().open("rb") as report:
+            report.seek(len(b"{"))
+            stream.write(b"{")
+            if self.comparison_file.exists():
+                stream.write(b'\n  "comparison": ' + self.comparison_file.read_bytes() + b",")
+            if self.answers_file.exists():
+                rows = b",\n".join(self.answers_file.read_bytes().splitlines())
+                stream.write(b'\n  "answer_results": [\n' + rows + b"\n],")
+            shutil.copyfileobj(report, stream)
+        stream.flush()
+
+    def state(self) -> str:
+        """running, complete, interrupted, target lost, not judged; unfinished after a kill."""
+        if is_locked(self.calls_file):
+            return RUNNING
+        if not self.report_file.exists():
+            return UNFINISHED
+        return self.read_report().state
+
+    def _finished_report(self) -> Path:
+        if not self.report_file.exists():
+            self.read_header()  # says so where this is no run at all
+            if is_locked(self.calls_file):
+                raise RunError(
+                    f"run {self.name!r} is still running; its report is written when it ends"
+                )
+            raise RunError(
+                f"run {self.name!r} has no report yet; finish it with: "
+                f"assay eval --resume {self.path}"
+            )
+        return self.report_file
+
+
+def create_run(
+    out: Path,
+    config: RunConfig,
+    dataset: Dataset,
+    target: TargetRecord,
+    *,
+    track: str,
+    slug: str = "",
+    references: str | None = None,
+    baseline_of: str | None = None,
+) -> RunFolder:
+    """Make a run's folder under `out` and write its header.
+
+    Parameters:
+        slug: names the target in the folder's name; the target's text by default.
+        references: fingerprint of the reference answers, where answers are evaluated.
+        baseline_of: the run that this one is made for, to be compared with it.
+    """
+    now = datetime.now(UTC)
+    words = f"{slug or config.target}-{dataset.name}"
+    name = re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")[:60]
+    folder = RunFolder(out / f"{now:%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(2)}")
+    optional = {"references": references} if references is not None else {}
+    header = RunHeader(
+        format=FORMAT,
+        started=now.isoformat(timespec="seconds"),
+        process=os.getpid(),
+        config=config,
+        target=target,
+        track=track,
+        dataset=DatasetRecord(name=dataset.name, fingerprint=dataset.fingerprint, **optional),
+        versions=versions(),
+    )
+    if baseline_of:
+        header = header.model_copy(update={"baseline_of": baseline_of})
+    try:
+        folder.path.mkdir(parents=True)
+        folder.write_header(header)
+    except OSError as error:
+        raise RunError(f"cannot write run folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def find_run(reference: str, out: Path) -> RunFolder:
+    """A path, the name of a folder under `out`, the start of one, or `latest`.
+
+    A run that was made as another's baseline is never the latest: that is the run it was made for.
+    """
+    for path in (Path(reference), out / reference):
+        if (path / "run.json").is_file():
+            return RunFolder(path)
+    runs = list(list_runs(out))
+    if reference == LATEST:
+        latest = next((run for run in reversed(runs) if not run.is_baseline()), None)
+        if latest is None:
+            raise RunError(f"there is no run under {out}; make one with: assay eval")
+        return latest
+    matches = [run for run in runs if run.name.startswith(reference)]
+    if len(matches) != 1:
+        problem = "no run is" if not matches else f"{len(matches)} runs are"
+        raise RunError(f"{problem} called {reference!r} under {out}; list them with: assay runs")
+    return matches[0]
+
+
+def list_runs(out: Path) -> Iterator[RunFolder]:
+    """Oldest first: names start with the time."""
+    if out.is_dir():
+        for path in sorted(out.iterdir()):
+            if (path / "run.json").is_file():
+                yield RunFolder(path)
+
+
+def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
+    """The data that a run was made on; else None, and why in a sentence.
+
+    Nothing is downloaded: looking at a report must not need a network.
+    """
+    source = header.config.dataset
+    if not _is_here(source):
+        return None, f"the data set {source!r} is not on this machine"
+    try:
+        dataset = load_dataset(source)
+    except AssayError as error:
+        return None, str(error)
+    if dataset.fingerprint != header.dataset.fingerprint:
+        return None, f"the data set {source!r} has changed since the run"
+    return dataset, ""
+
+
+def _is_here(source: str) -> bool:
+    if source != "nfcorpus" or os.environ.get("NFCORPUS_ARCHIVE"):
+        return True
+    return (cache_folder() / "nfcorpus.zip").is_file()
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that decide a score."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from its sources
+            found[name] = "unknown"
+    return found
+
+
+def _read_object(path: Path, remedy: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RunError(f"{path} does not exist: {path.parent} is not a run folder") from None
+    except orjson.JSONDecodeError as error:
+        raise RunError(f"{path} is damaged: {error}; {remedy}") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path} is damaged: it does not hold an object; {remedy}")
+    return value

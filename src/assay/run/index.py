@@ -1,0 +1,309 @@
+"""Every run under a folder, to be listed, filtered and followed over time.
+
+The figures of the reports are kept in an SQLite table in memory, and read again only where a file
+has changed: a thousand runs take a tenth of a second the first time, a hundredth afterwards.
+"""
+
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from assay.errors import AssayError
+from assay.files import is_locked
+from assay.run.folder import RUNNING, UNFINISHED, RunFolder
+from assay.run.models import COMPLETE, Report, RunHeader
+
+DAMAGED = "damaged"
+FILTERS = ("target", "dataset", "split", "track", "state")
+
+_TREND_POINTS = 60
+
+Signature = tuple[int, int, str]
+"""When `run.json` and `report.json` were written, and RUNNING where the run goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run as one line of a list; figures are None where the run has no report."""
+
+    name: str
+    state: str
+    started: str | None = None
+    target: str | None = None
+    dataset: str | None = None
+    fingerprint: str | None = None
+    split: str | None = None
+    track: str | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    process: int | None = None
+    metric: str | None = None
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    ceiling: float | None = None
+    queries: int | None = None
+    failed: int | None = None
+    gates: int | None = None
+    gates_failed: int | None = None
+    latency_p50: float | None = None
+    questions: int | None = None
+    correctness: float | None = None
+    correctness_low: float | None = None
+    correctness_high: float | None = None
+
+
+COLUMNS = tuple(each.name for each in fields(RunLine))
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Some lines of a list, and how many it has in all."""
+
+    lines: Sequence[RunLine]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One target on one data set, measured in one way, oldest run first."""
+
+    target: str
+    dataset: str
+    split: str
+    track: str
+    metric: str
+    runs: int
+    points: Sequence[RunLine]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What may stand in one ranking: the same judgments, metric and track."""
+
+    dataset: str
+    split: str
+    fingerprint: str
+    metric: str
+    track: str
+    targets: int
+
+
+class RunIndex:
+    """Safe to ask from several threads. `refresh` looks at the disk; the rest does not."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        self._database.execute(f"CREATE TABLE runs ({', '.join(COLUMNS)})")
+        self._database.execute("CREATE UNIQUE INDEX by_name ON runs (name)")
+        self._seen: dict[str, Signature] = {}
+        self._lock = Lock()
+
+    def refresh(self) -> None:
+        """Read what has changed on disk."""
+        with self._lock:
+            found = run_signatures(self._folder)
+            gone = self._seen.keys() - found.keys()
+            changed = [name for name, seen in found.items() if self._seen.get(name) != seen]
+            if not gone and not changed:
+                return
+            lines = [read_line(RunFolder(self._folder / name), found[name]) for name in changed]
+            places = ", ".join("?" * len(COLUMNS))
+            with self._database:
+                self._database.executemany(
+                    "DELETE FROM runs WHERE name = ?", [(name,) for name in (*gone, *changed)]
+                )
+                self._database.executemany(
+                    f"INSERT INTO runs VALUES ({places})",
+                    [tuple(getattr(line, name) for name in COLUMNS) for line in lines],
+                )
+            self._seen = found
+
+    def find(
+        self, filters: Mapping[str, str] | None = None, *, skip: int = 0, limit: int = 25
+    ) -> RunPage:
+        """Newest first. `filters`: those of FILTERS, and `text` for what name or target hold."""
+        where, values = _where(filters or {})
+        lines = self._lines(f"{where} ORDER BY name DESC LIMIT ? OFFSET ?", [*values, limit, skip])
+        (total,) = self._rows(f"SELECT count(*) FROM runs {where}", values)[0]
+        return RunPage(lines, int(total))
+
+    def get(self, name: str) -> RunLine | None:
+        """The run of that name."""
+        lines = self._lines("WHERE name = ?", [name])
+        return lines[0] if lines else None
+
+    def of_process(self, process: int, since: str) -> RunLine | None:
+        """The first run that a process made at `since` or later.
+
+        Process ids are reused, and the run of a baseline follows that of the target.
+        """
+        lines = self._lines(
+            "WHERE process = ? AND started >= ? ORDER BY name LIMIT 1", [process, since]
+        )
+        return lines[0] if lines else None
+
+    def choices(self) -> dict[str, list[str]]:
+        """The values that each filter can have."""
+        return {name: self._values(name) for name in FILTERS}
+
+    def trends(self, filters: Mapping[str, str] | None = None, *, limit: int = 8) -> list[Trend]:
+        """Those of several runs, the most recently measured first."""
+        where, values = _where({**(filters or {}), "state": COMPLETE})
+        series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
+        for line in self._lines(f"{where} ORDER BY name", values):
+            how = (line.target, line.dataset, line.split, line.track, line.metric, line.top_k)
+            series[(*how, line.fingerprint)].append(line)
+        several = [lines for lines in series.values() if len(lines) > 1]
+        several.sort(key=lambda lines: lines[-1].name, reverse=True)
+        return [
+            Trend(
+                target=lines[0].target or "",
+                dataset=lines[0].dataset or "",
+                split=lines[0].split or "",
+                track=lines[0].track or "",
+                metric=lines[0].metric or "",
+                runs=len(lines),
+                points=lines[-_TREND_POINTS:],
+            )
+            for lines in several[:limit]
+        ]
+
+    def boards(self) -> list[Board]:
+        """Every ranking that the runs allow."""
+        keys = "dataset, split, fingerprint, metric, track"
+        rows = self._rows(
+            f"SELECT {keys}, count(DISTINCT target) FROM runs WHERE state = ? GROUP BY {keys} "
+            "ORDER BY dataset, split, fingerprint, track DESC, metric",
+            [COMPLETE],
+        )
+        return [Board(*row) for row in rows]
+
+    def latest_of_each_target(self, board: Board, *, limit: int) -> list[RunLine]:
+        """The newest complete run of each target, with as many queries as any has; best first.
+
+        A sample is left out where some target was asked everything: means over other queries do
+        not compare.
+        """
+        on_board = (
+            "state = ? AND dataset = ? AND split = ? AND fingerprint = ? AND metric = ? "
+            "AND track = ?"
+        )
+        values = [COMPLETE, board.dataset, board.split, board.fingerprint, board.metric]
+        lines = self._lines(f"WHERE {on_board} ORDER BY name", [*values, board.track])
+        most = max((line.queries or 0 for line in lines), default=0)
+        newest = {line.target: line for line in lines if (line.queries or 0) == most}
+        best_first = sorted(newest.values(), key=lambda line: (-(line.mean or 0.0), line.target))
+        return best_first[:limit]
+
+    def _values(self, column: str) -> list[str]:
+        rows = self._rows(
+            f"SELECT DISTINCT {column} FROM runs WHERE {column} IS NOT NULL ORDER BY 1", []
+        )
+        return [row[0] for row in rows]
+
+    def _lines(self, condition: str, values: Sequence[Any]) -> list[RunLine]:
+        return [RunLine(*row) for row in self._rows(f"SELECT * FROM runs {condition}", values)]
+
+    def _rows(self, question: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(question, list(values)).fetchall()
+
+
+def _where(filters: Mapping[str, str]) -> tuple[str, list[str]]:
+    conditions, values = [], []
+    for name in FILTERS:
+        if filters.get(name):
+            conditions.append(f"{name} = ?")
+            values.append(filters[name])
+    if filters.get("text"):
+        conditions.append("(instr(lower(name), lower(?)) OR instr(lower(target), lower(?)))")
+        values += [filters["text"]] * 2
+    return (f"WHERE {' AND '.join(conditions)}" if conditions else ""), values
+
+
+def run_signatures(folder: Path) -> dict[str, Signature]:
+    """What shows whether a run has changed: times of its files, and whether it is being written."""
+    if not folder.is_dir():
+        return {}
+    found = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            header = _modified(f"{entry.path}/run.json")
+            if header:
+                report, calls = _modified(f"{entry.path}/report.json"), f"{entry.path}/calls.jsonl"
+                # A finished run is not opened: only a report that is missing or older than the
+                # calls can belong to a run that goes on.
+                may_run = not report or _modified(calls) > report
+                running = may_run and is_locked(Path(calls))
+                found[entry.name] = (header, report, RUNNING if running else "")
+    return found
+
+
+def _modified(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 (a list asks thousands of times)
+    except OSError:
+        return 0
+
+
+def read_line(run: RunFolder, signature: Signature) -> RunLine:
+    """One line of the list. A run that cannot be read is one as well, and says so."""
+    state = signature[2]
+    line = RunLine(run.name, DAMAGED)
+    try:
+        line = _with_header(line, run.read_header())
+        if not run.report_file.exists():
+            return replace(line, state=state or UNFINISHED)
+        report = run.read_report()
+        return replace(_with_report(line, report), state=state or report.state)
+    except (AssayError, OSError):
+        return line
+
+
+def _with_header(line: RunLine, header: RunHeader) -> RunLine:
+    return replace(
+        line,
+        started=header.started,
+        target=header.target.name,
+        dataset=header.dataset.name,
+        fingerprint=header.dataset.fingerprint,
+        split=header.config.split,
+        track=header.track,
+        top_k=header.config.top_k,
+        seed=header.config.seed,
+        process=header.process,
+    )
+
+
+def _with_report(line: RunLine, report: Report) -> RunLine:
+    metric, score = next(iter(report.statistics.items()))
+    line = replace(
+        line,
+        metric=metric,
+        mean=score.mean,
+        low=score.low,
+        high=score.high,
+        ceiling=score.ceiling,
+        queries=report.summary.total_queries,
+        failed=report.summary.failed_queries,
+        gates=len(report.gates),
+        gates_failed=sum(not gate.passed for gate in report.gates),
+        latency_p50=report.latency_ms.p50,
+    )
+    correctness = report.answers.statistics.get("correctness") if report.answers else None
+    if correctness is None:  # no answers, or no reference to compare them with
+        return line
+    return replace(
+        line,
+        questions=correctness.n,
+        correctness=correctness.mean,
+        correctness_low=correctness.low,
+        correctness_high=correctness.high,
+    )

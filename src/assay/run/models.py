@@ -1,0 +1,384 @@
+"""The values that Assay is about: header, report, rows and comparison of a run.
+
+These models write the files of a run and read them back. A report is a `Report` (everything but
+the rows) and any number of `QueryRow` and `AnswerRow`, which are streamed: a run may have 100,000.
+Numbers that depend on the run, such as `ndcg_at_5`, are extra fields of their model and are read
+through its methods.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from assay.errors import AssayError, RunError
+from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.metrics import Metric, parse_metric
+from assay.measure.violations import Kind
+from assay.run.answers import AnswersReport
+from assay.run.config import RunConfig
+
+FORMAT = 2
+"""Of `run.json` and `report.json`. 1 had no number in the report; earlier files had none at all."""
+
+COMPLETE = "complete"
+INTERRUPTED = "interrupted"
+TARGET_LOST = "target lost"
+NOT_JUDGED = "not judged"
+"""Every question is answered; the judge did not finish."""
+
+
+class RunModel(BaseModel):
+    """Strict, so that damage is found where it is; unknown keys are kept for newer readers."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def read(cls, value: object, path: Path, remedy: str, where: str = "") -> Self:
+        """Validate `value`, found at `where` in `path`; raise `RunError` with the `remedy`."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            what = first["msg"].removeprefix("Value error, ")
+            words = ": ".join(filter(None, (where, field, what)))
+            raise RunError(f"{path} is damaged: {words}; {remedy}") from None
+
+    def to_json(self, *, indent: int | None = None) -> bytes:
+        """The value as its file holds it: what was set, None included."""
+        return self.model_dump_json(indent=indent, exclude_unset=True).encode()
+
+
+def _read_config(value: object) -> RunConfig:
+    if isinstance(value, RunConfig):
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError("the settings are not an object")
+    try:
+        return RunConfig.from_json(value)
+    except AssayError as error:
+        raise ValueError(str(error)) from None
+
+
+def _metric_name(name: str) -> str:
+    try:
+        parse_metric(name)
+    except AssayError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+def _figure_name(name: str) -> str:
+    try:
+        parse_figure(name)
+    except AssayError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+Config = Annotated[RunConfig, BeforeValidator(_read_config)]
+MetricName = Annotated[str, AfterValidator(_metric_name)]
+FigureName = Annotated[str, AfterValidator(_figure_name)]
+
+
+def require_format(value: Mapping[str, Any], path: Path) -> None:
+    """Refuse files of a newer Assay; older ones are read as they are."""
+    number = value.get("format", 0)
+    if isinstance(number, int) and number > FORMAT:
+        raise RunError(
+            f"{path} was written by a newer Assay (format {number}, this one reads up to "
+            f"{FORMAT}); upgrade with: pip install --upgrade agent-assay"
+        )
+
+
+class TargetRecord(RunModel):
+    """What a run knows of its target."""
+
+    name: str
+    protocol: str
+    details: str
+
+
+class DatasetRecord(RunModel):
+    """Which data a run was made on; `references` is a fingerprint of the reference answers."""
+
+    name: str
+    fingerprint: str
+    references: str | None = None
+
+
+class RunHeader(RunModel):
+    """`run.json`: what is known when a run begins."""
+
+    format: int = FORMAT
+    started: str
+    process: int | None = None
+    config: Config
+    target: TargetRecord
+    track: str
+    dataset: DatasetRecord
+    versions: dict[str, str]
+    baseline_of: str | None = None
+    merged_from: list[str] | None = None
+
+
+class MeasuredDataset(DatasetRecord):
+    """The data set as a report describes it."""
+
+    split: str
+    documents: int
+    judged_queries: int
+
+
+class Summary(RunModel):
+    """The flat figures that leaderboards read: `mean_ndcg_at_5`, `latency_p50_ms`, ...
+
+    Sums let shards be merged exactly.
+    """
+
+    total_queries: int
+    successful_queries: int
+    failed_queries: int
+    success_rate: float
+    total_time_seconds: float
+    queries_per_second: float
+    attempts: int = 0
+    __pydantic_extra__: dict[str, float | None]
+
+    def figure(self, name: str) -> float | None:
+        """A figure by its key, also those that depend on the run's metrics."""
+        value = getattr(self, name, None)
+        return value if isinstance(value, int | float) else None
+
+
+class Statistic(RunModel):
+    """One metric over all queries, with a 95% interval and the best value that is possible."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    median: float
+    std: float
+    min: float
+    max: float
+    ceiling: float
+    share_of_ceiling: float | None = None
+
+
+class UnseenQueries(RunModel):
+    """The headline metric on the queries that no train query resembles."""
+
+    queries: int
+    mean: float
+    low: float | None
+    high: float | None
+
+
+class GateResult(RunModel):
+    """How a gate ended; `value` is None for a figure that the run could not give."""
+
+    gate: str
+    value: float | None
+    passed: bool
+
+
+class ViolationExample(RunModel):
+    """One id that broke a rule."""
+
+    query_id: str
+    doc_id: str
+
+
+class ViolationCount(RunModel):
+    """How many ids of how many queries broke a rule."""
+
+    ids: int
+    queries: int
+    examples: list[ViolationExample] = []
+
+
+class Latency(RunModel):
+    """Milliseconds of answered queries, and of timeouts at their limit; 0 where nothing was timed.
+
+    `queries` is None in runs that are older than the count.
+    """
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+    queries: int | None = None
+    timeouts: int = 0
+
+
+class PairedResult(RunModel):
+    """Two runs in one metric, query by query; a positive difference means that B is better.
+
+    `p_adjusted` is corrected for the number of metrics, and systems, that were compared (Holm).
+    """
+
+    n: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float
+    p_adjusted: float
+    wins: int
+    ties: int
+    losses: int
+    queries_needed: int | None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference can be believed at 0.05."""
+        return self.p_adjusted < 0.05
+
+
+class Comparison(RunModel):
+    """Run B against run A; `comparison.json` of a run with a baseline."""
+
+    run: str | None = None
+    a: str
+    b: str
+    metrics: Annotated[dict[FigureName, PairedResult], Field(min_length=1)]
+    warnings: list[str]
+
+    def __repr__(self) -> str:
+        name, first = next(iter(self.metrics.items()))
+        return f"<Comparison of {self.b} with {self.a}: {name} {first.difference:+.4f}>"
+
+
+class Report(RunModel):
+    """`report.json` without its rows: every figure of a run, with its settings and its data."""
+
+    format: int = FORMAT
+    state: str
+    summary: Summary
+    metrics: dict[MetricName, float]
+    statistics: Annotated[dict[MetricName, Statistic], Field(min_length=1)]
+    unseen_queries: UnseenQueries | None
+    gates: list[GateResult]
+    failures: dict[str, int]
+    failure_examples: dict[str, str]
+    violations: dict[Kind, ViolationCount]
+    latency_ms: Latency
+    target: TargetRecord
+    track: str
+    dataset: MeasuredDataset
+    config: Config
+    random_seed_used: int | None = None
+    started: str
+    versions: dict[str, str]
+    planned_queries: int
+    answers: AnswersReport | None = None
+    comparison: Comparison | None = None
+
+    @property
+    def headline(self) -> tuple[Metric, Statistic]:
+        """The first metric, nDCG at the depth that the agent was asked for."""
+        name, statistic = next(iter(self.statistics.items()))
+        return parse_metric(name), statistic
+
+    @property
+    def gates_passed(self) -> bool:
+        """Whether no gate failed."""
+        return all(gate.passed for gate in self.gates)
+
+    def __repr__(self) -> str:
+        metric, score = self.headline
+        return f"<Report {self.target.name} on {self.dataset.name}: {metric} {score.mean:.4f}>"
+
+
+class QueryRow(RunModel):
+    """One query of a run: what was asked, what came back, how it scored."""
+
+    query_id: str
+    query_text: str
+    retrieved_docs: list[str]
+    status: Literal["ok", "failed"]
+    failure: str = ""
+    message: str = ""
+    at: float = 0.0
+    latency_ms: float = 0.0
+    attempts: int = 0
+    relevant_docs_retrieved: int
+    total_relevant_docs: int
+    __pydantic_extra__: dict[str, float]
+
+    @model_validator(mode="after")
+    def _has_an_outcome(self) -> Self:
+        if self.status == "ok" and "latency_ms" not in self.model_fields_set:
+            raise ValueError("latency_ms is missing")
+        if self.status == "failed" and not self.failure:
+            raise ValueError("failure is missing")
+        return self
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Every score of the row by its key, `ndcg_at_5`."""
+        return self.__pydantic_extra__
+
+    def score(self, metric: Metric | str) -> float:
+        """The row's score in a metric, given as an object or by its key."""
+        return self.__pydantic_extra__[metric if isinstance(metric, str) else metric.key]
+
+
+class AnswerDiagnosis(RunModel):
+    """Why an answer is wrong, and which half of the agent caused it."""
+
+    failure: str
+    half: str | None
+    settled: bool
+    why: str
+
+
+class AnswerRow(RunModel):
+    """One question of a run with answers; a line of `answers.jsonl`."""
+
+    query_id: str
+    query_text: str
+    answer: str | None
+    citations: list[str]
+    retrieved_docs: list[str]
+    answerable: bool
+    reference_answer: str | None
+    facts: list[str]
+    needed_docs: list[str]
+    correct: bool | None
+    votes: list[str] | None = None
+    diagnosis: AnswerDiagnosis | None = None
+    counterfactuals: dict[str, bool] = {}
+    __pydantic_extra__: dict[str, float | None]
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """Every metric of the answer that has a value, by name."""
+        return self.__pydantic_extra__
+
+    def score(self, name: str) -> float | None:
+        """A metric of the answer; None where it has none."""
+        return self.__pydantic_extra__.get(name)
+
+
+class ReportFile(Report):
+    """`report.json` as a whole, for its JSON Schema and for `--json`."""
+
+    title: ClassVar[str] = "EvaluationReport"
+    per_query_results: list[QueryRow]
+    answer_results: list[AnswerRow] | None = None
+
+
+ReportFigure = Metric | AnswerFigure

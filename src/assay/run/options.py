@@ -1,0 +1,194 @@
+"""What is derived from the table of options in `RunConfig`.
+
+The command line's parameters, the form's fields, the words of the command that repeats a run, what
+`--resume` may change and what shards must agree on: none of these lists a setting by name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
+
+from assay.errors import RunError, UsageError
+from assay.run.config import NO_JUDGE, Option, RunConfig, option_table
+
+CHECKED = "on"
+"""What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One option with the type and default of its field.
+
+    `kind` is str, int, float, bool or tuple (of texts); `nullable` where None is a value.
+    """
+
+    name: str
+    option: Option
+    kind: type
+    nullable: bool
+    default: Any
+
+    @property
+    def flag(self) -> str:
+        """The command-line flag, `--top-k`."""
+        return self.option.flag or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def param(self) -> str:
+        """The name in `assay.toml` and in the command's signature."""
+        return self.option.param or self.name
+
+    @property
+    def env(self) -> str | None:
+        """The environment variable, or None."""
+        return None if self.option.env is None else self.option.env or f"ASSAY_{self.name.upper()}"
+
+    def parse(self, text: str) -> Any:
+        """The value of a form field. Raises `UsageError`."""
+        text = text.strip()
+        if self.kind is bool:
+            return text == CHECKED
+        if self.kind is tuple:
+            return tuple(line.strip() for line in text.splitlines() if line.strip())
+        if not text and self.nullable:
+            return None
+        if self.kind in (int, float):
+            try:
+                return self.kind(text)
+            except ValueError:
+                what = "a whole number" if self.kind is int else "a number"
+                raise UsageError(f"{self.name} must be {what}, got {text!r}") from None
+        return text
+
+    def format(self, value: Any) -> str:
+        """The value as text for a form field; `parse` reads it back."""
+        if self.kind is bool:
+            return CHECKED if value else ""
+        if self.kind is tuple:
+            return "\n".join(map(str, value))
+        if value is None:
+            return ""
+        if isinstance(value, float) and float(short := f"{value:g}") == value:
+            return short
+        return str(value)
+
+
+@cache
+def settings() -> dict[str, Setting]:
+    """Every setting that has an option, by name, in the order of the fields."""
+    hints = get_type_hints(RunConfig)
+    defaults = RunConfig(target="")
+    found = {}
+    for name, option in option_table().items():
+        kinds = get_args(hints[name]) if isinstance(hints[name], UnionType) else (hints[name],)
+        (kind,) = (each for each in kinds if each is not NoneType)
+        plain = tuple if kind not in (str, int, float, bool) else kind
+        found[name] = Setting(name, option, plain, NoneType in kinds, getattr(defaults, name))
+    return found
+
+
+def command_settings() -> list[Setting]:
+    """Those of `assay eval`, in order."""
+    return [setting for setting in settings().values() if setting.option.cli]
+
+
+def form_settings() -> list[Setting]:
+    """Those of the form that starts an evaluation, in order."""
+    return [setting for setting in settings().values() if setting.option.label is not None]
+
+
+def arguments(
+    config: RunConfig, hide: Callable[[str], str] = lambda text: text
+) -> list[tuple[str, str | None]]:
+    """Flags with their values that make this run again; a flag without a value is a switch.
+
+    Every setting that means something is spelled out, whatever the environment says. `hide` masks
+    secrets in texts.
+    """
+    words: list[tuple[str, str | None]] = []
+    for setting in command_settings():
+        value = getattr(config, setting.name)
+        if not _has_meaning(setting, config):
+            continue
+        if setting.kind is bool:
+            words.append((setting.flag if value else setting.flag.replace("--", "--no-", 1), None))
+        elif setting.kind is tuple:
+            words += [(setting.flag, str(each)) for each in value]
+        elif setting.name == "judge":  # left out, the environment would choose one
+            words.append((setting.flag, hide(value) or NO_JUDGE))
+        elif value is not None and (value != "" or setting.default != ""):
+            words.append((setting.flag, hide(setting.format(value))))
+    return words
+
+
+def unset_variables(config: RunConfig) -> frozenset[str]:
+    """The variables of settings that `arguments` leaves out: a child must not inherit these."""
+    given = {flag.replace("--no-", "--", 1) for flag, _ in arguments(config)}
+    return frozenset(
+        setting.env for setting in command_settings() if setting.env and setting.flag not in given
+    )
+
+
+def _has_meaning(setting: Setting, config: RunConfig) -> bool:
+    needs = setting.option.needs
+    return not needs or (bool(getattr(config, needs)) and _has_meaning(settings()[needs], config))
+
+
+def read_form(given: Mapping[str, str]) -> RunConfig:
+    """The settings that a form's fields stand for. Raises `UsageError`."""
+    values = {
+        setting.name: setting.parse(given.get(setting.name, ""))
+        for setting in form_settings()
+        if setting.name in given or setting.kind is bool
+    }
+    return RunConfig(target=given.get("target", "").strip(), **values)
+
+
+def form_fields(config: RunConfig) -> dict[str, str]:
+    """The text of every field of the form for this run."""
+    return {
+        "target": config.target,
+        **{each.name: each.format(getattr(config, each.name)) for each in form_settings()},
+    }
+
+
+def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfig:
+    """The settings of a resumed run: its own, with `changes` where these are allowed.
+
+    Raises `UsageError` where a change would give other scores than the run was started for.
+    """
+    allowed = {}
+    for name, value in changes.items():
+        setting = settings().get(name)
+        if setting is not None and setting.option.on_resume == "free":
+            allowed[name] = value
+        elif str(value) != str(getattr(config, name)):
+            raise UsageError(
+                f"run {run!r} was started with {name} {getattr(config, name)!r}, not {value!r}; "
+                "leave it out to resume the run, or start another"
+            )
+    return replace(config, **allowed)
+
+
+def require_same(configs: Mapping[str, RunConfig]) -> None:
+    """Raise `RunError` where runs, by their names, are not shards of one evaluation."""
+    (first_name, first), *others = configs.items()
+    for name, config in others:
+        for setting in settings().values():
+            value, expected = getattr(config, setting.name), getattr(first, setting.name)
+            if setting.option.same_in_shards and value != expected:
+                raise RunError(
+                    f"run {name!r} has {setting.name} {value}, run {first_name!r} has {expected}: "
+                    "not shards of one evaluation"
+                )
+
+
+def request_settings() -> dict[str, Setting]:
+    """The settings that the A2A evaluator takes, by their key in its request."""
+    return {
+        setting.option.request_field: setting
+        for setting in settings().values()
+        if setting.option.request_field
+    }

@@ -1,0 +1,126 @@
+"""`report.json`: figures first, then one row for each query, written and read as a stream.
+
+The rows of a large run take hundreds of megabytes; lists of runs need the figures only, and pages
+look at each row once. A report that was written by another program, or formatted anew, is read as
+a whole.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from assay.errors import RunError
+from assay.files import atomic_writer
+from assay.measure.metrics import parse_metric
+from assay.run.models import QueryRow, Report, require_format
+
+_ROWS = b',\n  "per_query_results": ['
+_END = b"]}\n"
+_BLOCK = 32 * 1024
+
+
+class ReportWriter:
+    """Collects rows in a file beside the report, then puts figures and rows together."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows_path = path.with_name(".rows.part")
+        self._rows: BinaryIO = self._rows_path.open("w+b")
+        self._separator = b"\n"
+
+    def add(self, row: QueryRow) -> None:
+        """Append one row."""
+        self._rows.write(self._separator + row.to_json())
+        self._separator = b",\n"
+
+    def finish(self, report: Report) -> None:
+        """Replace the report file, all or nothing."""
+        opening = report.to_json(indent=2)[:-2]  # without its last "\n}"
+        with atomic_writer(self._path) as file:
+            file.write(opening + _ROWS)
+            self._rows.seek(0)
+            shutil.copyfileobj(self._rows, file)
+            file.write(b"\n" + _END)
+
+    def close(self) -> None:
+        """Remove the rows' own file."""
+        self._rows.close()
+        self._rows_path.unlink(missing_ok=True)
+
+
+def read_report_head(path: Path) -> Report:
+    """Everything but the rows, as quick for a large run as for a small one."""
+    with path.open("rb") as file:
+        start = file.read(_BLOCK)
+        while (end := start.find(_ROWS)) < 0:
+            more = file.read(_BLOCK)
+            if not more:
+                return _report(path, _object(path, start))
+            start += more
+    return _report(path, _object(path, start[:end] + b"}"))
+
+
+def read_query_rows(path: Path) -> Iterator[QueryRow]:
+    """The rows one at a time, each with a score for every metric that the report names."""
+    keys = [parse_metric(name).key for name in read_report_head(path).statistics]
+    for number, value in enumerate(_rows(path), start=1):
+        row = QueryRow.read(value, path, report_remedy(path), f"row {number}")
+        for key in keys:
+            if key not in row.scores:
+                raise _damaged(path, f"row {number}: {key} is not a number")
+        yield row
+
+
+def report_remedy(path: Path) -> str:
+    """What to do about a damaged report."""
+    return f"write it again from the calls with: assay eval --resume {path.parent}"
+
+
+def _report(path: Path, value: dict[str, Any]) -> Report:
+    value.pop("per_query_results", None)
+    require_format(value, path)
+    return Report.read(value, path, report_remedy(path))
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    with path.open("rb") as file:
+        for line in file:
+            if line == _ROWS[2:] + b"\n":
+                break
+        else:
+            yield from _rows_of_whole(path)
+            return
+        for line in file:
+            if line.startswith(b"{"):
+                yield _parsed(path, line.rstrip(b",\n"))
+            elif line == _END:
+                return
+    raise _damaged(path, "it ends in the middle")
+
+
+def _rows_of_whole(path: Path) -> list[Any]:
+    rows = _object(path, path.read_bytes()).get("per_query_results")
+    if not isinstance(rows, list):
+        raise _damaged(path, "per_query_results is not a list")
+    return rows
+
+
+def _object(path: Path, content: bytes) -> dict[str, Any]:
+    value = _parsed(path, content)
+    if not isinstance(value, dict):
+        raise _damaged(path, "it does not hold an object")
+    return value
+
+
+def _parsed(path: Path, content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise _damaged(path, str(error)) from None
+
+
+def _damaged(path: Path, what: str) -> RunError:
+    return RunError(f"{path} is damaged: {what}; {report_remedy(path)}")
