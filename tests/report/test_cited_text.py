@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.report.cited_text import cited_pieces
+from assay.report.html_questions import cited_pieces
 
 RETRIEVED = ["a", "b", "c"]
 

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay.report import answer_plots, plots
+from assay.report import plots
 from assay.report.svg import Scale, round_steps
 
 
@@ -28,10 +28,10 @@ ALL = [
     plots.win_loss([0.5, 0.0, -0.25], "queries"),
     plots.win_loss([0.0, 0.0], "queries"),
     plots.sparkline([0.3], [None], [None]),
-    answer_plots.mosaic(quadrants(34, 40, 0, 30)),
-    answer_plots.mosaic(quadrants(0, 0, 0, 1)),
-    answer_plots.mosaic(quadrants(1, 1000, 1, 1)),
-    answer_plots.point_bars({"retrieval": 0.0, "generation": 45.0, "both together": 0.01}),
+    plots.mosaic(quadrants(34, 40, 0, 30)),
+    plots.mosaic(quadrants(0, 0, 0, 1)),
+    plots.mosaic(quadrants(1, 1000, 1, 1)),
+    plots.point_bars({"retrieval": 0.0, "generation": 45.0, "both together": 0.01}),
     plots.sparkline([0.3, 0.3], [0.3, 0.3], [0.3, 0.3]),
 ]
 
@@ -73,7 +73,7 @@ def test_a_logarithmic_scale_gives_each_magnitude_the_same_room() -> None:
 
 
 def test_the_cells_of_the_mosaic_are_as_large_as_their_numbers() -> None:
-    root = parse(answer_plots.mosaic(quadrants(30, 30, 30, 90)))
+    root = parse(plots.mosaic(quadrants(30, 30, 30, 90)))
     sizes = [float(r.get("width", "")) * float(r.get("height", "")) for r in root.iter("rect")]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
     assert sizes[3] == pytest.approx(3 * sizes[2], rel=0.05)
@@ -82,7 +82,7 @@ def test_the_cells_of_the_mosaic_are_as_large_as_their_numbers() -> None:
 
 @pytest.mark.parametrize("numbers", [(1, 1000, 1, 1), (1, 1, 1, 1000), (1000, 1, 0, 1)])
 def test_even_a_small_cell_has_room_for_its_number(numbers: tuple[int, ...]) -> None:
-    root = parse(answer_plots.mosaic(quadrants(*numbers)))
+    root = parse(plots.mosaic(quadrants(*numbers)))
     cells = list(root.iter("rect"))
     assert len(cells) == sum(number > 0 for number in numbers)
     for cell in cells:

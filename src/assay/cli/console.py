@@ -22,7 +22,7 @@ def show(*renderables: "RenderableType", wide: bool = False) -> None:
 
     `wide` is for lists with names to copy, which a line break would spoil.
     """
-    from assay.report.safe_console import SafeConsole
+    from assay.report.console import SafeConsole
 
     width = None if sys.stdout.isatty() else 200 if wide else 80
     console = SafeConsole(highlight=False, width=width)

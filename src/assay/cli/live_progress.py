@@ -60,7 +60,7 @@ def _bars() -> "Bars":
         TimeRemainingColumn,
     )
 
-    from assay.report.safe_console import SafeConsole
+    from assay.report.console import SafeConsole
 
     return Progress(
         TextColumn("{task.description}", markup=False),

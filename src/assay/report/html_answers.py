@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from assay.report import answer_plots, plots
+from assay.report import plots
 from assay.report.html_questions import (
     RIGHT,
     TRIED,
@@ -125,13 +125,13 @@ def _score_line(row: Mapping[str, Any] | None) -> Markup | None:
 def _picture(diagnosis: Mapping[str, Any] | None) -> Markup | None:
     if diagnosis is None or not sum(diagnosis["quadrants"].values()):
         return None
-    return answer_plots.mosaic(diagnosis["quadrants"])
+    return plots.mosaic(diagnosis["quadrants"])
 
 
 def _points(diagnosis: Mapping[str, Any] | None) -> Markup | None:
     if diagnosis is None or not diagnosis["wrong"]:
         return None
-    return answer_plots.point_bars(diagnosis["points"])
+    return plots.point_bars(diagnosis["points"])
 
 
 def _outside(diagnosis: Mapping[str, Any] | None) -> int:

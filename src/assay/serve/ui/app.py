@@ -33,7 +33,7 @@ from assay.serve.ui.live import live_routes
 from assay.serve.ui.queries import query_routes
 from assay.serve.ui.questions import question_routes
 from assay.serve.ui.runs import run_routes
-from assay.serve.ui.search import search_routes
+from assay.serve.ui.search import SearchService, search_routes
 from assay.serve.ui.start import start_routes
 
 BODY_LIMIT = 64 * 1024
@@ -51,15 +51,15 @@ def ui_app(
     dataset: str = "nfcorpus",
 ) -> ASGIApp:
     """`token` None is for loopback alone. `dataset` is what the search box searches."""
-    ui = Ui(runs, policy=policy, dataset=dataset)
+    ui, search = Ui(runs, policy=policy), SearchService(dataset)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.ui, app.state.token = ui, token
+        app.state.ui, app.state.search, app.state.token = ui, search, token
         await ui.refresh()
         yield
         await ui.evaluations.close()
-        await ui.search.close()
+        await search.close()
 
     app = Starlette(
         routes=_routes(),

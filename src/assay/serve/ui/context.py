@@ -21,7 +21,6 @@ from assay.evaluation.run_lines import DAMAGED, Line
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html import environment
 from assay.serve.ui.evaluations import Evaluations
-from assay.serve.ui.search_desk import SearchDesk
 from assay.serve.ui.targets import TargetRules
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -53,13 +52,10 @@ class Datasets:
 class Ui:
     """`form_token` is in every form of ours, so that no other site can make one up."""
 
-    def __init__(
-        self, runs: Path, *, policy: OutboundPolicy = UNRESTRICTED, dataset: str = "nfcorpus"
-    ) -> None:
+    def __init__(self, runs: Path, *, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self.runs = runs
         self.rules = TargetRules(policy)
         self.evaluations = Evaluations(runs)
-        self.search = SearchDesk(dataset)
         self.index = RunIndex(runs)
         self.datasets = Datasets()
         self.form_token = secrets.token_urlsafe(24)

@@ -10,23 +10,74 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from assay.data import load_dataset
 from assay.errors import AssayError
-from assay.search.retriever import Hit
+from assay.progress import Progress
+from assay.search.retriever import Hit, Retriever, check_request
+from assay.serve.readiness import Loading
 from assay.serve.ui.context import ui_of
 from assay.serve.ui.live import event_stream
-from assay.serve.ui.search_desk import MODES, SearchDesk
 
+MODES: tuple[str, ...] = ("hybrid", "dense", "bm25")
+SHOWN = 10
 _PAUSE_S = 0.4
 
 
+class SearchService:
+    """The reference index of one data set, opened on request: the first time takes minutes."""
+
+    def __init__(self, dataset: str) -> None:
+        self.dataset = dataset
+        self._loading: Loading[tuple[Retriever, tuple[str, ...]]] | None = None
+
+    @property
+    def status(self) -> str:
+        """`closed`, `loading`, `ready`, or `failed: ...`"""
+        return "closed" if self._loading is None else self._loading.status
+
+    @property
+    def stage(self) -> dict[str, str | int | None]:
+        """What is being loaded, and how much of it is done."""
+        return dict(self._loading.stage or {}) if self._loading else {}
+
+    def open(self) -> None:
+        """Start to load the index, unless it is loaded or being loaded."""
+        if self._loading is None or self.status.startswith("failed"):
+            self._loading = loading = Loading(lambda: _open(self.dataset, loading.note))
+            loading.start()
+
+    async def modes(self) -> tuple[str, ...]:
+        """The search modes, as far as they are known."""
+        if self._loading is None or self.status != "ready":
+            return MODES
+        return (await self._loading.get())[1]
+
+    async def search(self, query: str, mode: str) -> list[Hit]:
+        """The best documents for a query. Raises `AssayError` where the request is not valid."""
+        assert self._loading is not None, "open() comes before search()"
+        retriever, _ = await self._loading.get()
+        checked = check_request(query, SHOWN, mode)
+        return await asyncio.to_thread(retriever.search, query, SHOWN, mode=checked)
+
+    async def close(self) -> None:
+        """Close the index, or stop loading it."""
+        if self._loading is None:
+            return
+        if self._loading.status == "ready":
+            (await self._loading.get())[0].close()
+        await self._loading.stop()
+
+
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
+    """Hits, and the signals that found any of them, the most informative first."""
+
     hits: list[Hit]
     signals: list[str]
-    """Those that found anything, the most telling first."""
 
 
 def search_routes() -> list[BaseRoute]:
+    """The search page, the button that opens the index, and the progress of opening it."""
     return [
         Route("/search", search),
         Route("/search/open", open_index, methods=["POST"]),
@@ -35,22 +86,23 @@ def search_routes() -> list[BaseRoute]:
 
 
 async def search(request: Request) -> Response:
-    ui = ui_of(request)
+    """The search box, with the hits where the index is open."""
+    service = _service_of(request)
     query, mode = request.query_params.get("q", ""), request.query_params.get("mode", MODES[0])
     found, problem = None, ""
-    if query.strip() and ui.search.status == "ready":
+    if query.strip() and service.status == "ready":
         try:
-            found = _found(await ui.search.search(query, mode))
+            found = _result(await service.search(query, mode))
         except AssayError as error:
             problem = str(error)
-    return ui.page(
+    return ui_of(request).page(
         request,
         "search.html",
         status=422 if problem else 200,
         query=query,
         mode=mode,
-        modes=await ui.search.modes(),
-        desk=ui.search,
+        modes=await service.modes(),
+        service=service,
         found=found,
         problem=problem,
         events=f"/search/events?{urlencode({'q': query, 'mode': mode})}",
@@ -58,29 +110,51 @@ async def search(request: Request) -> Response:
 
 
 async def open_index(request: Request) -> Response:
-    ui = ui_of(request)
-    given = await ui.form(request)
-    ui.search.open()
-    wanted = {"q": given.get("q", ""), "mode": given.get("mode", MODES[0])}
-    return RedirectResponse(f"/search?{urlencode(wanted)}", 303)
+    """Start to open the index, and go back to the search page."""
+    given = await ui_of(request).form(request)
+    _service_of(request).open()
+    fields = {"q": given.get("q", ""), "mode": given.get("mode", MODES[0])}
+    return RedirectResponse(f"/search?{urlencode(fields)}", 303)
 
 
 async def events(request: Request) -> Response:
-    return event_stream(_stages(ui_of(request).search, f"/search?{request.url.query}"))
+    """How far the opening of the index is, as server-sent events."""
+    return event_stream(_stages(_service_of(request), f"/search?{request.url.query}"))
 
 
-async def _stages(desk: SearchDesk, location: str) -> AsyncIterator[dict[str, Any]]:
-    while desk.status == "loading":
-        stage = desk.stage
-        done, total = stage.get("done"), stage.get("total")
-        yield {
-            "message": stage.get("what", "opening"),
-            "share": done / total if done is not None and total else None,
-            "done": f"{done:,} of {total:,}" if done is not None and total else "",
-        }
+async def _stages(service: SearchService, location: str) -> AsyncIterator[dict[str, Any]]:
+    while service.status == "loading":
+        stage = service.stage
+        view: dict[str, Any] = {"message": stage.get("what", "opening"), "share": None, "done": ""}
+        match stage:
+            case {"done": int(done), "total": int(total)} if total > 0:
+                view |= {"share": done / total, "done": f"{done:,} of {total:,}"}
+        yield view
         await asyncio.sleep(_PAUSE_S)
     yield {"location": location}
 
 
-def _found(hits: list[Hit]) -> Found:
-    return Found(hits, list(dict.fromkeys(signal for hit in hits for signal in hit.signals)))
+def _service_of(request: Request) -> SearchService:
+    service = request.app.state.search
+    assert isinstance(service, SearchService)
+    return service
+
+
+def _result(hits: list[Hit]) -> SearchResult:
+    return SearchResult(hits, list(dict.fromkeys(signal for hit in hits for signal in hit.signals)))
+
+
+async def _open(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
+    return await asyncio.to_thread(_load, name, progress)
+
+
+def _load(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
+    """Offer the tuned ranking only where it has been trained: a search box starts no training."""
+    from assay.search.embedding import open_embedder
+    from assay.search.reference import open_retriever
+    from assay.search.tuned import model_path
+
+    dataset, embedder = load_dataset(name, progress=progress), open_embedder()
+    tuned = model_path(dataset, embedder, seed=0, remember_dev=False).exists()
+    retriever = open_retriever(dataset, embedder=embedder, tuned=tuned, progress=progress)
+    return retriever, (*MODES, "tuned") if tuned else MODES

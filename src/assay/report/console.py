@@ -1,9 +1,11 @@
-"""The one kind of console that anything is shown on: what it renders is cleaned on the way out."""
+"""The console that every result is printed on, and facts under their labels."""
 
 from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from assay.net.redact import printable
 
@@ -19,3 +21,15 @@ class SafeConsole(Console):
                 yield segment
             else:
                 yield Segment(printable(segment.text), segment.style)
+
+
+_LABEL = 9
+
+
+def labelled(facts: Iterable[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(min_width=_LABEL, style="dim")
+    table.add_column(overflow="fold")
+    for label, words in facts:
+        table.add_row(Text(label), Text(words))
+    return table
