@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.cached import CachedProvider
 from assay.answer.providers.opening import open_provider
-from assay.answer.providers.patience import Patience
+from assay.net.retry import RetryPolicy
 
 KEY = "sk-very-secret-0123456789"
-OpenProvider = Callable[..., CarefulProvider]
+OpenProvider = Callable[..., CachedProvider]
 
 
 @pytest.fixture(autouse=True)
@@ -36,27 +36,27 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def patience(pauses: list[float]) -> Patience:
+def retries(pauses: list[float]) -> RetryPolicy:
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    return Patience(attempts=4, timeout=20.0, sleep=sleep)
+    return RetryPolicy(attempts=4, timeout=20.0, first_delay=1.0, max_delay=60.0, sleep=sleep)
 
 
 @pytest.fixture
 def opened(
-    server: ModelServer, patience: Patience, monkeypatch: pytest.MonkeyPatch
+    server: ModelServer, retries: RetryPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> OpenProvider:
     """A provider of the given kind that talks to the server."""
 
-    def open_one(kind: str, **options: object) -> CarefulProvider:
+    def open_one(kind: str, **options: object) -> CachedProvider:
         monkeypatch.setenv("RAG_EVAL_OLLAMA_BASE_URL", server.url)
         monkeypatch.setenv("RAG_EVAL_ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
         monkeypatch.setenv("RAG_EVAL_OPENAI_API_KEY", KEY)
         monkeypatch.setenv("RAG_EVAL_OPENAI_MODEL", "gpt-4o-mini")
-        settings: dict[str, object] = {"patience": patience, "cache": False, **options}
+        settings: dict[str, object] = {"retries": retries, "cache": False, **options}
         return open_provider(kind, **settings)  # type: ignore[arg-type]
 
     return open_one

@@ -11,7 +11,7 @@ import pytest
 from assay.answer.answerer import ModelAnswerer
 from assay.answer.ground_truth.writing import ModelWriter
 from assay.answer.passages import Passage
-from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.cached import CachedProvider
 from assay.answer.providers.opening import open_provider
 from assay.data import Document
 from assay.errors import ProviderError, ProviderFailure
@@ -30,14 +30,14 @@ TEA = Document("tea", "Tea", "Tea lowered the blood pressure of forty adults by 
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[CarefulProvider]:
+def provider() -> Iterator[CachedProvider]:
     opened = open_provider("gguf", cache=False)
     yield opened
     asyncio.run(opened.close())
 
 
 async def test_it_answers_the_same_each_time_and_counts_its_tokens(
-    provider: CarefulProvider,
+    provider: CachedProvider,
 ) -> None:
     question = "Name the capital of France in one word."
     first, again = await asyncio.gather(*(provider.complete(question, 8) for _ in range(2)))
@@ -47,13 +47,13 @@ async def test_it_answers_the_same_each_time_and_counts_its_tokens(
     assert provider.name == f"gguf:{Path(os.environ['ASSAY_GGUF_MODEL']).stem}"
 
 
-async def test_a_prompt_beyond_its_context_is_told(provider: CarefulProvider) -> None:
+async def test_a_prompt_beyond_its_context_is_told(provider: CachedProvider) -> None:
     with pytest.raises(ProviderError, match="context") as caught:
         await provider.generate("word " * 20_000)
     assert caught.value.kind is ProviderFailure.BAD_REQUEST
 
 
-async def test_it_judges_and_what_it_says_is_parsed_strictly(provider: CarefulProvider) -> None:
+async def test_it_judges_and_what_it_says_is_parsed_strictly(provider: CachedProvider) -> None:
     """It is too weak to judge, so no verdict is expected: only that each vote is one or is none."""
     judgment = await Judge(provider, votes=2).correctness("When?", "On 3 May.", "On the 3rd of May")
     assert len(judgment.votes) == 2
@@ -61,7 +61,7 @@ async def test_it_judges_and_what_it_says_is_parsed_strictly(provider: CarefulPr
 
 
 async def test_it_answers_from_documents_with_citations_that_exist(
-    provider: CarefulProvider,
+    provider: CachedProvider,
 ) -> None:
     passage = Passage(TEA.id, TEA.title, TEA.text)
     answer = await ModelAnswerer(provider).answer("What does tea do?", [passage], 24)
@@ -70,7 +70,7 @@ async def test_it_answers_from_documents_with_citations_that_exist(
     assert answer.text
 
 
-async def test_it_writes_a_reference_answer(provider: CarefulProvider) -> None:
+async def test_it_writes_a_reference_answer(provider: CachedProvider) -> None:
     writer = ModelWriter(provider, max_tokens=16)
     written = await writer.write("What does tea do?", [TEA])
     assert written.text

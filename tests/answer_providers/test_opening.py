@@ -73,11 +73,11 @@ async def test_an_endpoint_may_be_given_with_or_without_its_version(
     [
         ("anthropic", "needs a key: set RAG_EVAL_ANTHROPIC_API_KEY"),
         ("openai:gpt-4o", "set RAG_EVAL_OPENAI_API_KEY"),
-        ("openai", "which model"),
+        ("openai", "no model is named"),
         ("openai:m@ftp://x", "must be an http"),
-        ("magic:m", "no provider is called 'magic:m'; there is: ollama"),
+        ("magic:m", "unknown provider 'magic:m'; choose one of ollama"),
         ("extractive", "can neither judge"),
-        ("gguf:/nowhere/model.gguf", "no GGUF file '/nowhere/model.gguf'"),
+        ("gguf:/nowhere/model.gguf", "no such GGUF file: '/nowhere/model.gguf'"),
     ],
 )
 def test_a_mistake_is_told_in_words(spec: str, message: str) -> None:
@@ -261,5 +261,5 @@ def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
 
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"no model at all")
-    with pytest.raises(UsageError, match=r"broken\.gguf.*cannot be run"):
+    with pytest.raises(UsageError, match=r"broken\.gguf.*cannot be loaded"):
         asyncio.run(open_provider(f"gguf:{path}", cache=False).generate("p"))

@@ -10,11 +10,11 @@ import pytest
 from tests.answer_providers.conftest import KEY, OpenProvider
 from tests.answer_providers.model_server import WAITS, ModelServer
 
-from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.cached import CachedProvider
 from assay.answer.providers.opening import open_provider
-from assay.answer.providers.patience import Patience
-from assay.answer.providers.protocol import Usage
+from assay.answer.providers.provider import REPLY_MAX_BYTES, Usage
 from assay.errors import ProviderError, ProviderFailure
+from assay.net.retry import RetryPolicy
 
 KINDS = ["ollama", "anthropic", "openai"]
 PATHS = {
@@ -24,7 +24,7 @@ PATHS = {
 }
 
 
-async def failure(provider: CarefulProvider) -> ProviderError:
+async def failure(provider: CachedProvider) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         await provider.generate("question", 7)
     return caught.value
@@ -71,8 +71,8 @@ async def test_what_passes_is_asked_again_after_the_time_the_service_names(
     assert await opened(kind).generate("question") == "TRUE"
     assert len(server.requests) == 4
     assert pauses[0] == 7.0
-    assert 0.75 * 2 <= pauses[1] <= 2.0
-    assert 0.75 * 4 <= pauses[2] <= 4.0
+    assert 0 <= pauses[1] <= 2.0
+    assert 0 <= pauses[2] <= 4.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,7 +85,7 @@ async def test_the_time_to_wait_may_be_a_date(
     assert await opened(kind).generate("question") == "TRUE"
     assert 20 < pauses[0] <= 50
     assert pauses[1] == 0.0
-    assert 0.75 * 4 <= pauses[2] <= 4.0
+    assert 0 <= pauses[2] <= 4.0
 
 
 async def test_a_model_that_thought_all_its_room_away_has_said_nothing(
@@ -104,18 +104,18 @@ async def test_what_does_not_pass_is_given_up_with_the_services_words(
     error = await failure(opened(kind))
     assert error.kind is ProviderFailure.SERVER
     assert "loading the model" in str(error)
-    assert "asked 4 times" in str(error)
+    assert "after 4 attempts" in str(error)
     assert len(pauses) == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_wait_beyond_all_patience_is_told_at_once(
+async def test_a_wait_that_is_too_long_is_reported_at_once(
     kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
 ) -> None:
     server.faults = [(429, {"Retry-After": "3600"}, {})]
     error = await failure(opened(kind))
     assert error.kind is ProviderFailure.RATE_LIMIT
-    assert "3600 s of rest" in str(error)
+    assert "Retry-After 3600 s" in str(error)
     assert (pauses, len(server.requests)) == ([], 1)
 
 
@@ -145,7 +145,7 @@ async def test_a_service_that_says_nothing_is_given_up(
     kind: str, server: ModelServer, opened: OpenProvider, pauses: list[float]
 ) -> None:
     server.faults = [(WAITS, {}, b"")] * 2
-    error = await failure(opened(kind, patience=Patience(attempts=1, timeout=0.3)))
+    error = await failure(opened(kind, retries=RetryPolicy(attempts=1, timeout=0.3)))
     assert error.kind is ProviderFailure.TIMEOUT
     assert "within 0.3 s" in str(error)
 
@@ -282,3 +282,13 @@ async def test_a_question_of_20000_characters_arrives_whole(
     for kind in KINDS:
         await opened(kind).generate(question)
         assert server.last_body["messages"][0]["content"] == question
+
+
+@pytest.mark.parametrize("kind", ["ollama", "openai"])
+async def test_a_reply_without_end_is_not_read_into_memory(
+    kind: str, server: ModelServer, opened: OpenProvider
+) -> None:
+    server.faults = [(200, {}, b" " * (REPLY_MAX_BYTES + 1))] * 4
+    error = await failure(opened(kind))
+    assert error.kind is ProviderFailure.INVALID_REPLY
+    assert "larger than" in str(error)

@@ -51,7 +51,7 @@ def test_a_judge_that_cannot_be_reached_keeps_the_run_and_says_how_to_go_on(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--judge", "oracle", "--answers"), "no provider is called 'oracle'"),
+        (("--judge", "oracle", "--answers"), "unknown provider 'oracle'"),
         (("--judge", "ollama"), "--answers"),
         (("--counterfactuals",), "--answers"),
         (("--answers", "--judge-votes", "0"), "judge_votes"),

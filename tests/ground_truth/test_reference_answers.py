@@ -182,7 +182,7 @@ def test_a_budget_stops_before_it_is_exceeded(
     [
         (["--queries", "q1", "--num-queries", "1"], "not both"),
         (["--provider", "anthropic"], "set RAG_EVAL_ANTHROPIC_API_KEY"),
-        (["--provider", "magic"], "no provider is called 'magic'"),
+        (["--provider", "magic"], "unknown provider 'magic'"),
         (["--split", "train"], "has no split 'train'"),
         (["--without-text", "--provider", "openai:m@http://127.0.0.1:9"], "only extracts"),
         (["--questions", "3", "--resume"], "--resume is about those that exist"),

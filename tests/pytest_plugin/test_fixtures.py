@@ -153,7 +153,7 @@ def skip_reasons(result: pytest.RunResult) -> list[str]:
         ("rag_agent", "--assay-target=nonsense", "cannot tell what target 'nonsense' is"),
         ("mcp_sampling_client", "--assay-target=mcp-stdio:false", "no MCP session could be"),
         ("mcp_sampling_client", "--assay-target=builtin:x", "there is no builtin:x"),
-        ("evaluation_llm", "--assay-provider=oracle", "no provider is called 'oracle'"),
+        ("evaluation_llm", "--assay-provider=oracle", "unknown provider 'oracle'"),
         ("ground_truth_data", "--assay-ground-truth=absent.json", "there is no such file"),
         ("rag_case", "--assay-dataset=absent", "no data set 'absent'"),
     ],

@@ -1,20 +1,20 @@
 """The providers under the names and with the arguments that the evaluation's authors gave them."""
 
 from assay.answer.providers.anthropic import AnthropicModel
-from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.cached import CachedProvider
 from assay.answer.providers.ollama import OllamaModel
 from assay.answer.providers.opening import open_provider
-from assay.answer.providers.protocol import LLMProvider
+from assay.answer.providers.provider import LLMProvider
 
 __all__ = ["AnthropicProvider", "LLMProvider", "OllamaProvider", "create_llm_provider"]
 
 
-class OllamaProvider(CarefulProvider):
+class OllamaProvider(CachedProvider):
     def __init__(self, base_url: str, model: str) -> None:
         super().__init__(OllamaModel(base_url, model))
 
 
-class AnthropicProvider(CarefulProvider):
+class AnthropicProvider(CachedProvider):
     def __init__(self, api_key: str, model: str, base_url: str | None = None) -> None:
         super().__init__(AnthropicModel(api_key, model, base_url))
 

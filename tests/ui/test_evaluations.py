@@ -94,7 +94,7 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
         ({"target": "builtin:bm25", "track": "mine"}, "track must be one of"),
         ({"target": "builtin:bm25", "counterfactuals": "on"}, "are for --answers"),
         ({"target": "builtin:bm25", "answers": "on", "judge_votes": "0"}, "judge_votes must be"),
-        ({"target": "builtin:bm25", "answers": "on", "judge": "oracle"}, "no provider is called"),
+        ({"target": "builtin:bm25", "answers": "on", "judge": "oracle"}, "unknown provider"),
     ],
 )
 def test_a_wrong_form_comes_back_with_what_is_wrong(

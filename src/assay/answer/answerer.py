@@ -10,7 +10,7 @@ from assay.answer.prompt import SYSTEM, answer_prompts, question_prompt
 from assay.answer.prompt_files import load_prompt, mark_code, marked
 
 if TYPE_CHECKING:
-    from assay.answer.providers.protocol import LLMProvider
+    from assay.answer.providers.provider import LLMProvider
 
 _STOP_REASONS = {"end": "endTurn", "length": "maxTokens"}
 
@@ -52,7 +52,7 @@ class ModelAnswerer:
             await close()
 
     async def _ask(self, prompt: str, passages: int, max_tokens: int) -> Answer:
-        from assay.answer.providers.careful import complete
+        from assay.answer.providers.cached import complete
 
         reply = await complete(self._provider, prompt, max_tokens)
         stop_reason = _STOP_REASONS[reply.stop_reason]

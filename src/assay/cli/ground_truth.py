@@ -14,7 +14,7 @@ from assay.errors import DataError, UsageError
 if TYPE_CHECKING:
     from assay.answer.ground_truth import Generated, Order
     from assay.answer.ground_truth.questions import QuestionSet
-    from assay.answer.providers.careful import CarefulProvider
+    from assay.answer.providers.cached import CachedProvider
     from assay.data.dataset import Document
 
 EXTRACTIVE = "extractive"
@@ -182,7 +182,7 @@ async def _write_answers(
         return _answers_summary(made, out, model.name) | {"spending": asdict(model.spending)}
 
 
-def _opened(spec: str, max_cost: float | None) -> "CarefulProvider":
+def _opened(spec: str, max_cost: float | None) -> "CachedProvider":
     from assay.answer.providers.opening import open_provider
 
     return open_provider(spec, max_cost=max_cost)

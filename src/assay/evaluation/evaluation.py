@@ -24,7 +24,7 @@ from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from assay.answer.providers.protocol import LLMProvider
+    from assay.answer.providers.provider import LLMProvider
     from assay.evaluation.answers.examination import Examination
 
 COMPLETE = "complete"

@@ -16,7 +16,7 @@ from assay.evaluation.plan import RunConfig
 from assay.evaluation.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from assay.answer.providers.protocol import LLMProvider
+    from assay.answer.providers.provider import LLMProvider
 
 
 def evaluate_agent(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from assay.answer.providers.protocol import LLMProvider
+from assay.answer.providers.provider import LLMProvider
 
 _TOKENS = 100
 

@@ -19,7 +19,7 @@ from mcp_types import (
 )
 
 from assay.agents.mcp.connect import HttpServer, Server, StdioServer, split_tool
-from assay.answer.providers.careful import CarefulProvider
+from assay.answer.providers.cached import CachedProvider
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
 from assay.pytest_plugin.session_loop import SessionLoop
 
@@ -72,7 +72,7 @@ def _structured(name: str, result: "CallToolResult") -> dict[str, Any]:
 
 @asynccontextmanager
 async def connected(
-    target: str, dataset: str, provider: CarefulProvider | None
+    target: str, dataset: str, provider: CachedProvider | None
 ) -> AsyncIterator[Client]:
     """To the server that the target is, or that a built-in target becomes in this process."""
     kind, _, rest = target.partition(":")
@@ -118,7 +118,7 @@ def _own_server(dataset: str, mode: str) -> "MCPServer[None]":
     return mcp_server(Library(lambda progress: load_retrieval(dataset, mode, progress)))
 
 
-def _sampling(provider: CarefulProvider) -> SamplingFnT:
+def _sampling(provider: CachedProvider) -> SamplingFnT:
     async def sample(
         context: ClientRequestContext, params: CreateMessageRequestParams
     ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:

@@ -15,9 +15,9 @@ from assay.answer.ground_truth.record import GroundTruth, read_records, to_json
 from assay.answer.ground_truth.result_file import writable, write_json
 from assay.answer.ground_truth.selection import MOST, expected_ids, source_documents
 from assay.answer.ground_truth.writing import ExtractWriter, ReferenceWriter
-from assay.answer.together import gathered
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
+from assay.net.gather import gather
 from assay.progress import Progress, silent
 
 # What must be the same for an answer that is there already to stand.
@@ -107,7 +107,7 @@ class _Desk:
             else:
                 left.append(self._one(query))
         self._tell()
-        await gathered(left)
+        await gather(left)
 
     async def _one(self, query: Query) -> None:
         sources = self._sources(query)

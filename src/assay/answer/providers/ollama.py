@@ -2,56 +2,75 @@
 
 from typing import TYPE_CHECKING, Any
 
-from assay.answer.providers.address import parse_address, without_password
-from assay.answer.providers.failures import from_status
-from assay.answer.providers.meter import tokens_at_most
-from assay.answer.providers.protocol import Completion, Usage
+from assay.answer.providers.provider import (
+    REPLY_MAX_BYTES,
+    Completion,
+    Usage,
+    http_failure,
+    parse_address,
+    request_failure,
+    setting,
+    split_spec,
+)
+from assay.answer.providers.spending import max_tokens_of
 from assay.errors import ProviderError, ProviderFailure
+from assay.net.client import open_client
+from assay.net.redact import redact_url
 
 if TYPE_CHECKING:
     import httpx
 
 DEFAULT_URL = "http://localhost:11434"
 DEFAULT_MODEL = "llama3.1:8b"
-_LEAST_CONTEXT = 4096
-_MOST_CONTEXT = 131_072
+_MIN_CONTEXT = 4096
+_MAX_CONTEXT = 131_072
+
+
+def open_ollama(spec: str) -> "OllamaModel":
+    """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
+    model, url = split_spec(spec)
+    url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or DEFAULT_URL
+    return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or DEFAULT_MODEL)
 
 
 class OllamaModel:
+    """A model of an Ollama server."""
+
     def __init__(self, url: str, model: str) -> None:
         try:
             from ollama import AsyncClient
         except ImportError:
             raise ProviderError(
                 ProviderFailure.SETTING,
-                "Ollama is asked through its own client, which is not installed: "
-                "pip install 'agent-assay[ollama]'",
+                "the client of Ollama is not installed: pip install 'agent-assay[ollama]'",
             ) from None
         self._model = model
         parse_address(_with_scheme(url), "RAG_EVAL_OLLAMA_BASE_URL", DEFAULT_URL)
-        self._url = without_password(url)
+        self._url = redact_url(_with_scheme(url))
         self._where = f"Ollama at {self._url}"
-        # The client forgets the headers of an error, among them how long to wait. So the hook,
-        # which sees the reply first, raises in its place. No connection outlives its call, because
-        # the next call may come from another event loop.
-        self._client = AsyncClient(
-            host=url,
-            timeout=None,
-            headers={"Connection": "close"},
-            event_hooks={"response": [self._refuse_errors]},
-        )
+        # No connection outlives its call, because the next may come from another event loop.
+        self._client = AsyncClient(host=url, headers={"Connection": "close"})
+        own: httpx.AsyncClient = self._client._client
+        bounded = open_client(headers=own.headers, max_bytes=REPLY_MAX_BYTES)
+        bounded.base_url = own.base_url
+        # The official client drops the headers of an error, Retry-After among them: the hook sees
+        # the response first, and raises instead.
+        bounded.event_hooks = {"response": [self._raise_for_status]}
+        self._client._client = bounded
 
     @property
     def name(self) -> str:
+        """`ollama:MODEL`."""
         return f"ollama:{self._model}"
 
     @property
     def identity(self) -> str:
-        """With the address, where it is not the usual one: a name means there what it means."""
+        """With the address, unless it is the default: servers may name models differently."""
         at = self._url.rstrip("/")
         return self.name if at == DEFAULT_URL else f"{self.name}@{at}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
+        """The reply, with a context that is large enough for the prompt."""
         import httpx
         from pydantic import ValidationError
 
@@ -63,14 +82,11 @@ class OllamaModel:
                 stream=False,
                 think=False,
             )
-        except (ConnectionError, httpx.TransportError) as error:
-            raise ProviderError(
-                ProviderFailure.CONNECTION,
-                f"{self._where} cannot be reached ({type(error).__name__}); start it with "
-                "'ollama serve', or choose another with RAG_EVAL_PROVIDER",
-            ) from None
-        except (ValueError, TypeError, ValidationError):  # half a JSON, or another shape
-            raise self._unreadable("is not what Ollama's interface describes") from None
+        except (ConnectionError, httpx.RequestError) as error:
+            hint = "start it with 'ollama serve', or choose another with RAG_EVAL_PROVIDER"
+            raise request_failure(self._where, error, hint) from None
+        except (ValueError, TypeError, ValidationError):  # truncated JSON, or another shape
+            raise self._unreadable("does not match Ollama's API") from None
         return self._read(reply)
 
     def _read(self, reply: Any) -> Completion:
@@ -83,19 +99,20 @@ class OllamaModel:
     def _unreadable(self, what: str) -> ProviderError:
         return ProviderError(ProviderFailure.INVALID_REPLY, f"the reply of {self._where} {what}")
 
-    async def _refuse_errors(self, response: "httpx.Response") -> None:
+    async def _raise_for_status(self, response: "httpx.Response") -> None:
         if response.is_success:
             return
         await response.aread()
-        raise from_status(
+        raise http_failure(
             self._where,
             response.status_code,
             response.text,
             retry_after=response.headers.get("Retry-After"),
-            unknown=f"run 'ollama pull {self._model}'",
+            not_found=f"run 'ollama pull {self._model}'",
         )
 
     async def close(self) -> None:
+        """Close the HTTP client."""
         await self._client.close()  # type: ignore[no-untyped-call]
 
 
@@ -106,11 +123,11 @@ def _with_scheme(url: str) -> str:
 
 
 def _options(prompt: str, max_tokens: int) -> dict[str, int]:
-    """Ollama cuts a prompt that exceeds its context in silence, from the front. So the context is
-    asked for, in powers of two, because each new size makes Ollama load the model again.
+    """Ollama silently cuts a prompt that exceeds its context, from the front. So the context size
+    is requested, in powers of two, because each new size makes Ollama load the model again.
     """
-    wanted = tokens_at_most(prompt) + max_tokens
-    context = _LEAST_CONTEXT
-    while context < min(wanted, _MOST_CONTEXT):
+    wanted = max_tokens_of(prompt) + max_tokens
+    context = _MIN_CONTEXT
+    while context < min(wanted, _MAX_CONTEXT):
         context *= 2
     return {"temperature": 0, "seed": 0, "num_predict": max_tokens, "num_ctx": context}

@@ -1,33 +1,18 @@
-"""From a word, or from the environment, to a model that can be asked."""
+"""From the name of a provider, or from the environment, to a model that can be asked."""
 
-import os
 from pathlib import Path
 
 from assay.answer.extractive import EXTRACTIVE
-from assay.answer.providers.address import refuse_password
-from assay.answer.providers.anthropic import DEFAULT_MODEL as ANTHROPIC_MODEL
-from assay.answer.providers.anthropic import KEY_VARIABLE as ANTHROPIC_KEY
-from assay.answer.providers.anthropic import AnthropicModel
-from assay.answer.providers.careful import CONCURRENCY, CarefulProvider
-from assay.answer.providers.gguf import VARIABLE as GGUF_VARIABLE
-from assay.answer.providers.gguf import GgufModel
-from assay.answer.providers.ollama import DEFAULT_MODEL as OLLAMA_MODEL
-from assay.answer.providers.ollama import DEFAULT_URL as OLLAMA_URL
-from assay.answer.providers.ollama import OllamaModel
-from assay.answer.providers.openai_compatible import DEFAULT_URL as OPENAI_URL
-from assay.answer.providers.openai_compatible import KEY_VARIABLE as OPENAI_KEY
-from assay.answer.providers.openai_compatible import OpenAICompatibleModel
-from assay.answer.providers.patience import Patience
-from assay.answer.providers.protocol import Model
-from assay.answer.providers.reply_cache import ReplyCache
-from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.answer.providers.cached import CONCURRENCY, RETRIES, CachedProvider, ReplyCache
+from assay.answer.providers.provider import Model, setting
+from assay.errors import UsageError
+from assay.net.retry import RetryPolicy
 
 PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
+
 _FORMS = "ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]"
-
-
-# A model in this process is slow, not absent: asking again would only make it begin anew.
-_FOR_SLOW_COMPUTERS = Patience(attempts=1, timeout=1800.0)
+# A model in this process is slow, not absent: another attempt would only start over.
+_IN_PROCESS = RetryPolicy(attempts=1, timeout=1800.0)
 
 
 def open_provider(
@@ -36,89 +21,60 @@ def open_provider(
     max_cost: float | None = None,
     concurrency: int = CONCURRENCY,
     cache: bool = True,
-    patience: Patience | None = None,
-) -> CarefulProvider:
-    """`spec`, else `RAG_EVAL_PROVIDER`, else Ollama. Nothing is asked before the first question.
+    retries: RetryPolicy | None = None,
+) -> CachedProvider:
+    """The provider that `spec` names, else `RAG_EVAL_PROVIDER`, else Ollama.
 
-    `max_cost` is in US dollars. Without `cache` every question is asked anew.
+    Nothing is called before the first prompt.
+
+    Args:
+        spec: `ollama[:MODEL[@URL]]`, `anthropic[:MODEL]`, `openai:MODEL[@URL]` or `gguf[:FILE]`.
+        max_cost: a budget in US dollars.
+        concurrency: calls at the same time; always 1 for a model in this process.
+        cache: False asks again for replies that are cached.
+        retries: when to ask again, and how long one attempt may take.
     """
     model = open_model(spec or configured_spec() or "ollama")
-    in_process = isinstance(model, GgufModel)
-    return CarefulProvider(
+    in_process = model.name.startswith("gguf:")
+    return CachedProvider(
         model,
         cache=ReplyCache() if cache else None,
         max_cost=max_cost,
         concurrency=1 if in_process else concurrency,
-        patience=patience or (_FOR_SLOW_COMPUTERS if in_process else None),
+        retries=retries or (_IN_PROCESS if in_process else RETRIES),
     )
 
 
 def configured_spec() -> str | None:
-    """What the environment says, where it says anything."""
-    return _setting(PROVIDER_VARIABLE)
+    """The provider that `RAG_EVAL_PROVIDER` names, if any."""
+    return setting(PROVIDER_VARIABLE)
 
 
 def open_model(spec: str) -> Model:
+    """The model that `spec` names, without cache, retries and budget."""
     kind, _, rest = spec.strip().partition(":")
     if kind == "ollama":
-        return _ollama(rest)
+        from assay.answer.providers.ollama import open_ollama
+
+        return open_ollama(rest)
     if kind == "anthropic":
-        return _anthropic(rest)
+        from assay.answer.providers.anthropic import open_anthropic
+
+        return open_anthropic(rest)
     if kind == "openai":
-        return _openai(rest)
+        from assay.answer.providers.openai import open_openai
+
+        return open_openai(rest)
     if kind == "gguf":
-        file = rest or _setting(GGUF_VARIABLE)
+        from assay.answer.providers.gguf import VARIABLE, GgufModel
+
+        file = rest or setting(VARIABLE)
         return GgufModel(Path(file).expanduser() if file else None)
     if kind == EXTRACTIVE:
         raise UsageError(
-            "'extractive' quotes documents and has no model behind it, so it can neither judge "
-            f"nor write; choose one of {_FORMS}, or the metrics that need no model"
+            "'extractive' quotes documents and has no model, so it can neither judge nor write; "
+            f"choose one of {_FORMS}, or the metrics that need no model"
         )
-    # What stands around an @ may be a password.
-    raise UsageError(f"no provider is called {kind if '@' in spec else spec!r}; there is: {_FORMS}")
-
-
-def _ollama(rest: str) -> OllamaModel:
-    model, _, url = rest.partition("@")
-    refuse_password(url)
-    url = url or _setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or OLLAMA_URL
-    return OllamaModel(url, model or _setting("RAG_EVAL_OLLAMA_MODEL") or OLLAMA_MODEL)
-
-
-def _anthropic(rest: str) -> AnthropicModel:
-    if "@" in rest:
-        raise UsageError(
-            "'anthropic:MODEL' takes no address; set RAG_EVAL_ANTHROPIC_BASE_URL for another one"
-        )
-    key = _setting(ANTHROPIC_KEY)
-    if key is None:
-        raise ProviderError(
-            ProviderFailure.SETTING, f"the provider 'anthropic' needs a key: set {ANTHROPIC_KEY}"
-        )
-    model = rest or _setting("RAG_EVAL_ANTHROPIC_MODEL") or ANTHROPIC_MODEL
-    return AnthropicModel(key, model, _setting("RAG_EVAL_ANTHROPIC_BASE_URL"))
-
-
-def _openai(rest: str) -> OpenAICompatibleModel:
-    model, _, url = rest.partition("@")
-    refuse_password(url)
-    model = model or _setting("RAG_EVAL_OPENAI_MODEL") or ""
-    if not model:
-        raise UsageError(
-            "which model? Give openai:MODEL, or set RAG_EVAL_OPENAI_MODEL to a name that the "
-            "endpoint knows"
-        )
-    url = url or _setting("RAG_EVAL_OPENAI_BASE_URL") or OPENAI_URL
-    key = _setting(OPENAI_KEY)
-    if key is None and url == OPENAI_URL:
-        raise ProviderError(
-            ProviderFailure.SETTING,
-            f"OpenAI needs a key: set {OPENAI_KEY}; for another endpoint that needs none, set "
-            "RAG_EVAL_OPENAI_BASE_URL",
-        )
-    return OpenAICompatibleModel(url, model, key)
-
-
-def _setting(*names: str) -> str | None:
-    """The first that is set; a key is often pasted with a line break behind it."""
-    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
+    # What is around an @ may be a password.
+    named = kind if "@" in spec else spec
+    raise UsageError(f"unknown provider {named!r}; choose one of {_FORMS}")

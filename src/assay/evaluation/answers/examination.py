@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.agents.protocol import Agent, TakesContext, context_taker
-from assay.answer.providers.careful import CarefulProvider
-from assay.answer.providers.meter import Spending
+from assay.answer.providers.cached import CachedProvider
 from assay.answer.providers.opening import open_provider
-from assay.answer.providers.protocol import LLMProvider
-from assay.answer.together import gathered
+from assay.answer.providers.provider import LLMProvider
+from assay.answer.providers.spending import Spending
 from assay.data.dataset import Dataset, Document
 from assay.errors import BudgetExceeded, ProviderError
 from assay.evaluation.answers.counterfactuals import (
@@ -29,6 +28,7 @@ from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote
+from assay.net.gather import gather
 from assay.progress import Progress, silent
 
 Documents = Mapping[str, Document]
@@ -258,7 +258,7 @@ async def _each(
         progress(what, done, len(cases))
         return reply
 
-    return await gathered(one(case) for case in cases)
+    return await gather(one(case) for case in cases)
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event) -> Reply | None:
@@ -288,7 +288,7 @@ async def _open_judge(
 
 def _use_of(judge: Judge, config: RunConfig) -> JudgeUse:
     provider = judge.provider
-    spending = provider.spending if isinstance(provider, CarefulProvider) else None
+    spending = provider.spending if isinstance(provider, CachedProvider) else None
     return JudgeUse(judge.name, config.judge_votes, judge.prompts, spending)
 
 

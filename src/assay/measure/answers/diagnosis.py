@@ -162,7 +162,7 @@ def _found(
 
 
 @dataclass(frozen=True, slots=True)
-class DiagnosisReport:
+class DiagnosisSummary:
     """All diagnoses of a run: which component to fix, and what that is worth.
 
     `points` are percentage points of correctness that would be gained if that component never
@@ -235,7 +235,7 @@ def summarize_diagnoses(
     others: Mapping[str, Counterfactuals] | None = None,
     *,
     undecided: int = 0,
-) -> DiagnosisReport:
+) -> DiagnosisSummary:
     """Diagnose every observation.
 
     Args:
@@ -250,7 +250,7 @@ def summarize_diagnoses(
     components = Counter(each.component for each in diagnoses)
     counts = Counter(each.failure for each in diagnoses)
     questions = len(seen) + undecided
-    return DiagnosisReport(
+    return DiagnosisSummary(
         questions=questions,
         undecided=undecided,
         diagnoses=diagnoses,

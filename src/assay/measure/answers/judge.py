@@ -12,12 +12,12 @@ import numpy as np
 from assay.answer.citations import without_markers
 from assay.answer.passages import NOT_FOUND
 from assay.answer.prompt_files import load_prompt, mark_code, marked
-from assay.answer.providers.protocol import LLMProvider
-from assay.answer.together import gathered
+from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.measure.answers.abstention import abstained, may_decline, surely_abstained
 from assay.measure.graded import Floats
+from assay.net.gather import gather
 from assay.progress import Progress, silent
 from assay.text import sentences
 
@@ -163,13 +163,13 @@ class Judge:
             return Judgment((Vote.TRUE if right else Vote.FALSE,), by_rule=True)
         truth = NOT_FOUND if reference is None else reference
         prompts = (correctness_prompt(question, answer, truth, vote) for vote in range(self._votes))
-        votes = await gathered([self._vote(prompt) for prompt in prompts])
+        votes = await gather([self._vote(prompt) for prompt in prompts])
         return Judgment(tuple(votes))
 
     async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> FactsJudgment:
         """Fact by fact: also separates what is contradicted from what is left out."""
         prompts = [fact_prompt(question, answer, fact) for fact in facts]
-        replies = await gathered(map(self._reply, prompts))
+        replies = await gather(map(self._reply, prompts))
         words = [parse_word(reply or "", _STATES) for reply in replies]
         stated, contradicted, absent = (words.count(each) for each in _STATES)
         return FactsJudgment(stated, contradicted, absent, words.count(None))
@@ -181,7 +181,7 @@ class Judge:
         """
         said = [] if abstained(answer) else sentences(without_markers(answer))
         shown = said[:MOST_SENTENCES]
-        votes = await gathered(self._vote(support_prompt(each, sources)) for each in shown)
+        votes = await gather(self._vote(support_prompt(each, sources)) for each in shown)
         return votes.count(Vote.TRUE) / len(said) if said else 0.0
 
     async def _vote(self, prompt: str) -> Vote:
@@ -266,4 +266,4 @@ async def judge_answers(
         progress("judging", done, len(inputs))
         return judgment
 
-    return await gathered(one(case) for case in inputs)
+    return await gather(one(case) for case in inputs)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from assay.answer.ground_truth.questions.draft import Draft, Drop
 from assay.answer.ground_truth.questions.sieve import Sieve, States
 from assay.answer.ground_truth.questions.writers import QuestionWriter
-from assay.answer.together import gathered
 from assay.data.dataset import Document
 from assay.errors import UsageError
+from assay.net.gather import gather
 from assay.progress import Progress, silent
 
 # A model that writes nothing of use must not be paid for a whole corpus.
@@ -77,14 +77,14 @@ class _Bench:
 
     async def examine(self, documents: Sequence[Document]) -> None:
         """Drafts and checks at once, decisions in order: the result hangs on no race."""
-        drafts = await gathered([self._writer.draft(each, self._seed) for each in documents])
+        drafts = await gather([self._writer.draft(each, self._seed) for each in documents])
         self.drafted += len(drafts)
         hopeful = [
             (sound, document)
             for draft, document in zip(drafts, documents, strict=True)
             if (sound := self._sieved(draft)) is not None
         ]
-        flaws = await gathered([self._tried(*each) for each in hopeful])
+        flaws = await gather([self._tried(*each) for each in hopeful])
         for (sound, _), flaw in zip(hopeful, flaws, strict=True):
             # Only what was let through is taken: a draft that fell stands in nobody's way.
             if flaw is None and self._sieve.is_taken(sound):

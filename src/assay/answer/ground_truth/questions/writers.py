@@ -11,7 +11,7 @@ from assay.answer.extractive import EXTRACTIVE, extract_answer, is_order
 from assay.answer.ground_truth.questions.draft import Draft, Drop, read_draft
 from assay.answer.passages import Passage
 from assay.answer.prompt_files import load_prompt, mark_code, marked
-from assay.answer.providers.protocol import LLMProvider
+from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Document, Fact
 from assay.errors import ProviderError, ProviderFailure
 from assay.text import sentences

@@ -1,4 +1,4 @@
-"""Patience, memory and money around a model: each rule with a model that does as it is told."""
+"""Cache, budget and concurrency around a model, with a model that replies as it is told."""
 
 import asyncio
 import logging
@@ -14,11 +14,9 @@ import pytest
 from tests.answer_providers.conftest import OpenProvider
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer.providers.careful import CarefulProvider
-from assay.answer.providers.meter import tokens_at_most
-from assay.answer.providers.prices import Price, price_of
-from assay.answer.providers.protocol import Completion, Usage
-from assay.answer.providers.reply_cache import ReplyCache, reply_key
+from assay.answer.providers.cached import CachedProvider, ReplyCache, reply_key
+from assay.answer.providers.provider import Completion, Usage
+from assay.answer.providers.spending import Price, max_tokens_of, price_of
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 
 
@@ -42,7 +40,7 @@ def cache(tmp_path: Path) -> ReplyCache:
 async def test_a_reply_is_asked_for_once_and_remembered_by_the_next_process(tmp_path: Path) -> None:
     model = CountingModel()
     for _ in range(2):
-        provider = CarefulProvider(model, cache=cache(tmp_path))
+        provider = CachedProvider(model, cache=cache(tmp_path))
         assert await provider.generate("prompt") == "reply 1"
     assert model.asked == ["prompt"]
     assert (provider.spending.calls, provider.spending.cached) == (0, 1)
@@ -51,10 +49,10 @@ async def test_a_reply_is_asked_for_once_and_remembered_by_the_next_process(tmp_
 
 async def test_another_model_prompt_or_limit_is_another_question(tmp_path: Path) -> None:
     model, other = CountingModel(), CountingModel("openai:gpt-4.1")
-    await CarefulProvider(model, cache=cache(tmp_path)).generate("prompt", 10)
-    await CarefulProvider(model, cache=cache(tmp_path)).generate("prompt", 11)
-    await CarefulProvider(model, cache=cache(tmp_path)).generate("prompt ", 10)
-    await CarefulProvider(other, cache=cache(tmp_path)).generate("prompt", 10)
+    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt", 10)
+    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt", 11)
+    await CachedProvider(model, cache=cache(tmp_path)).generate("prompt ", 10)
+    await CachedProvider(other, cache=cache(tmp_path)).generate("prompt", 10)
     assert (len(model.asked), len(other.asked)) == (3, 1)
 
 
@@ -79,8 +77,8 @@ def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
 def test_two_processes_fill_one_cache_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from assay.answer.providers.reply_cache import ReplyCache, reply_key\n"
-        "from assay.answer.providers.protocol import Completion, Usage\n"
+        "from assay.answer.providers.cached import ReplyCache, reply_key\n"
+        "from assay.answer.providers.provider import Completion, Usage\n"
         "cache = ReplyCache(Path(sys.argv[1]))\n"
         "for i in range(100):\n"
         "    key = reply_key(sys.argv[2], str(i), 1)\n"
@@ -120,7 +118,7 @@ def test_a_cache_of_another_make_is_told_in_words(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["x" * 10_000, "Wörter und Zahlen 12.5 " * 300, "漢字" * 2000])
 def test_the_estimate_of_tokens_is_on_the_safe_side(text: str) -> None:
-    assert tokens_at_most(text) >= len(text) / 4
+    assert max_tokens_of(text) >= len(text) / 4
 
 
 async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
@@ -128,7 +126,7 @@ async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
 ) -> None:
     model = CountingModel(usage=Usage(50, 100))
     paid = Price(2.5, 10.0).of(Usage(50, 100))
-    provider = CarefulProvider(model, cache=cache(tmp_path), max_cost=2.5 * paid)
+    provider = CachedProvider(model, cache=cache(tmp_path), max_cost=2.5 * paid)
     replies = [await provider.generate(f"prompt {i}", 100) for i in range(2)]
     with pytest.raises(BudgetExceeded, match=r"the next call could cost \$0\.00"):
         await provider.generate("prompt 2", 100)
@@ -141,8 +139,8 @@ async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
 async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: Usage) -> None:
     """Else an endpoint that sends no usage would be free, and its budget without end."""
     model = CountingModel(usage=told)
-    worst = Price(2.5, 10.0).of(Usage(tokens_at_most("p"), 100))
-    provider = CarefulProvider(model, max_cost=2.5 * worst)
+    worst = Price(2.5, 10.0).of(Usage(max_tokens_of("p"), 100))
+    provider = CachedProvider(model, max_cost=2.5 * worst)
     for _ in range(2):
         await provider.generate("p", 100)
     assert provider.spending.cost == pytest.approx(2 * worst)
@@ -163,14 +161,14 @@ async def test_an_endpoint_without_usage_is_charged_by_estimate(
 @pytest.mark.parametrize("budget", [-1.0, float("nan"), float("inf")])
 def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
     with pytest.raises(UsageError, match="the budget must be"):
-        CarefulProvider(CountingModel(), max_cost=budget)
+        CachedProvider(CountingModel(), max_cost=budget)
 
 
 async def test_calls_under_way_count_against_the_budget() -> None:
     """Else ten calls at once would each find the budget untouched."""
     model = CountingModel(usage=Usage(50, 100))
-    worst = Price(2.5, 10.0).of(Usage(tokens_at_most("p"), 100))
-    provider = CarefulProvider(model, max_cost=3.5 * worst, concurrency=10)
+    worst = Price(2.5, 10.0).of(Usage(max_tokens_of("p"), 100))
+    provider = CachedProvider(model, max_cost=3.5 * worst, concurrency=10)
     results = await asyncio.gather(
         *(provider.generate("p", 100) for _ in range(10)), return_exceptions=True
     )
@@ -179,15 +177,15 @@ async def test_calls_under_way_count_against_the_budget() -> None:
 
 
 async def test_a_budget_of_nothing_still_allows_what_costs_nothing() -> None:
-    provider = CarefulProvider(CountingModel("ollama:llama3.1:8b"), max_cost=0.0)
+    provider = CachedProvider(CountingModel("ollama:llama3.1:8b"), max_cost=0.0)
     assert await provider.generate("p") == "reply 1"
     assert provider.spending.cost == 0.0
 
 
 def test_a_budget_for_a_model_without_a_price_is_refused_with_the_remedy() -> None:
     with pytest.raises(UsageError, match=r"'openai:own-model' is not known.*RAG_EVAL_PRICES"):
-        CarefulProvider(CountingModel("openai:own-model"), max_cost=1.0)
-    assert CarefulProvider(CountingModel("openai:own-model")).spending.cost is None
+        CachedProvider(CountingModel("openai:own-model"), max_cost=1.0)
+    assert CachedProvider(CountingModel("openai:own-model")).spending.cost is None
 
 
 def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
@@ -225,7 +223,7 @@ def test_one_provider_serves_one_event_loop_after_another(
     for kind in ("ollama", "anthropic", "openai"):
         provider = opened(kind, concurrency=1)
 
-        async def three(provider: CarefulProvider = provider) -> list[str]:
+        async def three(provider: CachedProvider = provider) -> list[str]:
             return list(await asyncio.gather(*(provider.generate(f"p{i}") for i in range(3))))
 
         for _ in range(2):
@@ -236,7 +234,7 @@ def test_one_provider_serves_one_event_loop_after_another(
 @pytest.mark.parametrize(("concurrency", "tokens"), [(0, 5), (1, 0)])
 async def test_numbers_that_make_no_sense_are_refused(concurrency: int, tokens: int) -> None:
     with pytest.raises(UsageError, match="must be >= 1, got 0"):
-        await CarefulProvider(CountingModel(), concurrency=concurrency).generate("p", tokens)
+        await CachedProvider(CountingModel(), concurrency=concurrency).generate("p", tokens)
 
 
 def test_the_cache_is_where_the_cache_is(tmp_path: Path) -> None:

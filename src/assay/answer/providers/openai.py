@@ -1,4 +1,4 @@
-"""A model behind any endpoint that speaks as OpenAI's chat completions do."""
+"""A model behind any endpoint that implements OpenAI's chat completions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,18 +6,47 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from assay.answer.providers.address import parse_address
-from assay.answer.providers.failures import from_status, quoted
-from assay.answer.providers.protocol import Completion, Usage
-from assay.errors import ProviderError, ProviderFailure
+from assay.answer.providers.provider import (
+    REPLY_MAX_BYTES,
+    Completion,
+    Usage,
+    http_failure,
+    parse_address,
+    request_failure,
+    setting,
+    split_spec,
+)
+from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.net.client import open_client
+from assay.net.redact import redact_secrets
 
 DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "RAG_EVAL_OPENAI_API_KEY"
-# How long a reply may take as a whole is the caller's to say.
-_TIMEOUT = httpx.Timeout(None, connect=10.0)
 
 
-class OpenAICompatibleModel:
+def open_openai(spec: str) -> "OpenAIModel":
+    """The model of `MODEL[@URL]`; what is left out comes from the environment."""
+    model, url = split_spec(spec)
+    model = model or setting("RAG_EVAL_OPENAI_MODEL") or ""
+    if not model:
+        raise UsageError(
+            "no model is named for the provider 'openai'; use openai:MODEL, or set "
+            "RAG_EVAL_OPENAI_MODEL to a name that the endpoint knows"
+        )
+    url = url or setting("RAG_EVAL_OPENAI_BASE_URL") or DEFAULT_URL
+    key = setting(KEY_VARIABLE)
+    if key is None and url == DEFAULT_URL:
+        raise ProviderError(
+            ProviderFailure.SETTING,
+            f"OpenAI needs a key: set {KEY_VARIABLE}; for an endpoint without keys, set "
+            "RAG_EVAL_OPENAI_BASE_URL",
+        )
+    return OpenAIModel(url, model, key)
+
+
+class OpenAIModel:
+    """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
+
     def __init__(self, url: str, model: str, api_key: str | None = None) -> None:
         self._url = _endpoint(url)
         self._model = model
@@ -27,36 +56,38 @@ class OpenAICompatibleModel:
         headers = {"Connection": "close"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        self._client = httpx.AsyncClient(timeout=_TIMEOUT, headers=headers)
-        self._temperature: dict[str, Any] = {"temperature": 0, "seed": 0}
+        self._client = open_client(headers=headers, max_bytes=REPLY_MAX_BYTES)
+        self._sampling: dict[str, int] = {"temperature": 0, "seed": 0}
         self._limit = "max_tokens"
 
     @property
     def name(self) -> str:
+        """`openai:MODEL`."""
         return f"openai:{self._model}"
 
     @property
     def identity(self) -> str:
-        """With the address: model names of such endpoints mean something at that place alone."""
+        """With the address: two endpoints may use one name for two models."""
         return f"{self.name}@{self._url}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
-        """Endpoints differ in what they take and name it when they refuse: asked again without."""
+        """The reply. A parameter that the endpoint refuses by name is left out from then on."""
         while True:
             try:
                 reply = await self._post(prompt, max_tokens)
                 return read_chat_completion(reply, self._where)
             except ProviderError as error:
-                if error.kind is not ProviderFailure.BAD_REQUEST or not self._yields(str(error)):
+                bad_request = error.kind is ProviderFailure.BAD_REQUEST
+                if not bad_request or not self._drop_refused(str(error)):
                     raise
 
-    def _yields(self, refusal: str) -> bool:
+    def _drop_refused(self, refusal: str) -> bool:
         if "max_completion_tokens" in refusal and self._limit == "max_tokens":
             self._limit = "max_completion_tokens"
             return True
-        named = [name for name in self._temperature if name in refusal]
+        named = [name for name in self._sampling if name in refusal]
         for name in named:
-            del self._temperature[name]
+            del self._sampling[name]
         return bool(named)
 
     async def _post(self, prompt: str, max_tokens: int) -> Any:
@@ -64,23 +95,20 @@ class OpenAICompatibleModel:
             "model": self._model,
             "messages": [{"role": "user", "content": prompt}],
             self._limit: max_tokens,
-            **self._temperature,
+            **self._sampling,
         }
         try:
             response = await self._client.post(self._url, json=body)
-        except httpx.TransportError as error:
-            raise ProviderError(
-                ProviderFailure.CONNECTION,
-                f"{self._where} cannot be reached ({type(error).__name__})",
-            ) from None
+        except httpx.RequestError as error:
+            raise request_failure(self._where, error) from None
         if not response.is_success:
-            raise from_status(
+            raise http_failure(
                 self._where,
                 response.status_code,
-                quoted(response.text, self._key),
+                redact_secrets(response.text, self._key),
                 retry_after=response.headers.get("Retry-After"),
-                remedy=f"check {KEY_VARIABLE}",
-                unknown=f"check the address and the model's name, {self._model!r}",
+                bad_key=f"check {KEY_VARIABLE}",
+                not_found=f"check the address and the model's name, {self._model!r}",
             )
         try:
             return response.json()
@@ -88,11 +116,12 @@ class OpenAICompatibleModel:
             raise _unreadable(self._where) from None
 
     async def close(self) -> None:
+        """Close the HTTP client."""
         await self._client.aclose()
 
 
 def read_chat_completion(reply: Any, where: str) -> Completion:
-    """Also for a local model whose library answers in this shape."""
+    """The completion in a reply of OpenAI's shape, which llama.cpp uses too."""
     try:
         choice = reply["choices"][0]
         message, reason = choice["message"], choice.get("finish_reason")
@@ -104,7 +133,7 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
         raise _unreadable(where) from None
     if refused:
         raise ProviderError(ProviderFailure.REFUSAL, f"the model of {where} refused to answer")
-    if text is None and reason == "length":  # all its room went into thinking
+    if text is None and reason == "length":  # all tokens were used for reasoning
         text = ""
     if not isinstance(text, str):
         raise _unreadable(where)
@@ -113,8 +142,7 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
 
 def _unreadable(where: str) -> ProviderError:
     return ProviderError(
-        ProviderFailure.INVALID_REPLY,
-        f"the reply of {where} is no chat completion of OpenAI's shape",
+        ProviderFailure.INVALID_REPLY, f"the reply of {where} is not an OpenAI chat completion"
     )
 
 
