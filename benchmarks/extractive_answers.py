@@ -17,7 +17,7 @@ from assay.answer.passages import Answer, Passage
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import Query
 from assay.measure.answers.lexical import fact_recall
-from assay.search.lexical import LexicalIndex
+from assay.search.bm25 import Bm25Index
 
 TOP_K = 5
 TOKENS = 500
@@ -26,7 +26,7 @@ TOKENS = 500
 class Library:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self._index = LexicalIndex(dataset.documents.values())
+        self._index = Bm25Index(dataset.documents.values())
 
     def found(self, question: str) -> list[Passage]:
         return self.passages(doc_id for doc_id, _ in self._index.search(question, TOP_K))

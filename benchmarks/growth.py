@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.progress import Progress, silent
-from assay.search.bm25_vectors import Bm25Encoder
+from assay.search.bm25 import Bm25Model
 from assay.search.edge import EdgeStore
 from assay.search.embedding import Vectors
 from assay.search.index import open_index
@@ -29,7 +29,6 @@ from assay.search.store import Manifest, Point, point_id
 DIMENSION = 384
 WORDS_IN_A_DOCUMENT = 60
 VOCABULARY = 50_000
-LENGTH = 64.0
 MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
 POINTS_AT_ONCE = 5000
 
@@ -103,19 +102,17 @@ def _measured(size: int, queries: int) -> float:
 
 
 def _build(store: EdgeStore, corpus: Corpus) -> None:
-    encoder = Bm25Encoder(LENGTH)
-    manifest = Manifest(
-        "synthetic", "synthetic", DIMENSION, "none", encoder.settings, LENGTH, corpus.size, "0"
-    )
     texts = corpus.texts()
+    bm25 = Bm25Model.of(texts)
+    manifest = Manifest("synthetic", "synthetic", DIMENSION, "none", corpus.size, "0", bm25)
     with store.writing(silent), store.draft(manifest, from_live=False) as draft:
         for start in range(0, corpus.size, POINTS_AT_ONCE):
             rows = range(start, min(start + POINTS_AT_ONCE, corpus.size))
-            draft.write([_point(row, corpus.vectors[row], texts[row], encoder) for row in rows])
+            draft.write([_point(row, corpus.vectors[row], texts[row], bm25) for row in rows])
         draft.commit()
 
 
-def _point(row: int, vector: Vectors, text: str, encoder: Bm25Encoder) -> Point:
+def _point(row: int, vector: Vectors, text: str, bm25: Bm25Model) -> Point:
     doc_id = f"doc-{row}"
     payload = {
         "doc_id": doc_id,
@@ -126,7 +123,7 @@ def _point(row: int, vector: Vectors, text: str, encoder: Bm25Encoder) -> Point:
         "metadata": {},
         "content_hash": "",
     }
-    return Point(point_id(doc_id, 0), vector, encoder.document(text), payload)
+    return Point(point_id(doc_id, 0), vector, bm25.document(text), payload)
 
 
 def _times(retriever: Retriever, queries: Sequence[str], mode: Mode) -> list[float]:

@@ -6,7 +6,7 @@ from assay.answer.extractive import ExtractiveAnswerer, extract_finding
 from assay.answer.passages import NOT_FOUND, Passage
 from assay.data import load_dataset
 from assay.data.dataset import UNANSWERABLE
-from assay.search.lexical import LexicalIndex
+from assay.search.bm25 import Bm25Index
 
 CALCIUM = Passage(
     "MED-1",
@@ -132,7 +132,7 @@ async def test_a_long_sentence_is_cut_and_a_short_budget_is_kept() -> None:
 async def test_the_bundled_notes_are_answered_only_with_their_own_words() -> None:
     """How good it is, is a figure of docs/mcp.md; here: it never says what no document says."""
     notes = load_dataset("notes")
-    index = LexicalIndex(notes.documents.values())
+    index = Bm25Index(notes.documents.values())
     answerer = ExtractiveAnswerer()
     answered = 0
     for query in notes.queries.values():

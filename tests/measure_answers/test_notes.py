@@ -11,7 +11,7 @@ from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, measure_answers
 from assay.measure.answers.diagnosis import Counterfactuals, observe, summarize_diagnoses
 from assay.measure.answers.lexical import fact_recall
-from assay.search.lexical import LexicalIndex
+from assay.search.bm25 import Bm25Index
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_somebody_elses_answers_state_next_to_nothing(notes: Dataset) -> None:
 
 
 async def _extractive(notes: Dataset, gold: bool) -> list[AnswerCase]:
-    index, answerer, cases = LexicalIndex(notes.documents.values()), ExtractiveAnswerer(), []
+    index, answerer, cases = Bm25Index(notes.documents.values()), ExtractiveAnswerer(), []
     for query in notes.queries.values():
         reference = notes.answers[query.id]
         ids = reference.documents if gold else tuple(i for i, _ in index.search(query.text, 5))

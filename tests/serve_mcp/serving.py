@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
-from assay.search.lexical import LexicalIndex
+from assay.search.bm25 import Bm25Index
 from assay.serve.listening import bind, url_of
 from assay.serve.retrieval import Hit, Retrieval
 
@@ -29,7 +29,7 @@ TEXTS = {
 class Bm25:
     def __init__(self, documents: Mapping[str, Document]) -> None:
         self._documents = documents
-        self._index = LexicalIndex(documents.values())
+        self._index = Bm25Index(documents.values())
 
     def search(
         self,

@@ -1,6 +1,7 @@
 """Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.own_answers import OwnAnswers
@@ -10,6 +11,9 @@ from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, FailureKind, UsageError
 from assay.progress import Progress, silent
 
+if TYPE_CHECKING:
+    from assay.search.bm25 import Bm25Settings
+
 MODES = ("bm25", "dense", "hybrid", "tuned", "tuned+dev")
 _LEARNED_FROM = {"tuned": ("train",), "tuned+dev": ("train", "dev")}
 
@@ -17,7 +21,9 @@ _Search = Callable[[str, int], list[str]]
 
 
 class BuiltinAgent:
-    """`bm25` needs no index: it is built in memory in a second, and shares no code with hybrid.
+    """`bm25` needs no index: it is built in memory in a second, and ranks as an index would.
+
+    `bm25`: settings of BM25; left out, those of the environment.
 
     `tuned+dev` remembers the dev judgments besides those it learned from.
 
@@ -25,8 +31,16 @@ class BuiltinAgent:
     """
 
     def __init__(
-        self, spec: str, dataset: Dataset, *, answers: bool = False, progress: Progress = silent
+        self,
+        spec: str,
+        dataset: Dataset,
+        *,
+        answers: bool = False,
+        bm25: "Bm25Settings | None" = None,
+        progress: Progress = silent,
     ) -> None:
+        from assay.search.bm25 import Bm25Settings
+
         mode, _, provider = spec.partition("#")
         if mode not in MODES:
             known = ", ".join(f"builtin:{each}" for each in MODES)
@@ -37,6 +51,9 @@ class BuiltinAgent:
         track = "trained" if learned_from else "zero-shot"
         self._answers = OwnAnswers(dataset, provider) if answers else None
         facts = [f"learned from {' and '.join(learned_from)}"] if learned_from else []
+        self._bm25 = bm25 or Bm25Settings.from_environment()
+        if mode != "dense" and self._bm25 != Bm25Settings():
+            facts.append(f"BM25 {self._bm25}")
         facts += [f"answers: {self._answers.description}"] if self._answers else []
         self.info = AgentInfo(
             f"builtin:{spec}", "builtin", track, "; ".join(facts), learned_from=learned_from
@@ -77,11 +94,11 @@ class BuiltinAgent:
         return await self._answers.from_passages(query, passages)
 
     def _load_lexical(self) -> _Search:
-        from assay.search.lexical import LexicalIndex
+        from assay.search.bm25 import Bm25Index
 
         total = len(self._dataset.documents)
         self._progress("indexing", 0, total)
-        index = LexicalIndex(self._dataset.documents.values())
+        index = Bm25Index(self._dataset.documents.values(), self._bm25)
         self._progress("indexing", total, total)
         return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
 
@@ -92,6 +109,7 @@ class BuiltinAgent:
         mode = check_request("any", 1, self._mode.removesuffix("+dev"))
         retriever = open_retriever(
             self._dataset,
+            bm25=self._bm25,
             tuned=mode == "tuned",
             remember_dev=self._mode == "tuned+dev",
             progress=self._progress,

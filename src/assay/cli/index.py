@@ -41,6 +41,24 @@ EmbedderOption = Annotated[
         metavar="KIND:MODEL[@URL]",
     ),
 ]
+K1Option = Annotated[
+    float,
+    typer.Option(
+        "--bm25-k1",
+        help="BM25: how soon more of the same word stops to count, 0 or more.",
+        envvar="ASSAY_BM25_K1",
+        metavar="K1",
+    ),
+]
+BOption = Annotated[
+    float,
+    typer.Option(
+        "--bm25-b",
+        help="BM25: how much long documents lose, 0 to 1.",
+        envvar="ASSAY_BM25_B",
+        metavar="B",
+    ),
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")
 ]
@@ -51,6 +69,8 @@ def index(
     archive: ArchiveOption = None,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
+    bm25_k1: K1Option = 1.2,
+    bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
 ) -> None:
     """Embed and index documents: only what is new or changed since the last time.
@@ -61,15 +81,17 @@ def index(
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
     from assay.report.numbers import count, duration
+    from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import open_embedder
     from assay.search.index import build_index
     from assay.search.reference import open_store
 
+    bm25 = Bm25Settings(bm25_k1, bm25_b)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         chosen = open_embedder(model=model, embedder=embedder)
         store = open_store(data.name)
-        report = build_index(data.documents.values(), chosen, store, progress)
+        report = build_index(data.documents.values(), chosen, store, progress, bm25=bm25)
     if as_json:
         facts = {"dataset": data.name, "index": store.where, "embedder": chosen.name}
         print_json(facts | asdict(report))

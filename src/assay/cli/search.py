@@ -11,9 +11,11 @@ import typer
 from assay.cli.console import print_json, show
 from assay.cli.index import (
     ArchiveOption,
+    BOption,
     DatasetOption,
     EmbedderOption,
     JsonOption,
+    K1Option,
     ModelOption,
 )
 from assay.errors import UsageError
@@ -59,6 +61,8 @@ def search(
     archive: ArchiveOption = None,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
+    bm25_k1: K1Option = 1.2,
+    bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
 ) -> None:
     """Search a data set. It is indexed first where it is not yet, or has changed.
@@ -71,17 +75,19 @@ def search(
     """
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
+    from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import open_embedder
     from assay.search.reference import open_retriever
     from assay.search.retriever import check_request
 
     chosen_mode = check_request(query, top_k, mode)
     where = _filters(filters)
+    bm25 = Bm25Settings(bm25_k1, bm25_b)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         chosen = open_embedder(model=model, embedder=embedder)
         tuned = chosen_mode == "tuned"
-        retriever = open_retriever(data, embedder=chosen, tuned=tuned, progress=progress)
+        retriever = open_retriever(data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress)
     with retriever:
         hits = retriever.search(query, top_k, mode=chosen_mode, filters=where)
     if as_json:

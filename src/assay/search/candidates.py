@@ -6,7 +6,7 @@ can be scored by the other as well: to a fusion, a missing score is a guess.
 
 from collections.abc import Iterable, Sequence
 
-from assay.search.bm25_vectors import SparseVector
+from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import Condition
 from assay.search.fuse import DEPTH, ranked
@@ -14,6 +14,8 @@ from assay.search.store import Found, Searcher, point_id
 
 # Of a document as long as a book, this many chunks are scored when another signal brought it up.
 CHUNKS_SCORED = 64
+# More than are needed, so that ties at the end seldom need a second look.
+_TIES = 20
 
 _Scores = dict[str, float]
 
@@ -26,13 +28,22 @@ class Candidates:
         self._found_by: dict[str, list[str]] = {}
 
     def lexical(self, query: SparseVector, depth: int = DEPTH) -> _Scores:
-        """The documents that share a word with the query."""
+        """The best of the documents that share a word with the query.
+
+        An engine breaks ties as it likes: all documents that tie with the last one are asked for.
+        """
         if not query:
             return {}
-        found = self._searcher.nearest("bm25", query, depth, where=self._where)
+        limit = depth + _TIES
+        while True:
+            found = self._searcher.nearest("bm25", query, limit, where=self._where)
+            if len(found) < limit or found[-1].score < found[depth - 1].score:
+                break
+            limit *= 4
         scores = self._by_document(found)
-        self._found_by["bm25"] = ranked(scores)
-        return scores
+        order = ranked(scores)[:depth]
+        self._found_by["bm25"] = order
+        return {doc_id: scores[doc_id] for doc_id in order}
 
     def dense(self, vector: Vectors, *, signal: str = "dense") -> _Scores:
         """The nearest documents; where they have many chunks, more chunks are asked for."""

@@ -158,7 +158,7 @@ def _edge_point(point: Point) -> edge.Point:
 def _config(dimension: int) -> edge.EdgeConfig:
     return edge.EdgeConfig(
         vectors={DENSE: edge.EdgeVectorParams(dimension, edge.Distance.Cosine)},
-        sparse_vectors={BM25: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
+        sparse_vectors={BM25: edge.EdgeSparseVectorParams()},
         optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_INDEXING_THRESHOLD_KB),
         wal_enabled=False,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from assay.search.bm25_vectors import SparseVector
+from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import Condition
 from assay.search.store import DENSE, PLACE, DamagedIndexError, Found, Manifest, Signal, Stored

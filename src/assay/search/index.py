@@ -9,9 +9,9 @@ from importlib.metadata import version
 from typing import Any
 
 from assay.data.dataset import Document
-from assay.errors import DataError
+from assay.errors import DataError, SearchError
 from assay.progress import Progress, silent
-from assay.search.bm25_vectors import Bm25Encoder, average_length
+from assay.search.bm25 import ANALYZER, Bm25Model, Bm25Settings
 from assay.search.chunks import POLICY, Chunk, split_documents
 from assay.search.embedding import Embedder, Vectors
 from assay.search.plain_text import plain
@@ -51,12 +51,18 @@ def build_index(
     store: Store,
     progress: Progress = silent,
     *,
+    bm25: Bm25Settings | None = None,
     cache: VectorCache | None = None,
 ) -> IndexReport:
-    """Bring the store's index up to the documents. Searches see the old one until the end."""
+    """Bring the store's index up to the documents. Searches see the old one until the end.
+
+    `bm25`: left out, those of the environment. An index made with others is built again; what
+    was embedded comes from `cache`.
+    """
     started = time.monotonic()
     documents = list(documents)
-    manifest = describe_index(documents, embedder)
+    settings = bm25 or Bm25Settings.from_environment()
+    manifest = describe_index(documents, embedder, settings, _live_manifest(store))
     added = changed = removed = 0
     if not _is_ready(store, manifest):
         with store.writing(progress):
@@ -69,18 +75,53 @@ def build_index(
     return IndexReport(added, changed, removed, unchanged, time.monotonic() - started)
 
 
-def open_index(store: Store, embedder: Embedder) -> Retriever:
-    """The index that is there."""
+def open_index(store: Store, embedder: Embedder, *, bm25: Bm25Settings | None = None) -> Retriever:
+    """The index that is there. `bm25`: an index made with other settings is refused."""
     searcher = store.open()
     try:
+        _refuse_other_settings(searcher.manifest, bm25)
         return Retriever(searcher, embedder)
     except BaseException:
         searcher.close()
         raise
 
 
-def describe_index(documents: Sequence[Document], embedder: Embedder) -> Manifest:
-    """What an index of these documents says about itself."""
+def _refuse_other_settings(manifest: Manifest, wanted: Bm25Settings | None) -> None:
+    model = manifest.bm25
+    if wanted is not None and model is not None and model.settings != wanted:
+        raise SearchError(
+            f"the index was built with BM25 {model.settings}, not with {wanted}: search with those "
+            "settings, or build the index again with these: assay index --bm25-k1 and --bm25-b"
+        )
+
+
+def describe_index(
+    documents: Sequence[Document],
+    embedder: Embedder,
+    bm25: Bm25Settings,
+    live: Manifest | None = None,
+) -> Manifest:
+    """What an index of these documents says about itself.
+
+    `live`: what the index there says; where it is of the same documents, they are not counted
+    again.
+    """
+    corpus = _corpus_digest(documents)
+    model = live.bm25 if live is not None and live.corpus == corpus else None
+    if model is None or (model.settings, model.analyzer) != (bm25, ANALYZER):
+        model = Bm25Model.of((document.full_text for document in documents), bm25)
+    return Manifest(
+        corpus=corpus,
+        embedder=embedder.name,
+        dimension=embedder.dimension,
+        chunking=POLICY,
+        documents=len(documents),
+        assay=version("agent-assay"),
+        bm25=model,
+    )
+
+
+def _corpus_digest(documents: Sequence[Document]) -> str:
     digest = hashlib.sha256()
     for document in documents:
         try:
@@ -90,17 +131,7 @@ def describe_index(documents: Sequence[Document], embedder: Embedder) -> Manifes
                 f"the document id {document.id!r} is no valid text (half a surrogate pair); "
                 "give the document another id"
             ) from None
-    length = average_length(document.full_text for document in documents)
-    return Manifest(
-        corpus=digest.hexdigest(),
-        embedder=embedder.name,
-        dimension=embedder.dimension,
-        chunking=POLICY,
-        lexical=Bm25Encoder(length).settings,
-        average_length=length,
-        documents=len(documents),
-        assay=version("agent-assay"),
-    )
+    return digest.hexdigest()
 
 
 def content_hash(document: Document) -> str:
@@ -171,11 +202,11 @@ def _apply(
     cache: VectorCache,
     progress: Progress,
 ) -> None:
-    encoder = Bm25Encoder(manifest.average_length)
+    assert manifest.bm25 is not None, "only an index of an earlier version has none"
     documents = [*changes.added, *changes.changed]
     with store.draft(manifest, from_live=changes.from_live) as draft:
         draft.delete(changes.outdated)
-        for points in _points(documents, embedder, encoder, cache, progress):
+        for points in _points(documents, embedder, manifest.bm25, cache, progress):
             draft.write(points)
         draft.commit()
 
@@ -183,7 +214,7 @@ def _apply(
 def _points(
     documents: Sequence[Document],
     embedder: Embedder,
-    encoder: Bm25Encoder,
+    bm25: Bm25Model,
     cache: VectorCache,
     progress: Progress,
 ) -> Iterator[list[Point]]:
@@ -195,14 +226,14 @@ def _points(
         progress("embedding documents", start + len(part), len(documents))
         rows = iter(vectors)
         yield [
-            _point(document, index, one, next(rows), encoder)
+            _point(document, index, one, next(rows), bm25)
             for document, one in zip(part, chunks, strict=True)
             for index in range(len(one))
         ]
 
 
 def _point(
-    document: Document, index: int, chunks: Sequence[Chunk], vector: Vectors, encoder: Bm25Encoder
+    document: Document, index: int, chunks: Sequence[Chunk], vector: Vectors, bm25: Bm25Model
 ) -> Point:
     payload = {
         "doc_id": document.id,
@@ -213,8 +244,8 @@ def _point(
         "metadata": _plain_metadata(document),
         "content_hash": content_hash(document),
     }
-    bm25 = encoder.document(document.full_text) if index == 0 else None
-    return Point(point_id(document.id, index), vector, bm25, payload)
+    words = bm25.document(document.full_text) if index == 0 else None
+    return Point(point_id(document.id, index), vector, words, payload)
 
 
 def _plain_metadata(document: Document) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.progress import Progress, silent
+from assay.search.bm25 import Bm25Settings
 from assay.search.embedding import Embedder, open_embedder
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Retriever
@@ -18,19 +19,22 @@ def open_retriever(
     *,
     embedder: Embedder | None = None,
     store: Store | None = None,
+    bm25: Bm25Settings | None = None,
     tuned: bool = False,
     remember_dev: bool = False,
     progress: Progress = silent,
 ) -> Retriever:
     """Ready to search these documents, whatever was indexed before; quick where nothing changed.
 
-    `tuned` adds the ranking that learned from the train judgments, which takes minutes once;
-    `remember_dev` is for one that knows the dev judgments as well.
+    `bm25`: left out, ASSAY_BM25_K1 and ASSAY_BM25_B, else the defaults. `tuned` adds the ranking
+    that learned from the train judgments, which takes minutes once; `remember_dev` is for one that
+    knows the dev judgments as well.
     """
     embedder = embedder or open_embedder()
     store = store or open_store(dataset.name)
-    build_index(dataset.documents.values(), embedder, store, progress)
-    retriever = open_index(store, embedder)
+    bm25 = bm25 or Bm25Settings.from_environment()
+    build_index(dataset.documents.values(), embedder, store, progress, bm25=bm25)
+    retriever = open_index(store, embedder, bm25=bm25)
     if not tuned:
         return retriever
     return _with_tuned(retriever, dataset, embedder, remember_dev, progress)

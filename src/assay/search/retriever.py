@@ -5,23 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from assay.errors import SearchError, UsageError
-from assay.search.bm25_vectors import Bm25Encoder, SparseVector, overlap
+from assay.search.bm25 import ANALYZER, QUERY_CHARACTERS, Bm25Model, SparseVector, overlap
 from assay.search.candidates import Candidates
 from assay.search.embedding import Embedder, Vectors
 from assay.search.filters import Condition, conditions
 from assay.search.fuse import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, fuse, moved, ranked
 from assay.search.plain_text import plain
 from assay.search.ranker import Ranked, TunedRanker
-from assay.search.store import Manifest, Searcher, point_id
+from assay.search.store import DamagedIndexError, Manifest, Searcher, point_id
 
 Mode = Literal["bm25", "dense", "hybrid", "tuned"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 MOST = 100
-# Far more than a model reads; bounds the work for a text that was pasted by mistake.
-QUERY_CHARACTERS = 4000
 # BM25 has no upper end: a score of this much becomes 0.5.
-_BM25_HALF = 10.0
+_BM25_HALF = 4.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Retriever:
         self._searcher, self._embedder = searcher, embedder
         self._ranker, self._doc_ids = ranker, doc_ids
         _refuse_another_embedder(searcher.manifest, embedder)
-        self._bm25 = Bm25Encoder(searcher.manifest.average_length)
+        self._bm25 = _bm25_model(searcher.manifest)
 
     def with_ranking(self, ranker: TunedRanker, doc_ids: Sequence[str]) -> "Retriever":
         """The same index with a tuned mode; `doc_ids`: what the ranker's numbers mean."""
@@ -235,6 +233,15 @@ def check_request(query: str, top_k: int, mode: str) -> Mode:
 
 def _readable(query: str) -> str:
     return plain(query[:QUERY_CHARACTERS]).strip()
+
+
+def _bm25_model(manifest: Manifest) -> Bm25Model:
+    if manifest.bm25 is None or manifest.bm25.analyzer != ANALYZER:
+        raise DamagedIndexError(
+            f"the index was built by Assay {manifest.assay} with another BM25; build it again: "
+            "assay index (vectors come from the cache)"
+        )
+    return manifest.bm25
 
 
 def _refuse_another_embedder(manifest: Manifest, embedder: Embedder) -> None:

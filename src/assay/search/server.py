@@ -144,7 +144,7 @@ class ServerStore:
             vectors_config={
                 DENSE: models.VectorParams(size=dimension, distance=models.Distance.COSINE)
             },
-            sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            sparse_vectors_config={BM25: models.SparseVectorParams()},
             shard_number=self._cluster.shard_number,
             replication_factor=self._cluster.replication_factor,
             write_consistency_factor=self._cluster.write_consistency_factor,

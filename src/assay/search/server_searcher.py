@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from assay.errors import SearchError
-from assay.search.bm25_vectors import SparseVector
+from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import Condition
 from assay.search.store import DENSE, PLACE, Found, Manifest, Signal, Stored
@@ -112,9 +113,9 @@ def _condition(condition: Condition) -> models.FieldCondition:
 
 def _found(point: models.ScoredPoint) -> Found:
     payload = point.payload or {}
-    return Found(
-        payload["doc_id"], payload["chunk_index"], payload["total_chunks"], float(point.score)
-    )
+    # JSON carries a 32-bit float in few digits: back to the number that it was.
+    score = float(np.float32(point.score))
+    return Found(payload["doc_id"], payload["chunk_index"], payload["total_chunks"], score)
 
 
 def _stored(record: models.Record) -> Stored:

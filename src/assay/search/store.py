@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from assay.errors import SearchError
+from assay.errors import SearchError, UsageError
 from assay.progress import Progress
-from assay.search.bm25_vectors import SparseVector
+from assay.search.bm25 import Bm25Model, Bm25Settings, SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import Condition
 
@@ -28,7 +28,7 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assay:point")
 
 
 class DamagedIndexError(SearchError):
-    """The index is there and cannot be read: building it again mends it."""
+    """The index exists but cannot be used: building it again replaces it."""
 
 
 @lru_cache(maxsize=1 << 16)  # a hash of a hash for each of some hundred candidates of a query
@@ -45,18 +45,23 @@ class Manifest:
     embedder: str
     dimension: int
     chunking: str
-    lexical: str
-    average_length: float
     documents: int
     assay: str
-    format: int = 1
+    bm25: Bm25Model | None
+    """None for an index of format 1, whose BM25 was another one."""
+    format: int = 2
 
     def made_like(self, other: "Manifest") -> bool:
         """Whether points of the one can stand in the other."""
-        return self._making() == other._making()
+        return (
+            self.bm25 is not None
+            and other.bm25 is not None
+            and self.bm25.same_weights(other.bm25)
+            and self._making() == other._making()
+        )
 
     def _making(self) -> tuple[object, ...]:
-        return (self.format, self.embedder, self.dimension, self.chunking, self.lexical)
+        return (self.format, self.embedder, self.dimension, self.chunking)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -64,12 +69,18 @@ class Manifest:
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "Manifest":
         try:
-            return cls(**{one.name: value[one.name] for one in fields(cls)})
-        except (KeyError, TypeError):
+            parts = {one.name: value[one.name] for one in fields(cls) if one.name != "bm25"}
+            return cls(**parts, bm25=_bm25_model(value) if value["format"] != 1 else None)
+        except (KeyError, TypeError, UsageError):
             raise DamagedIndexError(
                 f"the index at {where} was made by another version of Assay, or is damaged: its "
                 "manifest is not understood; build it again: assay index"
             ) from None
+
+
+def _bm25_model(value: Mapping[str, Any]) -> Bm25Model:
+    parts = value["bm25"]
+    return Bm25Model(**parts | {"settings": Bm25Settings(**parts["settings"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from assay.agents.daemon_threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
+from assay.search.bm25 import Bm25Index, Bm25Settings
 from assay.search.filters import Condition, conditions, holds
-from assay.search.lexical import LexicalIndex
 from assay.search.reference import open_retriever
 from assay.search.retriever import Hit as Hit
 from assay.search.retriever import Mode, check_request
@@ -65,7 +65,7 @@ class InMemorySearcher:
 
     def __init__(self, dataset: Dataset) -> None:
         self._documents = dataset.documents
-        self._index = LexicalIndex(dataset.documents.values())
+        self._index = Bm25Index(dataset.documents.values(), Bm25Settings.from_environment())
 
     def search(
         self,

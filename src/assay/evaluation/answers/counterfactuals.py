@@ -22,7 +22,7 @@ from assay.evaluation.runner import run_calls
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress
-from assay.search.lexical import LexicalIndex
+from assay.search.bm25 import Bm25Index
 
 
 class Context(StrEnum):
@@ -39,7 +39,7 @@ class ContextBuilder:
     def __init__(self, dataset: Dataset, size: int) -> None:
         self._dataset = dataset
         self._size = size
-        self._index: LexicalIndex | None = None
+        self._index: Bm25Index | None = None
 
     def passages(self, case: AnswerCase, context: Context) -> list[Passage]:
         """The documents to answer `case` from; the same for the same case."""
@@ -62,7 +62,7 @@ class ContextBuilder:
 
     def _distractors(self, case: AnswerCase, wanted: int) -> list[str]:
         if self._index is None:
-            self._index = LexicalIndex(self._dataset.documents.values())
+            self._index = Bm25Index(self._dataset.documents.values())
         helpful = case.relevant_ids | case.needed
         found = self._index.search(case.question, wanted + len(helpful))
         return [doc_id for doc_id, _ in found if doc_id not in helpful][:wanted]

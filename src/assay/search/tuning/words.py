@@ -1,13 +1,12 @@
 """Texts as counts of word stems and of character sequences."""
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import Stemmer
 
+from assay.search import bm25
 from assay.search.tuning.arrays import Floats, Sparse, sparse_from_parts, sums
 
 Vocabulary = dict[str, int]
@@ -17,26 +16,11 @@ LONGEST_TEXT = 20_000
 GRAM_SIZES = (3, 4, 5)
 
 _WORD = re.compile(r"[^\W_]+")
-# Lucene's list of English stop words, and the words that questions are made of.
-# fmt: off
-_STOP_WORDS = frozenset(
-    [
-        "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into",
-        "is", "it", "no", "not", "of", "on", "or", "such", "that", "the", "their", "then",
-        "there", "these", "they", "this", "to", "was", "will", "with", "what", "how", "do",
-        "does", "which", "can", "you", "your",
-    ]
-)
-# fmt: on
-_stemmer = Stemmer.Stemmer("english")
-_stemming = threading.Lock()  # PyStemmer is not safe for threads
 
 
 def stems(text: str) -> list[str]:
-    words = [word for word in _WORD.findall(text[:LONGEST_TEXT].lower()) if word not in _STOP_WORDS]
-    with _stemming:
-        found: list[str] = _stemmer.stemWords(words)
-    return found
+    """The terms that BM25 counts."""
+    return bm25.terms(text[:LONGEST_TEXT])
 
 
 def character_grams(text: str) -> list[str]:
@@ -77,15 +61,19 @@ def count(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Sparse:
 
 
 def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
-    """What each word of a text adds to its score, as words by texts (Robertson, Lucene's idf)."""
-    texts = counts.shape[0]
+    """What each word of a text adds to its score, as words by texts."""
     lengths = sums(counts, 1)
     average = float(lengths[lengths > 0].mean()) if lengths.any() else 1.0
     having = np.bincount(counts.indices, minlength=counts.shape[1])
-    idf = np.log1p((texts - having + 0.5) / (having + 0.5)).astype(np.float32)
-    saturation = np.repeat(k1 * (1 - b + b * lengths / average), np.diff(counts.indptr))
+    idf = bm25.inverse_frequency(having, counts.shape[0])
+    saturated = bm25.term_weights(
+        counts.data,
+        np.repeat(lengths, np.diff(counts.indptr)),
+        average,
+        bm25.Bm25Settings(k1, b),
+    )
     weights = counts.copy()
-    weights.data = idf[counts.indices] * counts.data / (counts.data + saturation)
+    weights.data = idf[counts.indices] * saturated
     return weights.astype(np.float32).T.tocsr()
 
 

@@ -20,6 +20,7 @@ from assay.search.filters import conditions
 from assay.search.index import open_index
 from assay.search.retriever import Mode, Retriever
 from assay.search.store import Store
+from assay.serve.contract_agents.knowledge_store import is_outdated, upgrade_index
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import Retrieval
 
@@ -262,6 +263,9 @@ class OpenIndexes:
 
     def _enter(self, name: str, store: Store, embedder: Embedder) -> _Open:
         live = store.manifest()
+        if live is not None and is_outdated(live):
+            upgrade_index(name, embedder, store)
+            live = store.manifest()
         with self._lock:
             entry = self._open.get(name)
             if entry is None or entry.retriever.manifest != live:

@@ -1,7 +1,8 @@
 """What a manifest says about all chunks of a knowledge base, as sums.
 
-Their number, their words (BM25 needs the mean length) and a digest that does not depend on the
-order in which they came: a write brings them up to date without looking at the chunks that stay.
+Their number, what BM25 counts in them (terms, and how many chunks have each) and a digest that does
+not depend on the order in which they came: a write brings them up to date without looking at the
+chunks that stay.
 They stand in the manifest itself, where `corpus` is free text, and so change in the same step as
 the chunks.
 """
@@ -12,7 +13,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,13 @@ from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.data.cache import cache_folder
 from assay.data.dataset import Document
 from assay.progress import Progress, silent
-from assay.search.bm25_vectors import Bm25Encoder, average_length
+from assay.search.bm25 import (
+    ANALYZER,
+    Bm25Model,
+    Bm25Settings,
+    CorpusCounts,
+    unpack_frequencies,
+)
 from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder
 from assay.search.index import IndexReport, content_hash
@@ -39,15 +46,20 @@ Payload = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChunkTally:
-    chunks: int = 0
-    words: int = 0
+    """Sums over all chunks of a knowledge base."""
+
+    counts: CorpusCounts = field(default_factory=CorpusCounts)
     digest: int = 0
 
     @classmethod
     def read(cls, manifest: Manifest) -> "ChunkTally | None":
-        """None where an earlier version wrote it, which kept no sums."""
+        """None where an earlier version wrote it, which kept no sums or had another BM25."""
         found = _CORPUS.fullmatch(manifest.corpus)
-        return cls(manifest.documents, int(found[2]), int(found[1], 16)) if found else None
+        if found is None or is_outdated(manifest) or manifest.bm25 is None:
+            return None
+        frequencies = unpack_frequencies(manifest.bm25.frequencies)
+        counts = CorpusCounts(manifest.documents, int(found[2]), frequencies)
+        return cls(counts, int(found[1], 16))
 
     def including(self, chunks: Iterable[Payload]) -> "ChunkTally":
         return self._moved(chunks, 1)
@@ -56,25 +68,21 @@ class ChunkTally:
         return self._moved(chunks, -1)
 
     def manifest(self, embedder: Embedder) -> Manifest:
-        # One text of the mean length has the same average as all of them.
-        mean = round(self.words / max(1, self.chunks))
-        length = average_length(["word " * mean])
         return Manifest(
-            corpus=f"chunks {self.digest:064x} words {self.words}",
+            corpus=f"chunks {self.digest:064x} words {self.counts.terms}",
             embedder=embedder.name,
             dimension=embedder.dimension,
             chunking=POLICY,
-            lexical=Bm25Encoder(length).settings,
-            average_length=length,
-            documents=self.chunks,
+            documents=self.counts.documents,
             assay=version("agent-assay"),
+            bm25=self.counts.model(Bm25Settings()),
         )
 
     def _moved(self, chunks: Iterable[Payload], sign: int) -> "ChunkTally":
         chunks = list(chunks)
+        texts = map(text_of, chunks)
         return ChunkTally(
-            self.chunks + sign * len(chunks),
-            self.words + sign * sum(len(text_of(one).split()) for one in chunks),
+            self.counts.including(texts) if sign > 0 else self.counts.without(texts),
             (self.digest + sign * sum(map(_digest, chunks))) % _DIGESTS,
         )
 
@@ -147,9 +155,24 @@ def replace_documents(
         added=added,
         changed=len(changed) - added,
         removed=len(removed),
-        unchanged=tally.chunks - len(changed),
+        unchanged=tally.counts.documents - len(changed),
         seconds=time.monotonic() - started,
     )
+
+
+def is_outdated(manifest: Manifest) -> bool:
+    """Whether an earlier version wrote it, with another BM25."""
+    return manifest.bm25 is None or manifest.bm25.analyzer != ANALYZER
+
+
+def upgrade_index(name: str, embedder: Embedder, store: Store) -> None:
+    """Write the chunks that an earlier version indexed once more, in today's format.
+
+    A knowledge base of another model is left as it is: to open it is refused.
+    """
+    live = store.manifest()
+    if live is not None and is_outdated(live) and live.embedder == embedder.name:
+        replace_documents(name, (), (), embedder, store)
 
 
 def _fill(
@@ -159,7 +182,8 @@ def _fill(
     embedder: Embedder,
     progress: Progress,
 ) -> None:
-    for points in _points(chunks, embedder, Bm25Encoder(manifest.average_length), progress):
+    assert manifest.bm25 is not None, "only an index of an earlier version has none"
+    for points in _points(chunks, embedder, manifest.bm25, progress):
         draft.write(points)
     progress("writing", len(chunks), len(chunks))  # the last moment to be called off
 
@@ -205,7 +229,7 @@ def _fetched(searcher: Searcher, names: Sequence[str]) -> Iterator[Payload]:
 
 
 def _points(
-    chunks: Sequence[Payload], embedder: Embedder, encoder: Bm25Encoder, progress: Progress
+    chunks: Sequence[Payload], embedder: Embedder, bm25: Bm25Model, progress: Progress
 ) -> Iterator[list[Point]]:
     cache = VectorCache()
     for start in range(0, len(chunks), _AT_ONCE):
@@ -218,7 +242,7 @@ def _points(
         vectors = cache.embed(texts, embedder, told)
         progress(EMBEDDING, start + len(part), len(chunks))
         yield [
-            Point(point_id(one["doc_id"], 0), vector, encoder.document(text), one)
+            Point(point_id(one["doc_id"], 0), vector, bm25.document(text), one)
             for one, text, vector in zip(part, texts, vectors, strict=True)
         ]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from assay.answer.ground_truth.questions.draft import Draft, Drop
 from assay.data.dataset import Document, Fact
-from assay.search.lexical import LexicalIndex
+from assay.search.bm25 import Bm25Index
 from assay.text import stems
 
 States = Callable[[str, Fact], bool]
@@ -35,7 +35,7 @@ class Sieve:
     ) -> None:
         self._documents = documents
         self._states = states
-        self._index = LexicalIndex(documents.values())
+        self._index = Bm25Index(documents.values())
         self._taken = [_words(question) for question in taken]
 
     def flaw(self, draft: Draft) -> Drop | None:

@@ -1,0 +1,279 @@
+"""BM25: the analyzer, the scoring, and the same ranking in this process and in Qdrant."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.conftest import QdrantServer
+from tests.search.samples import DOCUMENTS, WordEmbedder
+
+from assay.data import Dataset, Document, load_dataset
+from assay.errors import SearchError, UsageError
+from assay.search.bm25 import (
+    QUERY_CHARACTERS,
+    Bm25Index,
+    Bm25Model,
+    Bm25Settings,
+    CorpusCounts,
+    overlap,
+    pack_frequencies,
+    rounded_length,
+    terms,
+    unpack_frequencies,
+)
+from assay.search.index import build_index, open_index
+from assay.search.store import Manifest, Store
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Statins lowered the risk", ["statin", "lower", "risk"]),
+        ("Vitamin D and the Café's", ["vitamin", "d", "cafe"]),
+        ("STRASSE Straße ﬁne", ["strass", "strass", "fine"]),
+        ("snake_case x-ray", ["snake", "case", "x", "ray"]),
+        ("зелёный чай", ["зеленыи", "чаи"]),
+        ("the of and", []),
+        ("", []),
+        ("!!! \x00 \ud800", []),
+        ("x" * 150, ["x" * 64, "x" * 64, "x" * 22]),
+    ],
+)
+def test_words_are_folded_stopped_and_stemmed(text: str, expected: list[str]) -> None:
+    assert terms(text) == expected
+
+
+def test_a_query_meets_other_forms_of_its_words_and_no_stop_words() -> None:
+    model = Bm25Model.of(["Statins lowered the risk", "the rest"])
+    assert overlap(model.document("Statins lowered the risk"), model.query("the statin")) > 0
+    assert not model.query("the of and")
+    assert not model.query("zeppelin")
+
+
+def test_more_of_the_words_is_more_overlap() -> None:
+    model = Bm25Model.of(["green tea", "tea"])
+    query = model.query("green tea")
+    assert overlap(model.document("green tea"), query) > overlap(model.document("tea"), query)
+
+
+@pytest.mark.parametrize("text", ["", "!!!", "\x00", "\ud800"])
+def test_text_without_words_is_an_empty_vector(text: str) -> None:
+    model = Bm25Model.of(["tea"])
+    assert not model.query(text)
+    assert not model.document(text)
+
+
+def test_a_score_is_the_textbooks() -> None:
+    """tf / (tf + k1 (1 - b + b length / average)) times ln(1 + (N - n + 0.5) / (n + 0.5))."""
+    model = Bm25Model.of(["tea tea milk", "milk"], Bm25Settings(k1=1.5, b=0.5))
+    assert model.average_length == 2.0
+    score = overlap(model.document("tea tea milk"), model.query("tea"))
+    weight = 2 / (2 + 1.5 * (0.5 + 0.5 * 3 / 2.0))
+    assert score == pytest.approx(weight * np.log(1 + 1.5 / 1.5), rel=2e-3)
+
+
+def test_sums_are_exact_in_32_bits_whatever_their_order() -> None:
+    words = [f"word{n}" for n in range(600)]
+    texts = [" ".join(words[n:] * (1 + n % 3)) for n in range(0, 600, 7)]
+    model = Bm25Model.of(texts)
+    query = model.query(" ".join(words))
+    assert sum(query.values) / min(query.values) < 2**24
+    for text in texts:
+        document = dict(zip(*(vars_of(model, text)), strict=True))
+        products = [
+            np.float32(document.get(index, 0)) * np.float32(value)
+            for index, value in zip(query.indices, query.values, strict=True)
+        ]
+        total = np.float32(0)
+        for product in products:
+            total += product
+        back = np.float32(0)
+        for product in reversed(products):
+            back += product
+        assert total == back == overlap(model.document(text), query)
+
+
+def vars_of(model: Bm25Model, text: str) -> tuple[list[int], list[float]]:
+    vector = model.document(text)
+    return vector.indices, vector.values
+
+
+def test_a_repeated_word_of_a_query_counts_once() -> None:
+    model = Bm25Model.of(["tea", "milk"])
+    assert model.query("tea tea TEA") == model.query("tea")
+
+
+def test_a_query_is_read_up_to_a_bound() -> None:
+    model = Bm25Model.of(["tea", "milk"])
+    assert model.query("milk " + "x " * QUERY_CHARACTERS + "tea") == model.query("milk")
+
+
+def test_a_few_more_documents_leave_the_average_length_as_it_is() -> None:
+    texts = ["word " * 200] * 100
+    before = Bm25Model.of(texts)
+    assert before.same_weights(Bm25Model.of([*texts, "short", "word " * 900]))
+    assert not before.same_weights(Bm25Model.of(["word " * 400] * 100))
+    assert not before.same_weights(Bm25Model.of(texts, Bm25Settings(k1=0.9)))
+
+
+def test_no_documents_have_an_average_length_all_the_same() -> None:
+    assert Bm25Model.of([]).average_length == Bm25Model.of([""]).average_length == 1.0
+    assert rounded_length(0.0) == 1.0
+
+
+def test_texts_can_be_added_and_taken_away() -> None:
+    all_at_once = CorpusCounts().including(["green tea", "black tea", "milk"])
+    changed = CorpusCounts().including(["green tea", "coffee", "milk"])
+    assert changed.without(["coffee"]).including(["black tea"]) == all_at_once
+
+
+@pytest.mark.parametrize("frequencies", [{}, {0: 1}, {2**32 - 1: 1, 5: 70_000}])
+def test_frequencies_are_packed_and_unpacked(frequencies: dict[int, int]) -> None:
+    assert unpack_frequencies(pack_frequencies(frequencies)) == frequencies
+
+
+@pytest.mark.parametrize("packed", ["", "?", "AAAA", pack_frequencies({1: 2})[:-4]])
+def test_damaged_frequencies_are_refused(packed: str) -> None:
+    with pytest.raises(SearchError, match="build it again: assay index"):
+        unpack_frequencies(packed)
+
+
+@pytest.mark.parametrize(
+    ("k1", "b", "message"),
+    [
+        (-0.1, 0.5, "k1 of BM25 must be 0 or more, got -0.1"),
+        (float("nan"), 0.5, "k1 of BM25"),
+        (float("inf"), 0.5, "k1 of BM25"),
+        (1.2, 1.1, "b of BM25 must be from 0 to 1, got 1.1"),
+        (1.2, float("nan"), "b of BM25"),
+    ],
+)
+def test_settings_out_of_range_are_refused(k1: float, b: float, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Bm25Settings(k1, b)
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSAY_BM25_K1", raising=False)
+    monkeypatch.setenv("ASSAY_BM25_B", "")
+    assert Bm25Settings.from_environment() == Bm25Settings(1.2, 0.75)
+    monkeypatch.setenv("ASSAY_BM25_K1", "0.9")
+    monkeypatch.setenv("ASSAY_BM25_B", "0.4")
+    assert Bm25Settings.from_environment() == Bm25Settings(0.9, 0.4)
+    monkeypatch.setenv("ASSAY_BM25_B", "half")
+    with pytest.raises(UsageError, match="ASSAY_BM25_B must be a number, got 'half'"):
+        Bm25Settings.from_environment()
+
+
+def test_documents_that_share_words_come_best_first() -> None:
+    index = Bm25Index(DOCUMENTS)
+    assert [doc_id for doc_id, _ in index.search("green teas", 5)] == ["tea"]
+    assert {doc_id for doc_id, _ in index.search("brewed", 5)} == {"beer", "coffee"}
+
+
+def test_nothing_in_common_is_nothing_found() -> None:
+    assert Bm25Index(DOCUMENTS).search("zeppelin \ud800 \x00", 5) == []
+    assert Bm25Index([]).search("tea", 5) == []
+    assert Bm25Index([Document("empty", "", "")]).search("tea", 5) == []
+
+
+def test_ties_are_in_the_order_of_ids_whatever_the_order_of_documents() -> None:
+    documents = [Document(name, "", "same words") for name in ("c", "a", "b")]
+    assert [doc_id for doc_id, _ in Bm25Index(documents).search("words", 2)] == ["a", "b"]
+
+
+def test_several_threads_get_what_one_gets() -> None:
+    index = Bm25Index(DOCUMENTS)
+    queries = ["green tea", "brewed water", "roasting beans", "onions in soups"] * 50
+    alone = [index.search(query, 5) for query in queries]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda query: index.search(query, 5), queries)) == alone
+
+
+def _rankings_are_the_same(dataset: Dataset, store: Store, settings: Bm25Settings) -> None:
+    embedder = WordEmbedder(max_tokens=256)
+    build_index(dataset.documents.values(), embedder, store, bm25=settings)
+    index = Bm25Index(dataset.documents.values(), settings)
+    with open_index(store, embedder, bm25=settings) as retriever:
+        assert retriever.manifest.bm25 == index.model
+        for query in dataset.queries.values():
+            for top_k in (5, 100):
+                hits = retriever.search(query.text, top_k, mode="bm25")
+                in_memory = index.search(query.text, top_k)
+                assert [hit.doc_id for hit in hits] == [doc_id for doc_id, _ in in_memory]
+                assert [hit.score for hit in hits] == [
+                    score / (score + 4.5) for _, score in in_memory
+                ]
+
+
+@pytest.mark.parametrize("settings", [Bm25Settings(), Bm25Settings(0.9, 0.4), Bm25Settings(0, 0)])
+def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(
+    store: Store, settings: Bm25Settings
+) -> None:
+    _rankings_are_the_same(load_dataset("notes"), store, settings)
+
+
+def test_shards_of_a_server_rank_as_one_index_does(qdrant_server: QdrantServer) -> None:
+    from assay.search.server import ClusterSettings, ServerStore
+
+    cluster = ClusterSettings(shard_number=3)
+    store = ServerStore(qdrant_server.url, "bm25-shards", cluster=cluster)
+    _rankings_are_the_same(load_dataset("notes"), store, Bm25Settings())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("NFCORPUS_ARCHIVE"), reason="set NFCORPUS_ARCHIVE")
+def test_every_query_of_nfcorpus_ranks_alike_in_memory_and_in_qdrant(store: Store) -> None:
+    _rankings_are_the_same(load_dataset("nfcorpus"), store, Bm25Settings())
+
+
+def test_ties_at_the_end_of_a_page_go_to_the_lower_id(store: Store, embedder: WordEmbedder) -> None:
+    documents = [Document(f"d{n:03}", "", "the same words") for n in reversed(range(300))]
+    build_index(documents, embedder, store)
+    with open_index(store, embedder) as retriever:
+        hits = retriever.search("words", 100, mode="bm25")
+    assert [hit.doc_id for hit in hits] == [f"d{n:03}" for n in range(100)]
+
+
+def test_other_settings_build_the_index_again_and_are_refused_where_they_cannot(
+    store: Store, embedder: WordEmbedder
+) -> None:
+    build_index(DOCUMENTS, embedder, store)
+    embedder.seen.clear()
+    report = build_index(DOCUMENTS, embedder, store, bm25=Bm25Settings(2.0, 0.5))
+    assert (report.changed, report.unchanged) == (len(DOCUMENTS), 0)
+    assert embedder.seen == []  # vectors come from the cache
+    with pytest.raises(SearchError, match=r"BM25 k1=2, b=0\.5, not with k1=1\.2.*--bm25-k1"):
+        open_index(store, embedder, bm25=Bm25Settings())
+    with open_index(store, embedder) as retriever:
+        assert retriever.manifest.bm25 is not None
+        assert retriever.manifest.bm25.settings == Bm25Settings(2.0, 0.5)
+
+
+def test_an_index_of_the_earlier_format_is_refused_and_built_again(
+    tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    from assay.search.edge import EdgeStore
+
+    store = EdgeStore(tmp_path, "test")
+    build_index(DOCUMENTS, embedder, store)
+    (path,) = tmp_path.glob("test/*/manifest.json")
+    content = json.loads(path.read_text())
+    old = content["manifest"] | {"format": 1, "lexical": "bm25 k=1.2", "average_length": 8.0}
+    del old["bm25"]
+    path.write_text(json.dumps(content | {"manifest": old}))
+    with pytest.raises(SearchError, match=r"with another BM25; build it again: assay index"):
+        open_index(store, embedder)
+    assert build_index(DOCUMENTS, embedder, store).changed == len(DOCUMENTS)
+    with open_index(store, embedder) as retriever:
+        assert retriever.search("green tea", mode="bm25")[0].doc_id == "tea"
+
+
+def test_a_manifest_reads_what_it_wrote() -> None:
+    model = Bm25Model.of(["tea", "milk"], Bm25Settings(1.0, 0.5))
+    manifest = Manifest("corpus", "words", 3, "policy", 2, "1.0", model)
+    assert Manifest.from_json(json.loads(json.dumps(asdict(manifest))), "here") == manifest
