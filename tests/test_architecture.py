@@ -102,7 +102,7 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    heavy = {"numpy", "pydantic", "httpx", "bm25s", "onnxruntime", "lightgbm", "starlette", "mcp"}
+    heavy = {"numpy", "pydantic", "httpx", "onnxruntime", "lightgbm", "starlette", "mcp"}
     assert heavy.isdisjoint(loaded)
 
 

@@ -1,6 +1,7 @@
 """RAG_INGEST: what was ingested is found, the same again changes nothing, and never half of it."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
 from assay.search.store import Stored
 from assay.serve.contract_agents.apps import open_workshop
+from assay.serve.contract_agents.knowledge_bases import OpenIndexes
 from assay.serve.contract_agents.knowledge_store import replace_documents
 from assay.serve.contract_agents.rag_ingest import cut_document
 
@@ -195,6 +197,24 @@ def test_what_an_earlier_version_wrote_is_taken_over(tmp_path: Path) -> None:
         with open_index(store, words()) as retriever:
             found = retriever.search("brewed", 1, mode="bm25")
         assert [hit.doc_id for hit in found] == ["old__chunk_0"]
+
+
+def test_what_a_version_with_another_bm25_wrote_is_upgraded_when_it_is_searched(
+    tmp_path: Path,
+) -> None:
+    store = EdgeStore(tmp_path, "kb-lab")
+    replace_documents("lab", {"a", "b"}, chunks("a", "one") + chunks("b", "two"), words(), store)
+    (path,) = tmp_path.glob("kb-lab/*/manifest.json")
+    content = json.loads(path.read_text())
+    old = content["manifest"] | {"format": 1}
+    del old["bm25"]
+    path.write_text(json.dumps(content | {"manifest": old}))
+    indexes = OpenIndexes()
+    for _ in range(2):
+        with indexes.reading("lab", store, words()) as retriever:
+            assert [hit.doc_id for hit in retriever.search("two", 9, mode="bm25")] == ["b__chunk_0"]
+    indexes.close()
+    assert len(store.contents()) == 2
 
 
 def test_the_same_again_with_another_model_makes_all_chunks_anew(tmp_path: Path) -> None:

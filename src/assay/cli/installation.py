@@ -14,7 +14,7 @@ from assay.errors import DataError
 
 _PACKAGES = (
     *("agent-assay", "a2a-sdk", "mcp", "httpx", "starlette", "uvicorn"),
-    *("qdrant-edge-py", "onnxruntime", "lightgbm", "bm25s", "numpy"),
+    *("qdrant-edge-py", "onnxruntime", "lightgbm", "PyStemmer", "numpy"),
 )
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 # Read where they are needed and not by an option.

@@ -207,7 +207,7 @@ def list_runs(out: Path) -> Iterator[RunFolder]:
 
 
 def versions() -> dict[str, str]:
-    packages = ("agent-assay", "numpy", "bm25s")
+    packages = ("agent-assay", "numpy", "PyStemmer")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 

@@ -88,7 +88,7 @@ class Bm25Settings:
 def terms(text: str) -> list[str]:
     """The words of a text as BM25 counts them, in order: folded, no stop words, stemmed."""
     words = _WORD.findall(_folded(text))
-    stems = _stems
+    stems: Mapping[str, str] = _stems
     if any(word not in stems for word in words):
         stems = _learn(words)
     return [stem for word in words if (stem := stems[word])]

@@ -21,7 +21,6 @@ from assay.contract.server.app import (
     agent_routes,
     always_ready,
 )
-from assay.contract.server.run_log import keep_payloads_out_of
 from assay.contract.server.runs import Work
 from assay.errors import UsageError
 from assay.search.embedding import Embedder, open_embedder
@@ -38,8 +37,6 @@ from assay.serve.contract_agents.rag_ingest import RagIngest
 from assay.serve.contract_agents.rag_retrieve import RagRetrieve
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.retrieval import load_retrieval
-
-keep_payloads_out_of("bm25s")  # it turns on debugging for itself
 
 TASKS = (
     "RAG_RETRIEVE",

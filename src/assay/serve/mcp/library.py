@@ -4,14 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import Literal
 
-from assay.contract.server.run_log import keep_payloads_out_of
 from assay.errors import AssayError, SearchError
 from assay.progress import Progress
 from assay.serve.mcp.shapes import FoundDocument, FoundNote, Health, SearchResults, SyncStatus
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import Hit, Retrieval
-
-keep_payloads_out_of("bm25s")  # it turns on debugging for itself
 
 Load = Callable[[Progress], Awaitable[Retrieval]]
 
