@@ -56,7 +56,7 @@ async def test_memory_does_not_grow_with_the_number_of_tasks() -> None:
 
 
 async def test_large_tasks_are_forgotten_sooner_than_small_ones() -> None:
-    store = BoundedTaskStore(100, listable=False, most_bytes=1_000)
+    store = BoundedTaskStore(100, listable=False, max_bytes=1_000)
     for number in range(5):
         await store.save(new_task(f"t{number}", "c" * 400, DONE), CONTEXT)
     assert await kept(store, 5) == [3, 4]
@@ -65,7 +65,7 @@ async def test_large_tasks_are_forgotten_sooner_than_small_ones() -> None:
 
 
 async def test_a_task_that_is_saved_again_counts_once() -> None:
-    store = BoundedTaskStore(100, listable=False, most_bytes=1_000)
+    store = BoundedTaskStore(100, listable=False, max_bytes=1_000)
     for _ in range(5):
         await store.save(new_task("t0", "c" * 400, DONE), CONTEXT)
     await store.save(task(1), CONTEXT)

@@ -165,7 +165,7 @@ async def test_unknown_settings_are_tolerated_and_named(
         _, report = results(await send(http, url, asked, as_data=True))
     assert report["summary"]["total_queries"] == 2
     assert report["warnings"] == [
-        "config: unknown and not used: 'colour'",
+        "config: ignored unknown keys: 'colour'",
         "participants: not evaluated: 'judge'",
     ]
 

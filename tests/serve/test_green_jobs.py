@@ -10,8 +10,8 @@ import pytest
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data import Dataset
 from assay.serve.green import jobs as green_jobs
-from assay.serve.green.jobs import Job, Jobs, State
-from assay.serve.green.request import Order, read_request, to_order
+from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
+from assay.serve.green.request import EvaluationSpec, read_request, to_spec
 
 
 class Gate:
@@ -38,20 +38,20 @@ class Gate:
 
 
 @asynccontextmanager
-async def line(out: Path, **limits: int) -> AsyncIterator[tuple[Jobs, Gate]]:
+async def line(out: Path, **limits: int) -> AsyncIterator[tuple[JobQueue, Gate]]:
     gate = Gate()
-    jobs = Jobs(lambda _url: gate, out, **limits)
+    jobs = JobQueue(lambda _url: gate, out, **limits)
     yield jobs, gate
     gate.open_gate.set()
     await jobs.close()
 
 
-def order(tiny: Dataset) -> Order:
+def order(tiny: Dataset) -> EvaluationSpec:
     asked = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
-    return to_order(read_request(asked), tiny, "tiny", 2)
+    return to_spec(read_request(asked), tiny, "tiny", 2)
 
 
-async def end_of(job: Job) -> State:
+async def end_of(job: EvaluationJob) -> JobState:
     async with asyncio.timeout(30):
         return [state async for state in job.updates(600)][-1]
 
@@ -62,7 +62,7 @@ async def test_a_task_id_runs_once(tiny: Dataset, out: Path) -> None:
         job = jobs.submit(order(tiny), tiny, "t1")
         with pytest.raises(ValueError, match="once"):
             jobs.submit(order(tiny), tiny, "t1")
-        assert await end_of(job) is State.COMPLETED
+        assert await end_of(job) is JobState.COMPLETED
         with pytest.raises(ValueError, match="once"):
             jobs.submit(order(tiny), tiny, "t1")
     assert gate.opened == 1
@@ -78,11 +78,11 @@ async def test_a_job_that_waits_in_line_can_be_canceled_and_never_runs(
         second = jobs.submit(order(tiny), tiny)
         assert jobs.is_full()
         second.cancel()
-        assert await end_of(second) is State.CANCELED
+        assert await end_of(second) is JobState.CANCELED
         assert second.describe() == "canceled before it began"
         assert not jobs.is_full()
         gate.open_gate.set()
-        assert await end_of(first) is State.COMPLETED
+        assert await end_of(first) is JobState.COMPLETED
     assert gate.opened == 1
     assert len(list(out.iterdir())) == 1
 
@@ -117,7 +117,7 @@ async def test_the_oldest_finished_jobs_are_forgotten_first(
 
 async def test_places_that_are_held_count(tiny: Dataset, out: Path) -> None:
     async with line(out, running=1, waiting=1) as (jobs, _):
-        with jobs.place(), jobs.place():
+        with jobs.reserve(), jobs.reserve():
             assert jobs.is_full()
         assert not jobs.is_full()
 

@@ -5,28 +5,30 @@ from typing import Any
 import pytest
 
 from assay.data import Dataset
-from assay.serve.a2a.executor import Refused
-from assay.serve.green.request import Order, read_request, to_order, without_address
+from assay.serve.a2a.tasks import TaskRefused
+from assay.serve.green.request import EvaluationSpec, read_request, redact_agent, to_spec
 
 AGENT = "http://127.0.0.1:9010"
 
 
-def order(tiny: Dataset, **config: Any) -> Order:
+def order(tiny: Dataset, **config: Any) -> EvaluationSpec:
     asked = {"participants": {"retrieval_agent": AGENT}, "config": config}
-    return to_order(read_request(asked), tiny, "tiny", 8)
+    return to_spec(read_request(asked), tiny, "tiny", 8)
 
 
 @pytest.mark.parametrize(
     "field", ["num_queries", "top_k", "random_seed", "shard_index", "num_shards", "num_instances"]
 )
 def test_true_is_no_number(tiny: Dataset, field: str) -> None:
-    with pytest.raises(Refused, match=f"config.{field}: a whole number is needed"):
+    with pytest.raises(TaskRefused, match=f"config.{field}: Input should be a valid integer"):
         order(tiny, **{field: True})
 
 
 @pytest.mark.parametrize("seed", [2**53, -1, "9" * 400, "9" * 5000, 10**30, 1e300])
 def test_a_seed_that_could_not_be_reported_is_refused(tiny: Dataset, seed: Any) -> None:
-    with pytest.raises(Refused, match=r"^config.random_seed: (Input should be|Unable to parse)"):
+    with pytest.raises(
+        TaskRefused, match=r"^config.random_seed: (Input should be|Unable to parse)"
+    ):
         order(tiny, random_seed=seed)
 
 
@@ -37,7 +39,7 @@ def test_other_seeds_are_taken(tiny: Dataset, seed: Any) -> None:
 
 def test_unknown_keys_are_named_briefly_whatever_they_are(tiny: Dataset) -> None:
     (warning,) = order(tiny, **{f"{number:03}{'k' * 10_000}": 1 for number in range(500)}).warnings
-    assert warning.startswith("config: unknown and not used: '000kkk")
+    assert warning.startswith("config: ignored unknown keys: '000kkk")
     assert warning.endswith("...', and 490 more")
     assert len(warning) < 600
 
@@ -45,7 +47,7 @@ def test_unknown_keys_are_named_briefly_whatever_they_are(tiny: Dataset) -> None
 def test_what_other_participants_are_is_not_looked_at(tiny: Dataset) -> None:
     participants = {"retrieval_agent": AGENT, "jane-roe": 7, "judge": "nowhere"}
     asked = read_request({"participants": participants})
-    (warning,) = to_order(asked, tiny, "tiny", 8).warnings
+    (warning,) = to_spec(asked, tiny, "tiny", 8).warnings
     assert warning == "participants: not evaluated: 'jane-roe', 'judge'"
 
 
@@ -53,8 +55,8 @@ def test_what_other_participants_are_is_not_looked_at(tiny: Dataset) -> None:
 def test_an_address_that_cannot_be_called_is_refused_and_not_repeated(
     tiny: Dataset, url: Any
 ) -> None:
-    with pytest.raises(Refused, match=r"^participants") as refused:
-        to_order(read_request({"participants": {"retrieval_agent": url}}), tiny, "tiny", 8)
+    with pytest.raises(TaskRefused, match=r"^participants") as refused:
+        to_spec(read_request({"participants": {"retrieval_agent": url}}), tiny, "tiny", 8)
     assert "xxx" not in str(refused.value)
     assert "secret" not in str(refused.value)
 
@@ -63,7 +65,7 @@ def test_what_is_said_of_an_agent_leaves_its_address_out() -> None:
     said = (
         "no card for http://h:1/a/b; tried:\n  http://h:1/a/b/x: HTTP 404\n  http://h:1/x; 'h' is"
     )
-    assert without_address(said, "http://u:p@h:1/a/b/?key=1") == (
+    assert redact_agent(said, "http://u:p@h:1/a/b/?key=1") == (
         "no card for participants.retrieval_agent; tried:\n"
         "  participants.retrieval_agent/x: HTTP 404\n  its host/x; its host is"
     )

@@ -11,7 +11,7 @@ from tests.serve.serving import NEW, call, request_0_3, request_1_0, send, servi
 
 from assay.errors import SearchError
 from assay.progress import Progress
-from assay.serve.purple.agent import Find, Load, purple_app, searching
+from assay.serve.purple.agent import Find, Load, local_search, purple_app
 
 SECRET = "patient Jane Roe"
 ASKED = {"query": "bone health", "top_k": 3}
@@ -125,7 +125,7 @@ async def test_an_exception_never_reaches_the_client_or_the_log(
         answer = await http.post(url, json=request_1_0({"query": SECRET}), headers=NEW)
     task = answer.json()["result"]["task"]
     assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert words(task) == "internal error; the server's log says where"
+    assert words(task) == "internal error; see the server's log"
     assert SECRET not in answer.text
     ours = [record for record in caplog.records if record.name.startswith("assay.serve")]
     (failure,) = [record for record in ours if record.levelno == logging.ERROR]
@@ -224,7 +224,7 @@ async def test_the_token_guards_everything_but_card_and_health(http: httpx.Async
 
 
 async def test_the_real_retriever_answers_from_the_data_set(http: httpx.AsyncClient) -> None:
-    load, stop = searching("notes", "bm25")
+    load, stop = local_search("notes", "bm25")
     async with serving(purple_app(load, on_stop=stop)) as url:
         found = doc_ids(await send(http, url, {"query": "meeting about the budget", "top_k": 4}))
     assert len(found) == len(set(found)) == 4

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from tests.serve.serving import send, serving, words
 
 from assay.errors import SearchError
-from assay.serve.purple.agent import purple_app, searching_through_mcp
+from assay.serve.purple.agent import mcp_search, purple_app
 from assay.serve.purple.mcp_search import McpSearch, doc_ids
 
 HITS = [{"doc_id": f"MED-{i}", "score": 1.0, "title": "", "text": ""} for i in (3, 1, 3, 2)]
@@ -51,7 +51,7 @@ def rest_server() -> Starlette:
 
 @asynccontextmanager
 async def purple(search_url: str) -> AsyncIterator[str]:
-    load, stop = searching_through_mcp(search_url)
+    load, stop = mcp_search(search_url)
     async with serving(purple_app(load, on_stop=stop)) as url:
         yield url
 

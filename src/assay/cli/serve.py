@@ -85,13 +85,13 @@ def purple(
     with bind(host, port) as listener:
         # Announced before the slow imports: whoever started us can already connect and wait.
         _announce("purple agent", url_of(listener))
-        from assay.serve.purple.agent import purple_app, searching, searching_through_mcp
+        from assay.serve.purple.agent import local_search, mcp_search, purple_app
 
         set_up_logging()
         if mcp_server_url:
-            load, close = searching_through_mcp(mcp_server_url)
+            load, close = mcp_search(mcp_server_url)
         else:
-            load, close = searching(dataset, mode)
+            load, close = local_search(dataset, mode)
         app = purple_app(load, card_url=card_url, token=server_token(), on_stop=close)
         serve_on(app, listener, stop_with=sys.stdin.buffer if stop_with_stdin else None)
 
@@ -140,11 +140,11 @@ def green(
     require_dataset(dataset)
     with bind(host, port) as listener:
         _announce("green agent", url_of(listener))
-        from assay.serve.green.agent import green_app, reading
+        from assay.serve.green.agent import dataset_loader, green_app
 
         set_up_logging()
         app = green_app(
-            reading(dataset),
+            dataset_loader(dataset),
             source=dataset,
             out=out,
             policy=policy,

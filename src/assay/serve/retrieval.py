@@ -5,19 +5,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
 from assay.agents.daemon_threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Index, Bm25Settings
 from assay.search.filters import Condition, conditions, holds
+from assay.search.plain_text import plain
 from assay.search.reference import open_retriever
 from assay.search.retriever import Hit as Hit
 from assay.search.retriever import Mode, check_request
 
 
-class Searcher(Protocol):
-    """Blocking and safe to call from several threads: ask it through `asyncio.to_thread`."""
+def _searchable(query: str) -> str:
+    if not plain(query).strip():
+        raise PydanticCustomError("string_too_short", "String should have at least 1 character")
+    return query
+
+
+SEARCHABLE = AfterValidator(_searchable)
+"""For a query in a pydantic model: refuses one that holds nothing but control characters, so that
+the caller learns which field is empty instead of that a search failed."""
+
+
+class SupportsSearch(Protocol):
+    """A retriever. Blocking and thread-safe: call it through `asyncio.to_thread`."""
 
     def search(
         self,
@@ -26,13 +41,16 @@ class Searcher(Protocol):
         *,
         mode: Mode = "hybrid",
         filters: Mapping[str, Any] | None = None,
-    ) -> Sequence[Hit]: ...
+    ) -> Sequence[Hit]:
+        """Best first, at most `top_k` distinct documents, scores in [0, 1]."""
 
 
 @dataclass(frozen=True)
 class Retrieval:
+    """A loaded data set and what searches it, always in one `mode`."""
+
     dataset: Dataset
-    searcher: Searcher
+    searcher: SupportsSearch
     mode: Mode
 
     async def search(
@@ -47,7 +65,7 @@ class Retrieval:
 async def load_retrieval(dataset: str, mode: str, progress: Progress = silent) -> Retrieval:
     """Load, and the first time build, what a server searches."""
     known = check_request("any", 1, mode)
-    # A daemon's thread: a server that is told to end does not wait for an index to be built.
+    # In a daemon thread: a server that is stopped does not wait for an index to be built.
     return await DaemonThreads().run(_load, dataset, known, progress)
 
 
@@ -75,9 +93,10 @@ class InMemorySearcher:
         mode: Mode = "bm25",
         filters: Mapping[str, Any] | None = None,
     ) -> Sequence[Hit]:
+        """Best first; the score of the best is 1."""
         check_request(query, top_k, mode)
         if mode != "bm25":
-            raise UsageError(f"this server searches with bm25 alone, not with {mode!r}")
+            raise UsageError(f"this server only searches with bm25, got mode {mode!r}")
         wanted = conditions(filters)
         depth = len(self._documents) if wanted else top_k
         found = self._index.search(query, depth)

@@ -1,4 +1,4 @@
-"""What both A2A servers are made of: card, JSON-RPC at `/`, REST, health, and their guards."""
+"""The application of both A2A agents: card, JSON-RPC at `/`, REST, health, behind the guards."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -15,22 +15,20 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp
 
-from assay.serve.a2a.card import PATHS, REST_PREFIX, Profile, build_card, card_routes
-from assay.serve.a2a.one_message import OneMessageHandler
-from assay.serve.a2a.tasks import BoundedTaskStore
-from assay.serve.a2a.well_formed import WellFormed
-from assay.serve.admission import Admission
+from assay.serve.a2a.card import PATHS, REST_PREFIX, AgentProfile, build_card, card_routes
+from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler
+from assay.serve.a2a.validation import AdmissionControl, RequestValidation
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loading, health_routes
 from assay.serve.safe_errors import SafeErrors
 
 STREAM_GRACE_S = 4.0
-"""For streams to tell of the end when the server stops; less than it waits for them."""
+"""How long streams have to send their last event when the server stops."""
 
 
 def a2a_app(
-    profile: Profile,
+    profile: AgentProfile,
     executor: AgentExecutor,
     loading: Loading[Any],
     *,
@@ -44,12 +42,17 @@ def a2a_app(
     end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> ASGIApp:
-    """Card and health are open to anyone; the rest asks for the token, where one is set.
+    """An A2A agent. Card and health are open to anyone; the rest needs `token`, where one is set.
 
-    `end_work` comes first when the server stops, while callers can still be told of the end;
-    `on_stop` when the last of them has gone.
+    loading: what the agent needs before it can work; starts with the server.
+    card_url: the address that the card names; None names the one by which it was requested.
+    kept_tasks: how many finished tasks are remembered.
+    is_full, retry_after: when new work is refused, and after how many seconds to try again.
+    routes: further routes beside the protocol's.
+    end_work: called first when the server stops, while clients can still be sent the end.
+    on_stop: called when the last client has disconnected.
     """
-    handler = OneMessageHandler(
+    handler = SingleMessageHandler(
         executor,
         BoundedTaskStore(kept_tasks, listable=token is not None),
         build_card(profile, card_url or "http://localhost", needs_token=token is not None),
@@ -74,8 +77,8 @@ def a2a_app(
         lifespan=lifespan,
         exception_handlers={HTTPException: _error},
     )
-    app = Admission(SafeErrors(app), is_full, retry_after)
-    app = WellFormed(app, REST_PREFIX)
+    app = AdmissionControl(SafeErrors(app), is_full, retry_after)
+    app = RequestValidation(app, REST_PREFIX)
     own = urlsplit(card_url or "").hostname
     return guarded(
         app,
@@ -91,8 +94,8 @@ async def _error(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _protocol_routes(handler: DefaultRequestHandler) -> list[BaseRoute]:
-    """The SDK's REST routes come with a mount of `/{tenant}` at the root, which would swallow
-    every other path of two segments; nothing here has tenants."""
+    """Without the mount of `/{tenant}` among the SDK's REST routes, which would catch every other
+    path of two segments; nothing here has tenants."""
     rest = create_rest_routes(
         handler,
         path_prefix=REST_PREFIX,

@@ -1,6 +1,6 @@
 """The agent card: one document that 0.3 and 1.0 clients both understand, at three addresses.
 
-Without a given address, the card names the one by which it was asked for: a wildcard or a
+Unless an address is configured, the card names the one by which it was requested: a wildcard or a
 container's own name would be of no use to the client that reads it.
 """
 
@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
 
 from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.types import a2a_pb2 as pb
@@ -16,16 +15,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
+from assay.net.json import JsonObject
+
 PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
 REST_PREFIX = "/a2a/rest"
 
-# Names and numbers of hosts alone: what a header says ends up in a document.
+# Host names and addresses only: the header ends up in a document.
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """What an agent says of itself."""
+class AgentProfile:
+    """What an agent's card says about it."""
 
     name: str
     description: str
@@ -36,7 +37,8 @@ class Profile:
     example: str
 
 
-def build_card(profile: Profile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
+def build_card(profile: AgentProfile, base_url: str, *, needs_token: bool) -> pb.AgentCard:
+    """The card of the agent at `base_url`; `needs_token` declares the bearer token."""
     card = pb.AgentCard(
         name=profile.name,
         description=profile.description,
@@ -64,19 +66,23 @@ def build_card(profile: Profile, base_url: str, *, needs_token: bool) -> pb.Agen
     return card
 
 
-def card_routes(profile: Profile, card_url: str | None, *, needs_token: bool) -> list[BaseRoute]:
+def card_routes(
+    profile: AgentProfile, card_url: str | None, *, needs_token: bool
+) -> list[BaseRoute]:
+    """Routes that serve the card at all `PATHS`."""
+
     @lru_cache(maxsize=64)
-    def document(base_url: str) -> dict[str, Any]:
+    def document(base_url: str) -> JsonObject:
         return agent_card_to_dict(build_card(profile, base_url, needs_token=needs_token))
 
     async def show(request: Request) -> JSONResponse:
-        return JSONResponse(document(card_url or _asked_for(request)))
+        return JSONResponse(document(card_url or _requested_url(request)))
 
     return [Route(path, show, methods=["GET"]) for path in PATHS]
 
 
 def _interfaces(base: str) -> list[pb.AgentInterface]:
-    """JSON-RPC first, which is what every client can speak. An unnamed version would read 0.3."""
+    """JSON-RPC first, which every client speaks. Without a version an interface would mean 0.3."""
     return [
         pb.AgentInterface(protocol_binding=binding, protocol_version=number, url=url)
         for binding, url in (("JSONRPC", f"{base}/"), ("HTTP+JSON", base + REST_PREFIX))
@@ -84,6 +90,6 @@ def _interfaces(base: str) -> list[pb.AgentInterface]:
     ]
 
 
-def _asked_for(request: Request) -> str:
+def _requested_url(request: Request) -> str:
     host = request.headers.get("host", "")
     return f"{request.url.scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"

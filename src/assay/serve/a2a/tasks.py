@@ -1,32 +1,155 @@
-"""The tasks that an A2A server remembers: the newest, and for a while.
+"""A2A tasks: running one from its message to its last state, and remembering finished ones.
 
-The SDK's own store never forgets one.
+Three changes to what the SDK does. It sends the text of an exception to the client word for word;
+here only a `TaskRefused` speaks. It never forgets a task; here the newest are kept for a while. It
+queues further messages behind a task and keeps them in its history; here a task takes one message.
 """
 
+import logging
 import time
+from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
+import orjson
+from a2a.helpers import get_data_parts, get_text_parts, new_task, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.agent_execution.active_task import TERMINAL_TASK_STATES
 from a2a.server.context import ServerCallContext
-from a2a.server.tasks import InMemoryTaskStore
-from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task
+from a2a.server.events import Event, EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types.a2a_pb2 import (
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    SendMessageRequest,
+    Task,
+    TaskState,
+)
 from a2a.utils.errors import UnsupportedOperationError
+from pydantic import ValidationError
 
-from assay.serve.safe_errors import NOT_LISTED
+from assay.errors import AssayError
+from assay.net.json import JsonObject
+from assay.serve.readiness import Loaded, Loading
+from assay.serve.safe_errors import NOT_LISTED, ONE_MESSAGE
 
-LIFETIME_S = 3600.0
-MOST_BYTES = 64_000_000
+INTERNAL_ERROR = "internal error; see the server's log"
+TASK_LIFETIME_S = 3600.0
+MAX_TASK_BYTES = 64_000_000
 """As they would be sent. In memory a task takes a few times that."""
+
+_logger = logging.getLogger("assay.serve.tasks")
+
+
+class TaskRefused(Exception):
+    """A request that is not carried out. Its message names the field and never the value."""
+
+
+class ServerUnavailable(TaskRefused):
+    """A valid request to a server that could not load what it needs."""
+
+
+class TaskExecutor(AgentExecutor):
+    """Runs `work` for each message, and turns what it raises into the task's last state."""
+
+    refusal_state = TaskState.TASK_STATE_FAILED
+
+    @abstractmethod
+    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+        """Carry out the `request` that a message holds, and report to `updater`."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Called by the SDK with each new message."""
+        assert context.message is not None
+        assert context.task_id is not None
+        assert context.context_id is not None
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        # Without the message as its history: nothing that was sent is kept or sent back.
+        submitted = TaskState.TASK_STATE_SUBMITTED
+        await event_queue.enqueue_event(new_task(context.task_id, context.context_id, submitted))
+        try:
+            await self.work(message_object(context.message), updater)
+        except ServerUnavailable as refusal:
+            await send_status(updater, TaskState.TASK_STATE_FAILED, str(refusal))
+        except TaskRefused as refusal:
+            await send_status(updater, self.refusal_state, str(refusal))
+        except Exception as error:
+            log_task_failure(updater.task_id, error)
+            await send_status(updater, TaskState.TASK_STATE_FAILED, INTERNAL_ERROR)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Called by the SDK when a client cancels the task."""
+        assert context.task_id is not None
+        assert context.context_id is not None
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        await updater.cancel()
+
+
+async def send_status(updater: TaskUpdater, state: TaskState, text: str) -> None:
+    """Set the task's state, with `text` as its message."""
+    await updater.update_status(state, updater.new_agent_message([new_text_part(text)]))
+
+
+async def wait_until_loaded(loading: Loading[Loaded]) -> Loaded:
+    """What was being loaded. Why loading failed is in the log alone: it may name files of ours."""
+    try:
+        return await loading.get()
+    except AssayError:
+        raise ServerUnavailable("this server could not load what it needs; see its log") from None
+
+
+def message_object(message: Message) -> JsonObject:
+    """The JSON object in a message: its first data part, else its text parts joined."""
+    data = get_data_parts(message.parts)
+    if data:
+        return _object(data[0])
+    try:
+        return _object(orjson.loads("".join(get_text_parts(message.parts))))
+    except orjson.JSONDecodeError:
+        raise TaskRefused("message: needs a data part, or a text part that holds JSON") from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """`config.top_k: Input should be greater than or equal to 1`, without what was sent."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(step) for step in first["loc"])
+    # Pydantic's own message names a class of ours.
+    words = "not a JSON object" if first["type"] == "model_type" else first["msg"]
+    return f"{field or 'request'}: {words.removeprefix('Value error, ')}"
+
+
+def _object(value: object) -> JsonObject:
+    if not isinstance(value, dict):
+        raise TaskRefused("message: not a JSON object")
+    return value
+
+
+def log_task_failure(task_id: str, error: BaseException) -> None:
+    """Log the class of the error and where it was raised, never its text."""
+    fields = {"task_id": task_id, "exception": type(error).__name__, "where": _place(error)}
+    _logger.error("task failed", extra={"fields": fields})
+
+
+def _place(error: BaseException) -> str:
+    """File and line, which tell a maintainer enough and hold nothing that a caller wrote."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "unknown"
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
 class BoundedTaskStore(InMemoryTaskStore):
-    """Forgets finished tasks when there are too many, they are too large together, or old;
-    running ones stay.
+    """Drops the oldest finished tasks when there are more than `limit`, when together they exceed
+    `max_bytes`, or after `lifetime` seconds. Running tasks stay.
 
-    Tasks are listed only where callers have shown a token: without one, a list would show
-    everyone what everyone else asked.
+    listable: whether clients may list tasks. Only where callers need a token: without one, a list
+        would show everyone what everyone else asked.
     """
 
     def __init__(
@@ -34,37 +157,40 @@ class BoundedTaskStore(InMemoryTaskStore):
         limit: int,
         *,
         listable: bool,
-        most_bytes: int = MOST_BYTES,
-        lifetime: float = LIFETIME_S,
+        max_bytes: int = MAX_TASK_BYTES,
+        lifetime: float = TASK_LIFETIME_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._limit = limit
         self._listable = listable
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._lifetime = lifetime
         self._clock = clock
         self._finished: OrderedDict[str, _Finished] = OrderedDict()
         self._bytes = 0
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
+        """Store the task, and drop others if it has finished."""
         await super().save(task, context)
         if task.status.state in TERMINAL_TASK_STATES:
-            self._note(task, context)
-        await self._forget()
+            self._remember(task, context)
+        await self._evict()
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
-        await self._forget()
+        """The task, unless it is unknown or has been dropped."""
+        await self._evict()
         return await super().get(task_id, context)
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        """A page of tasks, where listing is allowed."""
         if not self._listable:
             raise UnsupportedOperationError(message=NOT_LISTED)
-        await self._forget()
+        await self._evict()
         return await super().list(params, context)
 
-    def _note(self, task: Task, context: ServerCallContext) -> None:
-        """Of the context only who called: it also holds every header of the request."""
+    def _remember(self, task: Task, context: ServerCallContext) -> None:
+        """Keeps only the user of the context, which also holds every header of the request."""
         self._drop(task.id)
         owner = ServerCallContext(user=context.user)
         self._finished[task.id] = _Finished(self._clock(), task.ByteSize(), owner)
@@ -74,11 +200,11 @@ class BoundedTaskStore(InMemoryTaskStore):
         if (known := self._finished.pop(task_id, None)) is not None:
             self._bytes -= known.size
 
-    async def _forget(self) -> None:
+    async def _evict(self) -> None:
         oldest_kept = self._clock() - self._lifetime
         while self._finished:
             task_id, task = next(iter(self._finished.items()))
-            too_many = len(self._finished) > self._limit or self._bytes > self._most_bytes
+            too_many = len(self._finished) > self._limit or self._bytes > self._max_bytes
             if not too_many and task.at >= oldest_kept:
                 return
             self._drop(task_id)
@@ -90,3 +216,31 @@ class _Finished:
     at: float
     size: int
     owner: ServerCallContext
+
+
+class SingleMessageHandler(DefaultRequestHandler):
+    """Refuses a second message to a task: the SDK would keep it in the task's history and send it
+    to everyone who asks for the task."""
+
+    async def on_message_send(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> Message | Task:
+        """`message/send`."""
+        await self._refuse_second(params, context)
+        answer: Message | Task = await super().on_message_send(params, context)
+        return answer
+
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event, None]:
+        """`message/stream`."""
+        await self._refuse_second(params, context)
+        async with aclosing(super().on_message_send_stream(params, context)) as events:
+            async for event in events:
+                yield event
+
+    async def _refuse_second(self, params: SendMessageRequest, context: ServerCallContext) -> None:
+        """The SDK itself refuses messages to unknown tasks."""
+        task_id = params.message.task_id
+        if task_id and await self.task_store.get(task_id, context) is not None:
+            raise UnsupportedOperationError(message=ONE_MESSAGE)

@@ -27,7 +27,7 @@ from assay.serve.contract_agents.knowledge_bases import (
 from assay.serve.contract_agents.policy_review import PhiPatterns
 from assay.serve.contract_agents.pubmed import Paper, interleaved, paper
 from assay.serve.contract_agents.rag_retrieve import found_in, tokens_in
-from assay.serve.query_text import Readable
+from assay.serve.retrieval import SEARCHABLE
 
 INDEX = "index"
 """The name, in `databases`, of the literature that the server was started with."""
@@ -35,7 +35,7 @@ INDEX = "index"
 
 class LiteratureInputs(ContractModel):
     query: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), Readable
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), SEARCHABLE
     ]
     max_results: Annotated[int, Field(ge=1, le=200), NO_FLAG] = 25
     databases: list[Annotated[str, StringConstraints(min_length=1, max_length=64)]] = Field(

@@ -30,10 +30,10 @@ from assay.serve.contract_agents.knowledge_bases import (
     Wanted,
     check_filters,
 )
-from assay.serve.query_text import Readable
+from assay.serve.retrieval import SEARCHABLE
 
 QueryText = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10000), Readable
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10000), SEARCHABLE
 ]
 
 

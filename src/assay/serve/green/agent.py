@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from a2a.helpers import new_data_part, new_text_part
 from a2a.server.agent_execution import RequestContext
@@ -16,22 +15,28 @@ from starlette.types import ASGIApp
 from assay.agents.a2a.target import A2AAgent
 from assay.agents.daemon_threads import DaemonThreads
 from assay.data import Dataset, load_dataset
+from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
 from assay.serve.a2a.app import a2a_app
-from assay.serve.a2a.card import Profile
-from assay.serve.a2a.executor import TaskExecutor, say
-from assay.serve.green.desk import Desk
-from assay.serve.green.jobs import KEPT, RETRY_AFTER_S, Job, Jobs, State
-from assay.serve.green.results import report_of, summary_of
-from assay.serve.green.tasks import task_routes
+from assay.serve.a2a.card import AgentProfile
+from assay.serve.a2a.tasks import TaskExecutor, send_status
+from assay.serve.green.jobs import (
+    KEPT,
+    RETRY_AFTER_S,
+    EvaluationJob,
+    EvaluationService,
+    JobQueue,
+    JobState,
+)
+from assay.serve.green.rest import report_of, task_routes
 from assay.serve.readiness import Loading
 
 ARTIFACT = "Evaluation Results"
 STATUS_S = 5.0
 VERBOSE_STATUS_S = 1.0
 
-PROFILE = Profile(
+PROFILE = AgentProfile(
     name="NFCorpus Retrieval Evaluator",
     description="Measures how well a retrieval agent ranks documents: nDCG and more, with "
     "confidence intervals, failures by kind and latencies.",
@@ -44,11 +49,11 @@ PROFILE = Profile(
 )
 
 _STATES = {
-    State.SUBMITTED: TaskState.TASK_STATE_SUBMITTED,
-    State.WORKING: TaskState.TASK_STATE_WORKING,
-    State.FAILED: TaskState.TASK_STATE_FAILED,
-    State.CANCELED: TaskState.TASK_STATE_CANCELED,
-    State.COMPLETED: TaskState.TASK_STATE_COMPLETED,
+    JobState.SUBMITTED: TaskState.TASK_STATE_SUBMITTED,
+    JobState.WORKING: TaskState.TASK_STATE_WORKING,
+    JobState.FAILED: TaskState.TASK_STATE_FAILED,
+    JobState.CANCELED: TaskState.TASK_STATE_CANCELED,
+    JobState.COMPLETED: TaskState.TASK_STATE_COMPLETED,
 }
 
 
@@ -61,29 +66,40 @@ def green_app(
     card_url: str | None = None,
     token: str | None = None,
     concurrency: int = 8,
-    jobs: Jobs | None = None,
+    queue: JobQueue | None = None,
 ) -> ASGIApp:
-    """`load` reads the data set that `source` names; it starts with the server."""
+    """The evaluator.
+
+    load: reads the data set that `source` names; starts with the server.
+    out: the folder for run folders.
+    policy: which addresses may be evaluated.
+    card_url: the address that the card names; None names the one by which it was requested.
+    token: the bearer token that callers need.
+    concurrency: how many queries of one evaluation are in flight at once.
+    queue: replaces the queue of evaluations, in tests.
+    """
     loading: Loading[Dataset] = Loading(lambda: load(loading.note))
-    jobs = jobs or Jobs(lambda url: A2AAgent(url, policy=policy), out)
-    desk = Desk(loading, jobs, policy, source, concurrency)
+    queue = queue or JobQueue(lambda url: A2AAgent(url, policy=policy), out)
+    service = EvaluationService(loading, queue, policy, source, concurrency)
     return a2a_app(
         PROFILE,
-        GreenExecutor(desk),
+        GreenExecutor(service),
         loading,
         service="green",
         card_url=card_url,
         token=token,
         kept_tasks=KEPT,
-        is_full=jobs.is_full,
+        is_full=queue.is_full,
         retry_after=RETRY_AFTER_S,
-        routes=task_routes(desk),
-        end_work=jobs.close,
-        on_stop=jobs.close,
+        routes=task_routes(service),
+        end_work=queue.close,
+        on_stop=queue.close,
     )
 
 
-def reading(dataset: str) -> Callable[[Progress], Awaitable[Dataset]]:
+def dataset_loader(dataset: str) -> Callable[[Progress], Awaitable[Dataset]]:
+    """Loads the data set of that name or path in a thread of its own."""
+
     async def load(progress: Progress) -> Dataset:
         return await DaemonThreads().run(partial(load_dataset, dataset, progress=progress))
 
@@ -91,56 +107,68 @@ def reading(dataset: str) -> Callable[[Progress], Awaitable[Dataset]]:
 
 
 class GreenExecutor(TaskExecutor):
+    """Evaluates over A2A: status updates while it runs, then the report as an artifact."""
+
     refusal_state = TaskState.TASK_STATE_REJECTED
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._told: dict[str, asyncio.Event] = {}
+    def __init__(self, service: EvaluationService) -> None:
+        self._service = service
+        self._reported: dict[str, asyncio.Event] = {}
 
-    async def work(self, request: dict[str, Any], updater: TaskUpdater) -> None:
-        job = await self._taken(request, updater)
-        told = self._told[job.id] = asyncio.Event()
+    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+        """Submit the evaluation and report on it until it has ended."""
+        job = await self._submit(request, updater)
+        reported = self._reported[job.id] = asyncio.Event()
         try:
-            await _tell(job, updater)
+            await _report(job, updater)
         finally:
-            told.set()
-            del self._told[job.id]
+            reported.set()
+            del self._reported[job.id]
 
-    async def _taken(self, request: dict[str, Any], updater: TaskUpdater) -> Job:
-        """Takes as long as the data set takes to load, which must not be silence either."""
-        taking = asyncio.create_task(self._desk.take(request, updater.task_id))
+    async def _submit(self, request: JsonObject, updater: TaskUpdater) -> EvaluationJob:
+        """May take as long as the data set takes to load: send status updates meanwhile."""
+        submitting = asyncio.create_task(self._service.submit(request, updater.task_id))
         try:
-            while not (await asyncio.wait({taking}, timeout=STATUS_S))[0]:
-                await say(updater, TaskState.TASK_STATE_SUBMITTED, "the data set is being loaded")
-            return taking.result()
+            while not (await asyncio.wait({submitting}, timeout=STATUS_S))[0]:
+                await send_status(
+                    updater, TaskState.TASK_STATE_SUBMITTED, "the data set is being loaded"
+                )
+            return submitting.result()
         except asyncio.CancelledError:
-            taking.add_done_callback(_cancel_job)  # it may have been taken in this very moment
+            submitting.add_done_callback(_cancel_job)  # it may have started at this very moment
             raise
         finally:
-            taking.cancel()
+            submitting.cancel()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Wait until `work` has told the end: the SDK cuts it off as soon as this returns."""
+        """Wait until `work` has reported the end: the SDK cuts it off as soon as this returns."""
         assert context.task_id is not None
-        job = self._desk.jobs.get(context.task_id)
-        told = self._told.get(context.task_id)
-        if job is None or told is None:
+        job = self._service.queue.get(context.task_id)
+        reported = self._reported.get(context.task_id)
+        if job is None or reported is None:
             await super().cancel(context, event_queue)
             return
         job.cancel()
-        await told.wait()
+        await reported.wait()
 
 
-def _cancel_job(taking: "asyncio.Task[Job]") -> None:
-    if not taking.cancelled() and taking.exception() is None:
-        taking.result().cancel()
+def _cancel_job(submitting: "asyncio.Task[EvaluationJob]") -> None:
+    if not submitting.cancelled() and submitting.exception() is None:
+        submitting.result().cancel()
 
 
-async def _tell(job: Job, updater: TaskUpdater) -> None:
-    for warning in job.order.warnings:
-        await say(updater, TaskState.TASK_STATE_SUBMITTED, f"warning: {warning}")
-    async for state in job.updates(VERBOSE_STATUS_S if job.order.verbose else STATUS_S):
-        if state is State.COMPLETED:
+async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
+    for warning in job.spec.warnings:
+        await send_status(updater, TaskState.TASK_STATE_SUBMITTED, f"warning: {warning}")
+    async for state in job.updates(VERBOSE_STATUS_S if job.spec.verbose else STATUS_S):
+        if state is JobState.COMPLETED:
             parts = [new_text_part(summary_of(job)), new_data_part(report_of(job))]
             await updater.add_artifact(parts, name=ARTIFACT)
-        await say(updater, _STATES[state], job.describe())
+        await send_status(updater, _STATES[state], job.describe())
+
+
+def summary_of(job: EvaluationJob) -> str:
+    """The table that `assay report` shows. It begins with a word, so that a platform that collects
+    JSON does not take it for a second result."""
+    assert job.outcome is not None
+    return job.outcome.folder.summary.read_text(encoding="utf-8")

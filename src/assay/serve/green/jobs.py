@@ -1,6 +1,6 @@
-"""The evaluations of the green agent: a few at once, each in a thread and loop of its own.
+"""The evaluations of the green agent: a few at once, each in a thread and event loop of its own.
 
-What one agent does, or how long its report takes to compute, so never holds up another's clock.
+Neither a slow agent nor a report that takes long to compute delays another evaluation's clock.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
@@ -21,10 +22,25 @@ from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation.evaluation import INTERRUPTED, Evaluation, Listener, Outcome
 from assay.evaluation.live import Tick
+from assay.net.json import JsonObject
+from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
-from assay.serve.a2a.executor import INTERNAL_ERROR, log_failure
-from assay.serve.green.request import Order, without_address
+from assay.serve.a2a.tasks import (
+    INTERNAL_ERROR,
+    TaskRefused,
+    log_task_failure,
+    wait_until_loaded,
+)
+from assay.serve.green.request import (
+    ROLE,
+    EvaluationSpec,
+    agent_url,
+    read_request,
+    redact_agent,
+    to_spec,
+)
+from assay.serve.readiness import Loading
 
 _logger = logging.getLogger(__name__)
 
@@ -37,8 +53,8 @@ KEPT_S = 3600.0
 RETRY_AFTER_S = 30
 
 
-class State(StrEnum):
-    """The words of A2A."""
+class JobState(StrEnum):
+    """The states of an A2A task that an evaluation passes through."""
 
     SUBMITTED = "submitted"
     WORKING = "working"
@@ -48,16 +64,17 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        return self in (State.COMPLETED, State.FAILED, State.CANCELED)
+        """Whether nothing follows this state."""
+        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELED)
 
 
-class Job:
-    """One evaluation from order to end. Read from the server's loop, run in a thread."""
+class EvaluationJob:
+    """One evaluation from submission to end. Read from the server's loop, run in a thread."""
 
-    def __init__(self, job_id: str, order: Order) -> None:
+    def __init__(self, job_id: str, spec: EvaluationSpec) -> None:
         self.id = job_id
-        self.order = order
-        self.state = State.SUBMITTED
+        self.spec = spec
+        self.state = JobState.SUBMITTED
         self.tick: Tick | None = None
         self.note = ""
         self.outcome: Outcome | None = None
@@ -66,31 +83,31 @@ class Job:
         self._lock = Lock()
         self._stop: Callable[[], None] | None = None
         self._canceled = False
-        self.place_in_line: Future[None] | None = None
+        self.future: Future[None] | None = None
         self.ended_at: float | None = None
         self._agent: Agent | None = None
 
     def warnings(self) -> tuple[str, ...]:
-        """What was odd about the request, then about the agent."""
+        """What is unusual about the request, then about the agent."""
         findings = getattr(self._agent, "findings", ())
-        return (*self.order.warnings, *(finding.what for finding in findings))
+        return (*self.spec.warnings, *(finding.what for finding in findings))
 
     def describe(self) -> str:
-        """Where it stands, in a sentence for people."""
+        """The progress of the evaluation in one sentence."""
         if self.note:
             return self.note
-        if self.state is State.SUBMITTED:
-            return "waiting for its turn"
+        if self.state is JobState.SUBMITTED:
+            return "queued"
         if self.tick is None:
-            return "getting ready"
+            return "preparing"
         failed = f", {self.tick.failed} failed" if self.tick.failed else ""
         return (
             f"{self.tick.done} of {self.tick.total} queries, "
             f"mean {self.tick.metric} {self.tick.mean:.4f}{failed}"
         )
 
-    async def updates(self, interval: float) -> AsyncIterator[State]:
-        """At each change of state, and every `interval` seconds besides; ends with the job."""
+    async def updates(self, interval: float) -> AsyncIterator[JobState]:
+        """Yield the state at each change and every `interval` seconds, until the job has ended."""
         while True:
             changed, state = self._changed, self.state
             yield state
@@ -101,30 +118,30 @@ class Job:
                     await changed.wait()
 
     def cancel(self) -> None:
-        """Stop asking; what was answered is kept. Returns at once: `updates` tell the end."""
+        """Stop sending queries; answers so far are kept. Returns at once: follow `updates`."""
         with self._lock:
             self._canceled = True
             stop = self._stop
         if stop is not None:
             stop()
-        elif self.place_in_line is not None and self.place_in_line.cancel():
-            self._end(State.CANCELED, "canceled before it began")
+        elif self.future is not None and self.future.cancel():
+            self._end(JobState.CANCELED, "canceled before it began")
 
     def run(self, dataset: Dataset, open_agent: OpenAgent, out: Path) -> None:
-        """In a thread of its own. Never raises: how it ended is in `state` and `note`."""
+        """Evaluate, in a worker thread. Never raises: `state` and `note` say how it ended."""
         try:
             if self._canceled:
-                self._end(State.CANCELED, "canceled before it began")
+                self._end(JobState.CANCELED, "canceled before it began")
                 return
             asyncio.run(self._evaluate(dataset, open_agent, out))
         except TargetError as error:
-            self._end(State.FAILED, without_address(str(error), self.order.agent_url))
+            self._end(JobState.FAILED, redact_agent(str(error), self.spec.agent_url))
         except AssayError as error:
             _logger.error("evaluation failed: %s", error)
-            self._end(State.FAILED, redact_places(str(error)))
+            self._end(JobState.FAILED, redact_places(str(error)))
         except BaseException as error:
-            log_failure(self.id, error)
-            self._end(State.FAILED, INTERNAL_ERROR)
+            log_task_failure(self.id, error)
+            self._end(JobState.FAILED, INTERNAL_ERROR)
 
     async def _evaluate(self, dataset: Dataset, open_agent: OpenAgent, out: Path) -> None:
         stop = asyncio.Event()
@@ -133,16 +150,16 @@ class Job:
             self._stop = lambda: _call_soon(loop, stop.set)
             if self._canceled:
                 stop.set()
-        self._become(State.WORKING)
-        evaluation = Evaluation.plan(self.order.config, dataset)
-        self._agent = agent = open_agent(self.order.agent_url)
+        self._set_state(JobState.WORKING)
+        evaluation = Evaluation.plan(self.spec.config, dataset)
+        self._agent = agent = open_agent(self.spec.agent_url)
         listener = Listener(tick=self._note_tick)
         try:
             outcome = await evaluation.start(agent, out, listener=listener, stop=stop)
         except (KeyboardInterrupt, RunError):
             if not stop.is_set():
                 raise
-            self._end(State.CANCELED, "canceled before the first answer")
+            self._end(JobState.CANCELED, "canceled before the first answer")
             return
         self._finish(outcome)
 
@@ -154,32 +171,36 @@ class Job:
         if outcome.state == INTERRUPTED:
             asked, planned = summary["total_queries"], outcome.head["planned_queries"]
             name = outcome.folder.name
-            self._end(State.CANCELED, f"canceled after {asked} of {planned}; kept as run {name}")
+            self._end(JobState.CANCELED, f"canceled after {asked} of {planned}; kept as run {name}")
         else:
             failed = f", {summary['failed_queries']} failed" if summary["failed_queries"] else ""
-            self._end(State.COMPLETED, f"evaluated {summary['total_queries']} queries{failed}")
+            self._end(JobState.COMPLETED, f"evaluated {summary['total_queries']} queries{failed}")
 
     def _note_tick(self, tick: Tick) -> None:
         self.tick = tick
 
-    def _end(self, state: State, note: str) -> None:
+    def _end(self, state: JobState, note: str) -> None:
         self.note = note
         self.ended_at = time.monotonic()
-        self._become(state)
+        self._set_state(state)
 
-    def _become(self, state: State) -> None:
+    def _set_state(self, state: JobState) -> None:
         self.state = state
         _call_soon(self._loop, self._announce)
 
     def _announce(self) -> None:
-        """Each change has an event of its own, so that no listener can miss it or undo it."""
+        """Each change has its own event, so that no listener can miss one or clear it."""
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-class Jobs:
-    """So many evaluations `running` at once and `waiting` in line; some finished ones are kept,
-    for a while."""
+class JobQueue:
+    """Runs evaluations: `running` at once and `waiting` queued. The most recent finished jobs are
+    kept for a while, so that their reports can be fetched.
+
+    open_agent: opens the agent at an address.
+    out: the folder for run folders.
+    """
 
     def __init__(
         self, open_agent: OpenAgent, out: Path, *, running: int = RUNNING, waiting: int = WAITING
@@ -188,44 +209,49 @@ class Jobs:
         self._out = out
         self._limit = running + waiting
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._arriving = 0
+        self._jobs: OrderedDict[str, EvaluationJob] = OrderedDict()
+        self._reserved = 0
         self._closed = False
 
     def is_full(self) -> bool:
+        """Whether no further evaluation is accepted now."""
         unfinished = sum(not job.state.is_final for job in self._jobs.values())
-        return self._closed or unfinished + self._arriving >= self._limit
+        return self._closed or unfinished + self._reserved >= self._limit
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Held by a request that is not a job yet: it may wait for the data set for minutes."""
-        self._arriving += 1
+    def reserve(self) -> Iterator[None]:
+        """Hold a place for a request that may first wait minutes for the data set."""
+        self._reserved += 1
         try:
             yield
         finally:
-            self._arriving -= 1
+            self._reserved -= 1
 
-    def submit(self, order: Order, dataset: Dataset, job_id: str | None = None) -> Job:
+    def submit(
+        self, spec: EvaluationSpec, dataset: Dataset, job_id: str | None = None
+    ) -> EvaluationJob:
+        """Queue an evaluation; `job_id` must be new."""
         if job_id in self._jobs:
             raise ValueError("a task is evaluated once")
-        job = Job(job_id or str(uuid.uuid4()), order)
+        job = EvaluationJob(job_id or str(uuid.uuid4()), spec)
         self._jobs[job.id] = job
-        self._forget()
-        job.place_in_line = self._threads.submit(job.run, dataset, self._open_agent, self._out)
+        self._evict()
+        job.future = self._threads.submit(job.run, dataset, self._open_agent, self._out)
         return job
 
-    def get(self, job_id: str) -> Job | None:
-        self._forget()
+    def get(self, job_id: str) -> EvaluationJob | None:
+        """The job, unless it is unknown or has been dropped."""
+        self._evict()
         return self._jobs.get(job_id)
 
     async def close(self) -> None:
-        """End what runs, keeping what was answered, as Ctrl-C does on the command line."""
+        """End running evaluations, keeping their answers, as Ctrl-C does on the command line."""
         self._closed = True
         for job in self._jobs.values():
             job.cancel()
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=False)
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         oldest_kept = time.monotonic() - KEPT_S
         ended = [(job.id, job.ended_at) for job in self._jobs.values() if job.ended_at is not None]
         for place, (job_id, ended_at) in enumerate(ended):
@@ -233,8 +259,42 @@ class Jobs:
                 del self._jobs[job_id]
 
 
+class QueueFull(TaskRefused):
+    """A valid request for which there is no room now."""
+
+
+@dataclass(frozen=True)
+class EvaluationService:
+    """Accepts evaluation requests, over A2A and REST alike.
+
+    source: the name or path of the data set, as a run records it.
+    concurrency: how many queries of one evaluation are in flight at once.
+    """
+
+    loading: Loading[Dataset]
+    queue: JobQueue
+    policy: OutboundPolicy
+    source: str
+    concurrency: int
+
+    async def submit(self, request: JsonObject, job_id: str | None = None) -> EvaluationJob:
+        """Start an evaluation, or raise `TaskRefused` with the field and the reason."""
+        asked = read_request(request)
+        url = agent_url(asked)
+        try:
+            self.policy.check_url(url)
+        except OutboundRefused as error:
+            raise TaskRefused(f"participants.{ROLE}: {redact_agent(str(error), url)}") from None
+        if self.queue.is_full():
+            raise QueueFull("too many evaluations in progress; try again later")
+        with self.queue.reserve():
+            dataset = await wait_until_loaded(self.loading)
+            spec = to_spec(asked, dataset, self.source, self.concurrency)
+            return self.queue.submit(spec, dataset, job_id)
+
+
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:
     try:
         loop.call_soon_threadsafe(function)
-    except RuntimeError:  # that loop has ended, and nobody waits on it
+    except RuntimeError:  # that loop has ended, and nothing waits on it
         return

@@ -1,62 +1,65 @@
-"""What an evaluator is asked for: the EvalRequest, checked field by field."""
+"""The EvalRequest that the green agent receives, validated and turned into a run's settings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from assay.agents.a2a.discovery import base_address
+from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
 from assay.evaluation.plan import RunConfig
+from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
-from assay.serve.a2a.executor import Refused, problem_of
-from assay.serve.a2a.whole_number import WholeNumber
+from assay.serve.a2a.tasks import TaskRefused, first_problem
 
 ROLE = "retrieval_agent"
 DEFAULT_QUERIES = 100
-LARGEST_SEED = 2**53 - 1
+MAX_SEED = 2**53 - 1
 """A2A carries numbers as doubles: a larger one would arrive, and be reported, as another."""
 
-LONGEST_URL = 2048
+MAX_URL_LENGTH = 2048
 _AGENT = f"participants.{ROLE}"
-_NAMED = 10
-_LONGEST_NAME = 40
+_MAX_NAMES = 10
+_MAX_NAME_LENGTH = 40
 
 
 def _web_address(value: str) -> str:
-    if len(value) > LONGEST_URL:
-        raise ValueError(f"longer than {LONGEST_URL} characters")
+    if len(value) > MAX_URL_LENGTH:
+        raise ValueError(f"longer than {MAX_URL_LENGTH} characters")
     try:
         split_address(value)
     except UsageError:
-        raise ValueError("not an http(s) address such as http://host:9010") from None
+        raise ValueError("not an http(s) URL such as http://host:9010") from None
     return value
 
 
+Integer = Annotated[int, NO_FLAG]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 
 
 class EvalConfig(BaseModel):
-    """The platform adds the last three. `num_instances` is its word for num_queries, and wins."""
+    """How to evaluate. The platform adds the last three fields; its `num_instances` means
+    `num_queries` and wins."""
 
     model_config = ConfigDict(extra="allow")
 
-    num_queries: WholeNumber | None = Field(default=None, ge=1)
-    top_k: WholeNumber = Field(default=5, ge=1, le=100)
-    random_seed: WholeNumber = Field(default=42, ge=0, le=LARGEST_SEED)
+    num_queries: Integer | None = Field(default=None, ge=1)
+    top_k: Integer = Field(default=5, ge=1, le=100)
+    random_seed: Integer = Field(default=42, ge=0, le=MAX_SEED)
     mcp_server_url: WebAddress | None = None
     verbose: bool = False
-    shard_index: WholeNumber = Field(default=0, ge=0)
-    num_shards: WholeNumber = Field(default=1, ge=1)
-    num_instances: WholeNumber | None = Field(default=None, ge=1)
+    shard_index: Integer = Field(default=0, ge=0)
+    num_shards: Integer = Field(default=1, ge=1)
+    num_instances: Integer | None = Field(default=None, ge=1)
 
 
 class Participants(BaseModel):
-    """Others may be named beside the one that is evaluated; what they are is not looked at."""
+    """The agent to evaluate. Others may be named beside it and are not validated."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -64,13 +67,15 @@ class Participants(BaseModel):
 
 
 class EvalRequest(BaseModel):
+    """The body of an evaluation request, over A2A and REST."""
+
     participants: Participants
     config: EvalConfig = EvalConfig()
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A request that can be carried out, in the words of a run."""
+class EvaluationSpec:
+    """A request that can be carried out, as the settings of a run."""
 
     agent_url: str
     config: RunConfig
@@ -78,33 +83,37 @@ class Order:
     warnings: tuple[str, ...]
 
 
-def read_request(request: dict[str, Any]) -> EvalRequest:
+def read_request(request: JsonObject) -> EvalRequest:
+    """Validate the document, or raise `TaskRefused` with the first wrong field."""
     try:
         return EvalRequest.model_validate(request)
     except ValidationError as error:
-        raise Refused(problem_of(error)) from None
+        raise TaskRefused(first_problem(error)) from None
 
 
-def agent_of(asked: EvalRequest) -> str:
-    """The address to evaluate. One with a password in it would have that stored with the run."""
+def agent_url(asked: EvalRequest) -> str:
+    """The address to evaluate. A password in it would be stored with the run: refused."""
     url = asked.participants.retrieval_agent
     if url is None:
-        raise Refused(f"participants: {ROLE!r} is missing; name the address of the agent there")
+        raise TaskRefused(f"participants: {ROLE!r} is missing; set it to the agent's URL")
     if "@" in urlsplit(url).netloc:
-        raise Refused(f"participants.{ROLE}: an address with a user name or password is not called")
+        raise TaskRefused(f"participants.{ROLE}: remove the user name or password from the URL")
     return url
 
 
-def to_order(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int) -> Order:
-    """`source` is the name or path by which the data set can be loaded again."""
+def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int) -> EvaluationSpec:
+    """The settings of the run, or `TaskRefused` where the data set cannot satisfy them.
+
+    source: the name or path by which the data set can be loaded again.
+    """
     wanted = asked.config
     judged = len(dataset.queries_in("test"))
     number = wanted.num_instances or wanted.num_queries or min(DEFAULT_QUERIES, judged)
     if number > judged:
-        raise Refused(
+        raise TaskRefused(
             f"config.num_queries: at most {judged}, the judged queries of {dataset.name!r}"
         )
-    url = agent_of(asked)
+    url = agent_url(asked)
     try:
         config = RunConfig(
             target=f"a2a:{url}",
@@ -117,39 +126,39 @@ def to_order(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int
             num_shards=wanted.num_shards,
         )
     except AssayError as error:
-        raise Refused(f"config.{error}") from None
+        raise TaskRefused(f"config.{error}") from None
     if wanted.num_shards > number:
-        raise Refused(f"config.num_shards: at most {number}, the number of queries")
-    return Order(url, config, wanted.verbose, _warnings(asked))
+        raise TaskRefused(f"config.num_shards: at most {number}, the number of queries")
+    return EvaluationSpec(url, config, wanted.verbose, _warnings(asked))
 
 
 def _warnings(asked: EvalRequest) -> tuple[str, ...]:
     unknown, others = asked.config.model_extra, asked.participants.model_extra
     found = []
     if unknown:
-        found.append(f"config: unknown and not used: {_names(unknown)}")
+        found.append(f"config: ignored unknown keys: {_names(unknown)}")
     if others:
         found.append(f"participants: not evaluated: {_names(others)}")
     if asked.config.num_instances and asked.config.num_queries:
-        found.append("config: num_instances was used, num_queries was not")
+        found.append("config: num_queries was ignored in favor of num_instances")
     return tuple(found)
 
 
 def _names(given: Iterable[str]) -> str:
-    """A few of them, and of each the beginning: they are kept with the run."""
+    """The first few names, shortened: they are kept with the run."""
     names = sorted(given)
-    shown = [repr(_shortened(name)) for name in names[:_NAMED]]
-    more = [f"and {len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    shown = [repr(_shortened(name)) for name in names[:_MAX_NAMES]]
+    more = [f"and {len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
     return ", ".join(shown + more)
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 3]}..."
 
 
-def without_address(text: str, url: str) -> str:
-    """What is said of the agent under test, less where it is: whoever named it knows, and
-    whoever else reads it need not."""
+def redact_agent(text: str, url: str) -> str:
+    """A message about the agent under test without its address: the caller who named it knows it,
+    and other readers need not."""
     base, (host, _) = redact_url(base_address(url)), split_address(url)
     origin = "/".join(base.split("/")[:3])
     for place, words in ((base, _AGENT), (origin, "its host"), (repr(host), "its host")):

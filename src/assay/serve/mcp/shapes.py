@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, StringConstraints
 
 from assay.contract.envelope import NO_FLAG
-from assay.serve.query_text import Readable
+from assay.serve.retrieval import SEARCHABLE
 
 LONGEST_QUERY = 10_000
 
 QueryText = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUERY),
-    Readable,
+    SEARCHABLE,
     Field(description="What to look for, in plain words."),
 ]
 TopK = Annotated[int, Field(ge=1, le=100, description="How many documents at most."), NO_FLAG]

@@ -1,25 +1,25 @@
 """The purple agent: QueryRequest in, `retrieval_results` with ranked document ids out."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from a2a.helpers import new_data_part
 from a2a.server.tasks import TaskUpdater
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from starlette.types import ASGIApp
 
+from assay.contract.envelope import NO_FLAG
 from assay.errors import AssayError
+from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.serve.a2a.app import a2a_app
-from assay.serve.a2a.card import Profile
-from assay.serve.a2a.executor import Refused, TaskExecutor, problem_of, ready
-from assay.serve.a2a.whole_number import WholeNumber
-from assay.serve.query_text import Readable
+from assay.serve.a2a.card import AgentProfile
+from assay.serve.a2a.tasks import TaskExecutor, TaskRefused, first_problem, wait_until_loaded
 from assay.serve.readiness import Loading
-from assay.serve.retrieval import load_retrieval
+from assay.serve.retrieval import SEARCHABLE, load_retrieval
 
 Find = Callable[[str, int], Awaitable[list[str]]]
-"""Ids of at most so many documents for a query, best first."""
+"""Finds the ids of at most so many documents for a query, best first."""
 
 Load = Callable[[Progress], Awaitable[Find]]
 Stop = Callable[[], Awaitable[None]] | None
@@ -29,7 +29,7 @@ IN_FLIGHT = 64
 KEPT_TASKS = 1000
 RETRY_AFTER_S = 1
 
-PROFILE = Profile(
+PROFILE = AgentProfile(
     name="NFCorpus Retrieval Agent",
     description="Finds the documents that answer a question, best first.",
     skill_id="nfcorpus_retrieval",
@@ -41,10 +41,12 @@ PROFILE = Profile(
 
 
 class QueryRequest(BaseModel):
+    """What the purple agent is sent."""
+
     query: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), Readable
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), SEARCHABLE
     ]
-    top_k: WholeNumber = Field(default=5, ge=1, le=1000)
+    top_k: Annotated[int, NO_FLAG] = Field(default=5, ge=1, le=1000)
 
 
 def purple_app(
@@ -55,7 +57,14 @@ def purple_app(
     in_flight: int = IN_FLIGHT,
     on_stop: Stop = None,
 ) -> ASGIApp:
-    """`load` starts with the server and may take minutes; requests wait for it."""
+    """The retrieval agent.
+
+    load: makes the search ready; starts with the server and may take minutes, requests wait.
+    card_url: the address that the card names; None names the one by which it was requested.
+    token: the bearer token that callers need.
+    in_flight: how many searches run at once before new ones are refused.
+    on_stop: called when the server has stopped.
+    """
     loading: Loading[Find] = Loading(lambda: load(loading.note))
     executor = PurpleExecutor(loading, in_flight)
     return a2a_app(
@@ -72,8 +81,8 @@ def purple_app(
     )
 
 
-def searching(dataset: str, mode: str) -> tuple[Load, Stop]:
-    """Loads the data set and the retriever over it, to search in this process."""
+def local_search(dataset: str, mode: str) -> tuple[Load, Stop]:
+    """Search in this process: loads the data set and a retriever over it."""
 
     async def load(progress: Progress) -> Find:
         retrieval = await load_retrieval(dataset, mode, progress)
@@ -86,8 +95,8 @@ def searching(dataset: str, mode: str) -> tuple[Load, Stop]:
     return load, None
 
 
-def searching_through_mcp(url: str) -> tuple[Load, Stop]:
-    """Connects to an MCP server, and goes on trying until it is there."""
+def mcp_search(url: str) -> tuple[Load, Stop]:
+    """Search through the MCP server at `url`: keeps trying until it is up."""
     from assay.serve.purple.mcp_search import McpSearch
 
     search = McpSearch(url)
@@ -100,15 +109,19 @@ def searching_through_mcp(url: str) -> tuple[Load, Stop]:
 
 
 class PurpleExecutor(TaskExecutor):
+    """Answers each message with one artifact, the ranked ids."""
+
     def __init__(self, loading: Loading[Find], in_flight: int) -> None:
         self._loading = loading
         self._in_flight = in_flight
         self._running = 0
 
     def is_full(self) -> bool:
+        """Whether as many searches run as may run at once."""
         return self._running >= self._in_flight
 
-    async def work(self, request: dict[str, Any], updater: TaskUpdater) -> None:
+    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+        """Search, and send the ids."""
         asked = _read(request)
         self._running += 1
         try:
@@ -120,15 +133,15 @@ class PurpleExecutor(TaskExecutor):
         await updater.complete()
 
     async def _search(self, asked: QueryRequest) -> list[str]:
-        find = await ready(self._loading)
+        find = await wait_until_loaded(self._loading)
         try:
             return await find(asked.query, asked.top_k)
-        except AssayError as error:  # its words are ours and hold nothing of the request
-            raise Refused(str(error)) from error
+        except AssayError as error:  # our own message, which holds nothing of the request
+            raise TaskRefused(str(error)) from error
 
 
-def _read(request: dict[str, Any]) -> QueryRequest:
+def _read(request: JsonObject) -> QueryRequest:
     try:
         return QueryRequest.model_validate(request)
     except ValidationError as error:
-        raise Refused(problem_of(error)) from None
+        raise TaskRefused(first_problem(error)) from None

@@ -1,4 +1,4 @@
-"""Evaluations without A2A: `POST /tasks` with an EvalRequest, then ask, follow or end it.
+"""Evaluations over plain REST: `POST /tasks` with an EvalRequest, then get, follow or cancel it.
 
 curl -X POST localhost:9009/tasks -d '{"participants": {...}, "config": {...}}'
 """
@@ -13,41 +13,42 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from assay.net.json import JsonObject
 from assay.serve.a2a.app import STREAM_GRACE_S
-from assay.serve.a2a.executor import Refused, Unavailable
-from assay.serve.green.desk import Desk, Full
-from assay.serve.green.jobs import RETRY_AFTER_S, Job
-from assay.serve.green.results import report_of
+from assay.serve.a2a.tasks import ServerUnavailable, TaskRefused
+from assay.serve.green.jobs import RETRY_AFTER_S, EvaluationJob, EvaluationService, QueueFull
 
 EVENTS_S = 2.0
 _PING_S = 15
 
 
-def task_routes(desk: Desk) -> list[BaseRoute]:
+def task_routes(service: EvaluationService) -> list[BaseRoute]:
+    """`/tasks` and what is below it."""
+
     async def start(request: Request) -> Response:
         try:
-            job = await desk.take(_object(await request.body()))
-        except Full as refusal:
+            job = await service.submit(_object(await request.body()))
+        except QueueFull as refusal:
             return _error(429, str(refusal), {"Retry-After": str(RETRY_AFTER_S)})
-        except Unavailable as refusal:
+        except ServerUnavailable as refusal:
             return _error(503, str(refusal))
-        except Refused as refusal:
+        except TaskRefused as refusal:
             return _error(422, str(refusal))
         return _json(_view(job), 202, {"Location": f"/tasks/{job.id}"})
 
     async def show(request: Request) -> Response:
-        job = _find(desk, request)
+        job = _find(service, request)
         report = report_of(job)
         return _json(_view(job) | ({"report": report} if report else {}))
 
     async def follow(request: Request) -> Response:
-        events = _events(_find(desk, request))
+        events = _events(_find(service, request))
         return EventSourceResponse(
             events, sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
         )
 
     async def end(request: Request) -> Response:
-        job = _find(desk, request)
+        job = _find(service, request)
         job.cancel()
         async for _ in job.updates(EVENTS_S):
             pass
@@ -61,8 +62,18 @@ def task_routes(desk: Desk) -> list[BaseRoute]:
     ]
 
 
-async def _events(job: Job) -> AsyncIterator[dict[str, str]]:
-    """`status` while it goes on, then one `final` with the report. Leaving ends nothing."""
+def report_of(job: EvaluationJob) -> JsonObject | None:
+    """The report of the run, with warnings about the request and the agent."""
+    if job.outcome is None:
+        return None
+    return job.outcome.folder.read_report() | {
+        "run": job.outcome.folder.name,
+        "warnings": list(job.warnings()),
+    }
+
+
+async def _events(job: EvaluationJob) -> AsyncIterator[dict[str, str]]:
+    """`status` while it runs, then one `final` with the report. Leaving cancels nothing."""
     async for state in job.updates(EVENTS_S):
         view = _view(job)
         if state.is_final:
@@ -71,8 +82,8 @@ async def _events(job: Job) -> AsyncIterator[dict[str, str]]:
         yield {"event": "final" if state.is_final else "status", "data": _dump(view).decode()}
 
 
-def _view(job: Job) -> dict[str, Any]:
-    view: dict[str, Any] = {"id": job.id, "state": job.state, "message": job.describe()}
+def _view(job: EvaluationJob) -> JsonObject:
+    view: JsonObject = {"id": job.id, "state": job.state, "message": job.describe()}
     if job.tick is not None:
         view |= {
             "done": job.tick.done,
@@ -88,20 +99,20 @@ def _view(job: Job) -> dict[str, Any]:
     return view
 
 
-def _find(desk: Desk, request: Request) -> Job:
-    job = desk.jobs.get(request.path_params["id"])
+def _find(service: EvaluationService, request: Request) -> EvaluationJob:
+    job = service.queue.get(request.path_params["id"])
     if job is None:
-        raise HTTPException(404, "there is no such task, or it has been forgotten")
+        raise HTTPException(404, "task not found; finished tasks are kept for a while only")
     return job
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _object(body: bytes) -> JsonObject:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise Refused("body: not JSON") from None
+        raise TaskRefused("body: not valid JSON") from None
     if not isinstance(value, dict):
-        raise Refused("body: not a JSON object")
+        raise TaskRefused("body: not a JSON object")
     return value
 
 

@@ -16,9 +16,9 @@ from assay.data import Dataset
 from assay.evaluation.run_folder import list_runs
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
-from assay.serve.green import tasks as green_tasks
+from assay.serve.green import rest as green_rest
 from assay.serve.green.agent import green_app
-from assay.serve.green.jobs import Jobs
+from assay.serve.green.jobs import JobQueue
 from assay.serve.purple.agent import Find, purple_app
 
 
@@ -37,8 +37,8 @@ async def both(
     async def load(_progress: Progress) -> Dataset:
         return tiny
 
-    jobs = Jobs(lambda url: A2AAgent(url), out, **limits)
-    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED, token=None, jobs=jobs)
+    jobs = JobQueue(lambda url: A2AAgent(url), out, **limits)
+    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED, token=None, queue=jobs)
     async with serving(purple_app(load_find)) as agent, serving(app) as url:
         config = {"num_queries": 10, "top_k": 5, "random_seed": 42}
         yield url, {"participants": {"retrieval_agent": agent}, "config": config}
@@ -81,7 +81,7 @@ async def test_a_task_is_started_followed_and_shown(
 async def test_everyone_who_follows_a_task_sees_its_end_at_once(
     http: httpx.AsyncClient, tiny: Dataset, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(green_tasks, "EVENTS_S", 600.0)
+    monkeypatch.setattr(green_rest, "EVENTS_S", 600.0)
     go_on = asyncio.Event()
 
     async def find(query: str, top_k: int) -> list[str]:
@@ -107,7 +107,7 @@ async def test_a_bad_request_is_refused_with_the_field(
         broken = await http.post(f"{url}/tasks", content="{secret")
     assert refused.status_code == broken.status_code == 422
     assert refused.json()["error"].startswith("config.top_k: ")
-    assert broken.json() == {"error": "body: not JSON"}
+    assert broken.json() == {"error": "body: not valid JSON"}
 
 
 async def test_delete_ends_it_and_keeps_what_was_done(
@@ -219,8 +219,8 @@ async def test_requests_that_wait_for_the_data_set_take_places_too(
         await loaded.wait()
         return tiny
 
-    jobs = Jobs(lambda url: A2AAgent(url), out, running=1, waiting=1)
-    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED, jobs=jobs)
+    jobs = JobQueue(lambda url: A2AAgent(url), out, running=1, waiting=1)
+    app = green_app(load, source="tiny", out=out, policy=UNRESTRICTED, queue=jobs)
     order = {"participants": {"retrieval_agent": "http://127.0.0.1:1"}}
     async with serving(app) as url:
         waiting = [asyncio.create_task(http.post(f"{url}/tasks", json=order)) for _ in range(5)]

@@ -1,0 +1,199 @@
+"""Checks A2A requests before the SDK sees them: well-formed JSON, sane ids, room for new work.
+
+The SDK accepts more than JSON allows (NaN, half a surrogate pair) and fails on it later with an
+internal error, and it keeps ids of any length.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from assay.net.json import JsonObject, parse_object
+from assay.serve.guards import refuse, send_json
+
+MAX_ID_LENGTH = 128
+MAX_DEPTH = 64
+"""How deeply objects and lists may be nested; protobuf gives up at 100."""
+
+NOT_JSON = "the body is not valid JSON (UTF-8, finite numbers)"
+_MIXED_VERSIONS = "A2A-Version: this method belongs to 0.3; omit the header or send 0.3"
+_IDS = frozenset({"id", "messageId", "contextId", "taskId", "message_id", "context_id", "task_id"})
+_PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602
+_STARTING_METHODS = frozenset(
+    {"message/send", "message/stream", "SendMessage", "SendStreamingMessage"}
+)
+_STARTING_PATHS = ("/message:send", "/message:stream")
+
+
+class AdmissionControl:
+    """503 with Retry-After for requests that would start work while `is_full()`. Asking for a task
+    or canceling one always gets through."""
+
+    def __init__(self, app: ASGIApp, is_full: Callable[[], bool], retry_after: int) -> None:
+        self._app = app
+        self._is_full = is_full
+        self._retry_after = retry_after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST" or not self._is_full():
+            await self._app(scope, receive, send)
+            return
+        body = await _receive_body(receive)
+        if _starts_work(scope["path"], body):
+            headers = {"retry-after": str(self._retry_after)}
+            await refuse(send, 503, "too many requests in progress; try again later", headers)
+        else:
+            await self._app(scope, _replay(body, receive), send)
+
+
+def _starts_work(path: str, body: bytes) -> bool:
+    if path.endswith(_STARTING_PATHS):
+        return True
+    request = parse_object(body)
+    return request is not None and request.get("method") in _STARTING_METHODS
+
+
+@dataclass(frozen=True, slots=True)
+class RequestProblem:
+    """Why a request is refused: a JSON-RPC error code, a message, and the request's own id."""
+
+    code: int
+    message: str
+    request_id: str | int | None = None
+
+
+class RequestValidation:
+    """Validates what is posted to JSON-RPC at `/` and to the REST binding below `rest_prefix`."""
+
+    def __init__(self, app: ASGIApp, rest_prefix: str) -> None:
+        self._app = app
+        self._rest_prefix = f"{rest_prefix}/"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        is_rest = scope["path"].startswith(self._rest_prefix)
+        if not is_rest and scope["path"] != "/":
+            await self._app(scope, receive, send)
+            return
+        body = await _receive_body(receive)
+        version = dict(scope["headers"]).get(b"a2a-version", b"")
+        problem = _rest_problem(body) if is_rest else _rpc_problem(body, version)
+        if problem is None:
+            await self._app(scope, _replay(body, receive), send)
+        elif is_rest:
+            await send_json(send, 400, _rest_answer(problem))
+        else:
+            await send_json(send, 200, _rpc_answer(problem))
+
+
+def _rpc_problem(body: bytes, version: bytes) -> RequestProblem | None:
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return RequestProblem(_PARSE_ERROR, NOT_JSON)
+    if not isinstance(request, Mapping):
+        return None  # the SDK refuses batches and everything else itself
+    request_id = request.get("id")
+    if not _is_rpc_id(request_id):
+        message = f"id: must be a string of at most {MAX_ID_LENGTH} characters, an integer or null"
+        return RequestProblem(_INVALID_REQUEST, message)
+    if _is_old_method(request.get("method")) and version and not version.startswith(b"0."):
+        return RequestProblem(_INVALID_REQUEST, _MIXED_VERSIONS, request_id)
+    message = _nesting_problem(body, request) or _id_problem(request.get("params"))
+    return RequestProblem(_INVALID_PARAMS, message, request_id) if message else None
+
+
+def _is_old_method(method: object) -> bool:
+    """`message/send` and the like; no method of 1.0 has a slash."""
+    return isinstance(method, str) and "/" in method
+
+
+def _rest_problem(body: bytes) -> RequestProblem | None:
+    if not body:
+        return None  # canceling a task needs none
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return RequestProblem(_PARSE_ERROR, NOT_JSON)
+    message = _nesting_problem(body, request) or _id_problem(request)
+    return RequestProblem(_INVALID_PARAMS, message) if message else None
+
+
+def _is_rpc_id(value: object) -> bool:
+    """What JSON-RPC allows, within a length limit. Integers beyond 64 bits were read as floats."""
+    if isinstance(value, str):
+        return len(value) <= MAX_ID_LENGTH
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _nesting_problem(body: bytes, request: object) -> str:
+    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
+        return ""  # nearly always, and saves the walk
+    return f"nested more than {MAX_DEPTH} deep" if _is_deeper(request, MAX_DEPTH) else ""
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    if levels == 0:
+        return True
+    return any(_is_deeper(each, levels - 1) for each in _children(value))
+
+
+def _children(value: dict[str, Any] | list[Any]) -> Iterator[Any]:
+    return iter(value.values() if isinstance(value, dict) else value)
+
+
+def _id_problem(params: object) -> str:
+    """Ids are in the parameters themselves and in the message among them."""
+    if not isinstance(params, Mapping):
+        return ""
+    for holder, prefix in ((params, ""), *_objects_in(params)):
+        for name in _IDS & holder.keys():
+            if isinstance(holder[name], str) and len(holder[name]) > MAX_ID_LENGTH:
+                return f"{prefix}{name}: at most {MAX_ID_LENGTH} characters"
+    return ""
+
+
+def _objects_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for name in ("message", "request"):
+        if isinstance(params.get(name), Mapping):
+            yield params[name], f"{name}."
+
+
+def _rpc_answer(problem: RequestProblem) -> JsonObject:
+    error = {"code": problem.code, "message": problem.message}
+    return {"jsonrpc": "2.0", "id": problem.request_id, "error": error}
+
+
+def _rest_answer(problem: RequestProblem) -> JsonObject:
+    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": problem.message}
+    return {"error": error}
+
+
+async def _receive_body(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives `body` at once, and then whatever the caller sends afterwards."""
+    given = False
+
+    async def receive_again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
