@@ -126,7 +126,7 @@ def test_wrong_usage_is_refused_before_anything_is_built(
 def test_a_search_with_another_model_than_the_index_builds_its_own(
     dataset: Path, tmp_path: Path
 ) -> None:
-    from assay.search.default_model import builtin_files
+    from assay.search.onnx_embedding import builtin_files
 
     model, tokenizer = builtin_files()
     folder = tmp_path / "other-model"

