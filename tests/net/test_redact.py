@@ -1,6 +1,6 @@
 import pytest
 
-from assay.net.redact import redact_places
+from assay.net.redact import redact_credentials, redact_places
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,15 @@ def test_folders_and_addresses_are_left_out_and_the_rest_is_not(
     sentence: str, expected: str
 ) -> None:
     assert redact_places(sentence) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mcp:http://me:pw@host/x failed", "mcp:http://***@host/x failed"),
+        ("http://a:b@c and https://d@e:1/f?g@h", "http://***@c and https://***@e:1/f?g@h"),
+        ("ask me@example.org", "ask me@example.org"),
+    ],
+)
+def test_credentials_in_urls_are_left_out(text: str, expected: str) -> None:
+    assert redact_credentials(text) == expected

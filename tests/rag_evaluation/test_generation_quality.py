@@ -22,8 +22,7 @@ from assay.measure.answers.answer_metrics import citation_precision
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.lexical import answer_relevance, faithfulness
 from assay.pytest_plugin.cases import RagCase, RagTestData
-from assay.pytest_plugin.evaluation_llm import EvaluationLLM
-from assay.pytest_plugin.fixtures import Record
+from assay.pytest_plugin.fixtures import EvaluationLLM, Record
 
 MEAN_FAITHFULNESS = 0.7
 FLOOR = 0.5

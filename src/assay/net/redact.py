@@ -20,6 +20,7 @@ _CONTROLS = re.compile(
 _KEY = re.compile(r"\b(?:sk|pk|key|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 _URL = re.compile(r"""['"]?\b[a-z][a-z0-9+.-]*://[^\s'",;)]+['"]?""", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
 _HOST_AND_PORT = re.compile(
     r"(?:\blocalhost|\b\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\]):\d{1,5}\b"
 )
@@ -42,6 +43,11 @@ def redact_url(url: str) -> str:
     if separator and not _PLAIN_HOST.fullmatch(host):
         host, slash, path = "...", "", ""
     return f"{scheme}{separator}{host}{slash}{path}"
+
+
+def redact_credentials(text: str) -> str:
+    """A text without the user names and passwords of the URLs in it."""
+    return _CREDENTIALS.sub("***@", text)
 
 
 def redact_secrets(text: str, *secrets: str | None) -> str:

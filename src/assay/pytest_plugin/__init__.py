@@ -10,8 +10,7 @@ from assay.pytest_plugin.settings import add_options
 
 pytest_plugins = [
     "assay.pytest_plugin.fixtures",
-    "assay.pytest_plugin.nextcloud_notes",
-    "assay.pytest_plugin.reporting",
+    "assay.pytest_plugin.report",
 ]
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from assay.errors import AssayError, DownloadError
-from assay.pytest_plugin.case_results import NO_CASES
-from assay.pytest_plugin.settings import Settings
-from assay.pytest_plugin.telling import missing_data, without_passwords
+from assay.net.redact import redact_credentials
+from assay.pytest_plugin.report import NO_CASES
+from assay.pytest_plugin.settings import Settings, missing_data
 
 if TYPE_CHECKING:
     from assay.data import Dataset, Query
@@ -74,7 +74,7 @@ def case_parameters(config: pytest.Config) -> list[Any]:
         missing = pytest.mark.skip(reason=missing_data(error))
         return [pytest.param(None, id="no-data", marks=(pytest.mark.rag, missing))]
     except AssayError as error:  # the one kind that pytest shows without a traceback
-        raise pytest.Collector.CollectError(NO_CASES + without_passwords(str(error))) from None
+        raise pytest.Collector.CollectError(NO_CASES + redact_credentials(str(error))) from None
     return [pytest.param(each, id=each, marks=pytest.mark.rag) for each in ids]
 
 

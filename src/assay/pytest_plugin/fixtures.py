@@ -2,36 +2,66 @@
 pytest-asyncio, with anyio, or from tests that call `asyncio.run`.
 """
 
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from assay.net.redact import redact_credentials
 from assay.pytest_plugin.settings import (
     GROUND_TRUTH,
     OLLAMA_VARIABLE,
     PROVIDER_VARIABLE,
     Settings,
+    user_errors,
 )
-from assay.pytest_plugin.telling import told_in_words, without_passwords
 
 if TYPE_CHECKING:
     from assay.agents import Agent
+    from assay.answer.providers.provider import LLMProvider
+    from assay.data import Dataset
+    from assay.nextcloud.client import NotesClient
     from assay.pytest_plugin.cases import RagCase, RagTestData
-    from assay.pytest_plugin.evaluation_llm import EvaluationLLM
     from assay.pytest_plugin.sampling_client import SamplingClient
     from assay.pytest_plugin.session_loop import SessionLoop
 
 Record = Callable[..., None]
 
+_SAMPLE = 20
+_TOKENS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationLLM:
+    """An `LLMProvider`, which may also be called with a prompt alone."""
+
+    provider: "LLMProvider"
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.provider.name
+
+    async def generate(self, prompt: str, max_tokens: int = _TOKENS) -> str:
+        """The model's reply to a prompt."""
+        return await self.provider.generate(prompt, max_tokens)
+
+    async def __call__(self, prompt: str) -> str:
+        return await self.generate(prompt)
+
 
 @pytest.fixture(scope="session")
 def assay_settings(pytestconfig: pytest.Config) -> Settings:
+    """The options of the session."""
     return Settings.of(pytestconfig)
 
 
 @pytest.fixture(scope="session")
 def assay_loop() -> Iterator["SessionLoop"]:
+    """The event loop of the session, for connections that outlive a test."""
     from assay.pytest_plugin.session_loop import session_loop
 
     with session_loop() as loop:
@@ -51,7 +81,7 @@ def ground_truth_data(
             "there are no reference answers: name a file of them with --assay-ground-truth, or "
             f"make {GROUND_TRUTH} with: assay ground-truth"
         )
-    with told_in_words():
+    with user_errors():
         return read_ground_truth(path, dataset_of(pytestconfig))
 
 
@@ -67,7 +97,7 @@ def nfcorpus_test_data(
     records: list[dict[str, Any]] = []
     if assay_settings.ground_truth is not None:
         records = request.getfixturevalue("ground_truth_data")
-    with told_in_words():
+    with user_errors():
         return load_test_data(pytestconfig, reference_answers(records))
 
 
@@ -80,7 +110,7 @@ def rag_case(request: pytest.FixtureRequest, nfcorpus_test_data: "RagTestData") 
 @pytest.fixture
 def rag_record(request: pytest.FixtureRequest) -> Record:
     """`rag_record(recall_at_10=0.4, judge="none")` puts figures and labels into the report."""
-    from assay.pytest_plugin.reporting import record_figures
+    from assay.pytest_plugin.report import record_figures
 
     def record(**figures: float | str | None) -> None:
         record_figures(request.node, figures)
@@ -99,17 +129,17 @@ def rag_agent(
     it answers. Documents for a Nextcloud are uploaded first, and waited for.
     """
     from assay.agents import open_target
-    from assay.pytest_plugin.nextcloud_notes import wait_for_notes
+    from assay.pytest_plugin.fixtures import wait_for_notes
 
     target, dataset = assay_settings.target, nfcorpus_test_data.dataset
     if target.startswith("nextcloud:"):
         request.getfixturevalue("note_mapping")
-    with told_in_words():
+    with user_errors():
         agent = open_target(target, dataset, answers=True)
         assay_loop.run(agent.open)
     try:
         if target.startswith("nextcloud:"):
-            with told_in_words():
+            with user_errors():
                 assay_loop.run(wait_for_notes, agent, dataset)
         yield assay_loop.lend(agent)
     finally:
@@ -128,9 +158,9 @@ def mcp_sampling_client(
 
     target = assay_settings.target
     if not speaks_mcp(target):
-        shown = without_passwords(target)
+        shown = redact_credentials(target)
         pytest.skip(f"--assay-target {shown!r} is no MCP server; mcp:URL or mcp-stdio:COMMAND is")
-    with told_in_words():
+    with user_errors():
         spec = assay_settings.model
         provider = open_provider(spec) if spec else None
         opened = assay_loop.entered(connected(target, assay_settings.dataset, provider))
@@ -149,7 +179,7 @@ def evaluation_llm(
 ) -> Iterator["EvaluationLLM"]:
     """The judge's model, apart from the one that answers: `await evaluation_llm(prompt)`."""
     from assay.answer.providers.opening import open_provider
-    from assay.pytest_plugin.evaluation_llm import EvaluationLLM
+    from assay.pytest_plugin.fixtures import EvaluationLLM
 
     if assay_settings.model is None:
         what = "no model" if assay_settings.provider is None else "'extractive' has no model"
@@ -157,7 +187,66 @@ def evaluation_llm(
             f"{what} to judge with: set {PROVIDER_VARIABLE} or give --assay-provider; "
             f"{OLLAMA_VARIABLE} alone means Ollama"
         )
-    with told_in_words():
+    with user_errors():
         provider = open_provider(assay_settings.model)
     yield EvaluationLLM(provider)
     assay_loop.run(provider.close)
+
+
+@pytest.fixture(scope="session")
+def nc_client(assay_loop: "SessionLoop") -> Iterator["NotesClient"]:
+    """The notes of the Nextcloud that NEXTCLOUD_HOST, _USERNAME and _PASSWORD name."""
+    from assay.nextcloud.client import (
+        HOST,
+        PASSWORD,
+        USERNAME,
+        NotesClient,
+        account_from_environment,
+    )
+
+    if missing := [each for each in (HOST, USERNAME, PASSWORD) if not os.environ.get(each)]:
+        pytest.skip(f"no Nextcloud to test with: {', '.join(missing)} not set")
+    with user_errors():
+        account = account_from_environment()
+    with assay_loop.entered(NotesClient(account)) as client:
+        yield assay_loop.lend(client)
+
+
+@pytest.fixture(scope="session")
+def note_mapping(
+    request: pytest.FixtureRequest, nfcorpus_test_data: "RagTestData"
+) -> dict[str, int]:
+    """The note of each document. What `note_mapping.json` lacks is uploaded first: all of it, or
+    the fixture fails.
+    """
+    from assay.data.note_mapping import note_mapping_path, read_note_mapping
+
+    path, documents = note_mapping_path(), nfcorpus_test_data.dataset.documents
+    with user_errors():
+        known = read_note_mapping(path) if path.exists() else {}
+    if not documents.keys() <= known.keys():
+        _upload(request, nfcorpus_test_data.dataset)
+    with user_errors():
+        return read_note_mapping(path)
+
+
+def _upload(request: pytest.FixtureRequest, dataset: "Dataset") -> None:
+    from assay.data.note_mapping import note_mapping_path
+    from assay.nextcloud.upload import upload
+
+    client: NotesClient = request.getfixturevalue("nc_client")
+    loop: SessionLoop = request.getfixturevalue("assay_loop")
+    with user_errors():
+        loop.run(partial(upload, dataset.documents.values(), client, note_mapping_path()))
+
+
+async def wait_for_notes(agent: "Agent", dataset: "Dataset") -> None:
+    """Until a sample of them is found: that an index says it is idle proves nothing."""
+    from assay.data.note_mapping import note_mapping_path, read_note_mapping
+    from assay.nextcloud.wait import sample_documents, wait_until_found
+
+    async def find(query: str, top_k: int) -> tuple[str, ...]:
+        return (await agent.ask(query, top_k)).doc_ids
+
+    mapping = read_note_mapping(note_mapping_path())
+    await wait_until_found(sample_documents(dataset.documents, mapping, _SAMPLE), find)

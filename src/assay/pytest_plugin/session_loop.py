@@ -21,6 +21,8 @@ Thing = TypeVar("Thing")
 
 
 class SessionLoop:
+    """An event loop in a thread of its own, for the whole session."""
+
     def __init__(self, portal: "BlockingPortal") -> None:
         self._portal = portal
         self._thread = portal.call(get_ident)
@@ -65,11 +67,12 @@ class _Lent:
 
 @contextmanager
 def session_loop() -> Iterator[SessionLoop]:
+    """A running loop; what is left on it is cancelled at the end."""
     from anyio.from_thread import start_blocking_portal
 
     with start_blocking_portal() as portal:
         try:
             yield SessionLoop(portal)
         finally:
-            # What is left has nobody to wait for it: a fixture was interrupted while it opened.
+            # A fixture that was interrupted while it opened leaves tasks that nothing waits for.
             portal.call(portal.stop, True)

@@ -1,10 +1,15 @@
-"""What the session was told: options of the command line, then the environment."""
+"""The settings of a session, from options and the environment, and its messages for mistakes."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from assay.errors import AssayError, DownloadError
+from assay.net.redact import redact_credentials
 
 TARGET, DATASET = "builtin:hybrid", "nfcorpus"
 GROUND_TRUTH = Path("tests", "rag_evaluation", "fixtures", "ground_truth.json")
@@ -13,6 +18,7 @@ OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
 
 
 def add_options(parser: pytest.Parser) -> None:
+    """The `--assay-...` options of pytest."""
     group = parser.getgroup("assay", "evaluation of retrieval and answers (Assay)")
     group.addoption(
         "--assay-target",
@@ -60,6 +66,7 @@ class Settings:
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Settings":
+        """Options first, then the environment, then defaults."""
         dataset = config.getoption("--assay-dataset") or os.environ.get("ASSAY_DATASET")
         return cls(
             target=config.getoption("--assay-target") or os.environ.get("ASSAY_TARGET") or TARGET,
@@ -76,7 +83,7 @@ class Settings:
 
 
 def report_path(config: pytest.Config) -> Path:
-    """Nothing appears among a project's files unless it was asked for."""
+    """Where the report is written: pytest's cache, unless `--assay-report` names a file."""
     if named := config.getoption("--assay-report"):
         return Path(config.invocation_params.dir, named)
     cache: pytest.Cache | None = getattr(
@@ -87,7 +94,7 @@ def report_path(config: pytest.Config) -> Path:
 
 
 def _ground_truth(config: pytest.Config, dataset: str) -> Path | None:
-    """One that was named counts whether it is there or not: that it is not has to be told."""
+    """A file that was named counts even where it is missing: then the session has to fail."""
     if named := config.getoption("--assay-ground-truth"):
         return Path(config.invocation_params.dir, named)
     usual = config.rootpath / GROUND_TRUTH
@@ -99,3 +106,21 @@ def _provider_of_environment() -> str | None:
     if named := os.environ.get(PROVIDER_VARIABLE, "").strip():
         return named
     return "ollama" if os.environ.get(OLLAMA_VARIABLE, "").strip() else None
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Skip the test where data is missing; fail without a traceback for another `AssayError`."""
+    try:
+        yield
+    except DownloadError as error:
+        raise pytest.skip.Exception(missing_data(error)) from None
+    except AssayError as error:
+        # Not by pytest.fail: what it was raised from would be shown, with a traceback.
+        raise pytest.fail.Exception(redact_credentials(str(error)), pytrace=False) from None
+
+
+def missing_data(error: DownloadError) -> str:
+    """The message with pytest's options in place of those of the command line."""
+    words = str(error).replace("or pass --archive FILE, ", "")
+    return redact_credentials(words.replace("--dataset ", "--assay-dataset "))

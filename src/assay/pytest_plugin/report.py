@@ -1,0 +1,293 @@
+"""The report of a session: written whatever happened, as JSON and as lines for the terminal."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TypeGuard
+
+import pytest
+
+from assay.errors import AssayError
+from assay.net.redact import redact_credentials
+from assay.pytest_plugin.settings import Settings, report_path
+from assay.report.numbers import ABSENT, counted, figure
+
+Figure = float | str | None
+
+PREFIX = "rag."
+"""Begins the names of what a test records, to tell them from other plugins' properties in a JUnit
+file."""
+
+QUERY = f"{PREFIX}query_id"
+NOT_RUN = "not run"
+NO_CASES = "rag_case: "
+"""Begins the message of a collection that failed because there are no cases: the report has to
+recognize it, also when a worker of a distributed session sends it."""
+MARKER = "rag"
+
+_REASON_LENGTH = 1000
+_MAX_ROWS = 20
+
+
+@dataclass(slots=True)
+class CaseResult:
+    """`outcome` as pytest has it: passed, failed, skipped; and error where a fixture failed."""
+
+    test: str
+    query_id: str
+    outcome: str = NOT_RUN
+    seconds: float = 0.0
+    figures: dict[str, Figure] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The test without its parameters: what its cases have in common."""
+        return self.test.partition("[")[0]
+
+
+class CaseResults:
+    """The results by test, in the order of collection; of a test that ran again the last one."""
+
+    def __init__(self) -> None:
+        self._cases: dict[str, CaseResult] = {}
+        self.all_collected = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether every case was collected and ran."""
+        return self.all_collected and NOT_RUN not in self.counts()
+
+    def __iter__(self) -> Iterator[CaseResult]:
+        return iter(self._cases.values())
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def expect(self, test: str, query_id: str) -> None:
+        """A case that was collected and has not run yet."""
+        self._cases[test] = CaseResult(test, query_id)
+
+    def add(self, report: pytest.TestReport) -> None:
+        """The result of one phase; setup and teardown count only where they did not pass."""
+        properties: dict[str, Any] = dict(report.user_properties)
+        if QUERY not in properties:
+            return
+        known = self._cases.get(report.nodeid)
+        case = known or CaseResult(report.nodeid, str(properties[QUERY]))
+        self._cases[report.nodeid] = case
+        case.seconds += report.duration
+        if report.when != "call" and report.passed:
+            return
+        case.outcome = "error" if report.when != "call" and report.failed else report.outcome
+        case.reason = "" if report.passed else _shorten(_reason(report))
+        case.figures = {
+            name.removeprefix(PREFIX): value
+            for name, value in properties.items()
+            if name.startswith(PREFIX) and name != QUERY
+        }
+
+    def add_uncollected(self, report: pytest.CollectReport) -> None:
+        """A module whose cases could not be found is reported as one that failed."""
+        if report.failed and (reason := report.longreprtext).startswith(NO_CASES):
+            why = _shorten(reason.removeprefix(NO_CASES))
+            self._cases[report.nodeid] = CaseResult(report.nodeid, "", "error", reason=why)
+            self.all_collected = False
+
+    def counts(self) -> dict[str, int]:
+        """How many cases had each outcome."""
+        outcomes = [case.outcome for case in self]
+        return {each: outcomes.count(each) for each in dict.fromkeys(outcomes)}
+
+    def by_test(self) -> dict[str, list[CaseResult]]:
+        """The cases of each test function."""
+        names = dict.fromkeys(case.name for case in self)
+        return {name: [case for case in self if case.name == name] for name in names}
+
+
+def means(cases: list[CaseResult]) -> dict[str, float]:
+    """The mean of each figure, over the cases that have it."""
+    columns: dict[str, list[float]] = {}
+    for name, value in (pair for case in cases for pair in case.figures.items()):
+        if _is_number(value):
+            columns.setdefault(name, []).append(value)
+    return {name: fmean(values) for name, values in columns.items()}
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(figures: Mapping[str, Any]) -> dict[str, Figure]:
+    """Without the types of other libraries: workers of a distributed session serialize these."""
+    return {
+        name: value if value is None or isinstance(value, str | int) else float(value)
+        for name, value in figures.items()
+    }
+
+
+def _shorten(reason: str) -> str:
+    return redact_credentials(reason)[:_REASON_LENGTH]
+
+
+def _reason(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):  # where it was skipped, and why
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message) if crash else report.longreprtext
+
+
+def record_figures(item: pytest.Item, figures: Mapping[str, Any]) -> None:
+    """Add figures and labels to the report of a test."""
+    item.user_properties.extend((PREFIX + name, value) for name, value in _plain(figures).items())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Marks the test before anything can skip or fail, so that the report has it in any case."""
+    if item.get_closest_marker(MARKER):
+        item.user_properties.append((QUERY, _query_id(item)))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect results, except in a worker of pytest-xdist, which sends them to its controller."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SessionReport(config), "assay-session-report")
+
+
+class SessionReport:
+    """Hooks that collect the results of a session and write its report."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._results = CaseResults()
+        self._started = datetime.now(UTC)
+        self._clock = time.perf_counter()
+        self._message = ""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note every case, so that one that never runs is reported."""
+        if self._config.option.collectonly:
+            return
+        for item in session.items:
+            if item.get_closest_marker(MARKER):
+                self._results.expect(item.nodeid, _query_id(item))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note modules whose cases could not be found."""
+        if not self._config.option.collectonly:
+            self._results.add_uncollected(report)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the result of one phase of a test."""
+        self._results.add(report)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the report, also of a session that was interrupted."""
+        if not len(self._results):
+            return
+        path = report_path(self._config)
+        try:
+            _write(path, self._as_json(exitstatus))
+            self._message = f"report: {path}"
+        except AssayError as error:
+            self._message = f"NO REPORT WAS WRITTEN: {error}"
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the results, and where the report is."""
+        if not len(self._results):
+            return
+        terminalreporter.write_sep("=", "evaluation of retrieval and answers")
+        for line in summary_lines(self._results, Settings.of(self._config)):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(self._message)
+
+    def _as_json(self, exit_status: int) -> dict[str, Any]:
+        settings = Settings.of(self._config)
+        return {
+            "target": redact_credentials(settings.target),
+            "dataset": settings.dataset,
+            "all_queries": settings.all_queries,
+            "started_at": self._started.isoformat(timespec="seconds"),
+            "seconds": time.perf_counter() - self._clock,
+            "exit_status": int(exit_status),
+            "complete": self._results.complete,
+            "outcomes": self._results.counts(),
+            "means": {name: means(cases) for name, cases in self._results.by_test().items()},
+            "cases": [asdict(case) for case in self._results],
+        }
+
+
+def _query_id(item: pytest.Item) -> str:
+    """Empty for a test that is about all queries together."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("rag_case") or "") if callspec else ""
+
+
+def _write(path: Path, report: dict[str, Any]) -> None:
+    import orjson
+
+    from assay.data.text_file import write_file
+
+    write_file(path, orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def summary_lines(results: CaseResults, settings: Settings) -> Iterator[str]:
+    """The results as lines for the terminal."""
+    outcomes = ", ".join(f"{number} {what}" for what, number in results.counts().items())
+    cases = counted(len(results), "case")
+    target = redact_credentials(settings.target)
+    yield f"{target} on {settings.dataset}: {cases}: {outcomes}"
+    for test, its_cases in results.by_test().items():
+        yield ""
+        yield test
+        yield from _alike(its_cases) or _table(its_cases)
+    yield ""
+
+
+def _alike(cases: list[CaseResult]) -> list[str]:
+    """One line where nothing was measured, because all were skipped or failed for one reason."""
+    if len({(case.outcome, case.reason) for case in cases}) > 1 or any(c.figures for c in cases):
+        return []
+    reason = f": {cases[0].reason}" if cases[0].reason else ""
+    return [f"  {counted(len(cases), 'case')} {cases[0].outcome}{reason}"]
+
+
+def _table(cases: list[CaseResult]) -> Iterator[str]:
+    names = list(dict.fromkeys(name for case in cases for name in case.figures))
+    shown = _shown(cases)
+    rows = [["query", "outcome", *names]]
+    rows += [[case.query_id or ABSENT, case.outcome, *_cells(case, names)] for case in shown]
+    if len(cases) > 1 and (average := means(cases)):
+        rows.append(["mean", "", *(figure(average.get(name)) for name in names)])
+    yield from _aligned(rows)
+    if len(shown) < len(cases):
+        yield f"  and {counted(len(cases) - len(shown), 'case')} more, which the report holds"
+
+
+def _shown(cases: list[CaseResult]) -> list[CaseResult]:
+    """All cases if they are few, else those that failed."""
+    if len(cases) <= _MAX_ROWS:
+        return cases
+    return [case for case in cases if case.outcome not in ("passed", "skipped")][:_MAX_ROWS]
+
+
+def _cells(case: CaseResult, names: Sequence[str]) -> list[str]:
+    return [_cell(case.figures.get(name)) for name in names]
+
+
+def _cell(value: Figure) -> str:
+    if isinstance(value, float):
+        return figure(value)
+    return ABSENT if value is None else str(value)
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  " + "  ".join(cells).rstrip()
