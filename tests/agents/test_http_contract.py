@@ -1,8 +1,11 @@
 """Targets `http:URL=TASK`: what comes back as a ranking, and each failure by its right name."""
 
+import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -92,19 +95,60 @@ async def test_an_agent_may_go_by_a_name(monkeypatch: pytest.MonkeyPatch) -> Non
         await agent.open()
         assert (await agent.ask("green tea", 1)).doc_ids == ("d2",)
         await agent.close()
-    with pytest.raises(UsageError, match="no agent is called 'other'; AGENT_ENDPOINTS_JSON names"):
+    with pytest.raises(UsageError, match="unknown agent 'other'; AGENT_ENDPOINTS_JSON names"):
         open_target("http:other=RAG_RETRIEVE", DATA)
 
 
 def test_a_task_that_ranks_nothing_is_refused() -> None:
-    with pytest.raises(UsageError, match="POLICY_REVIEW finds no documents"):
+    with pytest.raises(UsageError, match="POLICY_REVIEW returns no documents"):
         open_target("http://localhost:1=POLICY_REVIEW", DATA)
 
 
 async def test_nobody_there_is_a_target_that_cannot_be_reached() -> None:
     agent = ContractAgent(ContractTarget("http://127.0.0.1:9", "RAG_RETRIEVE"))
-    with pytest.raises(TargetError, match=r"no answer from http://127.0.0.1:9 \(ConnectError\)"):
+    with pytest.raises(TargetError, match=r"http://127\.0\.0\.1:9/health: connection refused"):
         await agent.open()
+
+
+BOMB = gzip.compress(b" " * 50_000_000)
+ENDLESS: tuple[bytes | float | str, ...] = (b" " * 100_000,) * 20
+DRIPPING: tuple[bytes | float | str, ...] = (b" ", 0.05) * 100
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: r.with_body(*ENDLESS), "larger than"),
+        (
+            lambda r: replace(r, pieces=(BOMB,), headers=((b"content-encoding", b"gzip"),)),
+            "larger than",
+        ),
+        (lambda r: r.with_body(*DRIPPING), "no complete response within 0.5 s"),
+        (lambda r: r.with_body(OPEN), "no complete response within 0.5 s"),
+    ],
+    ids=["endless", "gzip bomb", "dripping", "silent"],
+)
+async def test_a_hostile_health_endpoint_ends_the_opening(change: Tamper, said: str) -> None:
+    async with running(Tampered(DEMO, change)) as url:
+        target = ContractTarget(url, "RAG_RETRIEVE")
+        agent = ContractAgent(target, limits=replace(LIMITS, connect_s=0.5))
+        with pytest.raises(TargetError, match=said):
+            await agent.open()
+
+
+async def test_a_date_in_retry_after_reaches_the_evaluation() -> None:
+    when = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True).encode()
+
+    def busy(reply: Reply) -> Reply:
+        if reply.path == "/health":
+            return reply
+        return replace(reply, status=503, headers=((b"retry-after", when),))
+
+    async with opened(Tampered(DEMO, busy)) as agent:
+        with pytest.raises(AgentFailure) as caught:
+            await agent.ask("tea", 5)
+    assert caught.value.retryable
+    assert caught.value.retry_after == pytest.approx(90, abs=5)
 
 
 def _two_terminals(reply: Reply) -> Reply:
@@ -297,6 +341,8 @@ async def test_an_answer_can_be_asked_for_from_documents_of_our_choice() -> None
 
 async def test_an_agent_that_searches_instead_is_not_believed() -> None:
     async with opened(answering(search=True), "RAG_ANSWER") as agent:
-        with pytest.raises(AgentFailure, match="instead of answering from the grounding") as raised:
+        with pytest.raises(
+            AgentFailure, match="instead of answering from the given grounding"
+        ) as raised:
             await agent.answer_from("What?", [Passage("MED-1", "", "Tea.")])
     assert raised.value.kind is FailureKind.INVALID_ANSWER

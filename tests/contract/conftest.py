@@ -13,6 +13,7 @@ from tests.contract.running import running
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
 from assay.contract.server.app import AgentService, ServingLimits, agent_app
 from assay.contract.server.runs import ReportProgress, Work
+from assay.serve.request_log import RequestLog
 
 StartAgent = Callable[..., Awaitable[httpx.AsyncClient]]
 
@@ -47,7 +48,7 @@ async def start_agent() -> AsyncIterator[StartAgent]:
 
         async def start(work: Work, **limits: Any) -> httpx.AsyncClient:
             service = AgentService("test", "TEST", work, limits=ServingLimits(**limits))
-            url = await stack.enter_async_context(running(agent_app(service)))
+            url = await stack.enter_async_context(running(RequestLog(agent_app(service))))
             client = httpx.AsyncClient(base_url=url, timeout=30)
             return await stack.enter_async_context(client)
 

@@ -24,6 +24,7 @@ class Reply:
     status: int
     content_type: str
     pieces: tuple[bytes | float | str, ...]
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
     @property
     def way(self) -> str:
@@ -71,7 +72,7 @@ class Tampered:
             {
                 "type": "http.response.start",
                 "status": reply.status,
-                "headers": [(b"content-type", reply.content_type.encode())],
+                "headers": [(b"content-type", reply.content_type.encode()), *reply.headers],
             }
         )
         for piece in reply.pieces:

@@ -12,11 +12,12 @@ from tests.contract.tampering import Tampered
 
 from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent, parse_target
 from assay.contract.conformance.probes import CheckLimits
-from assay.contract.conformance.report import TargetReport, Verdict
+from assay.contract.conformance.report import CheckVerdict, TargetReport
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
 from assay.contract.server.app import AgentService, ServingLimits, agent_app
 from assay.contract.server.runs import ReportProgress
 from assay.errors import UsageError
+from assay.net.client import TokenFor
 from assay.serve.guards import BearerToken
 
 
@@ -31,15 +32,15 @@ class Silent:
             pass
 
 
-def names(report: TargetReport, verdict: Verdict) -> set[str]:
+def names(report: TargetReport, verdict: CheckVerdict) -> set[str]:
     return {result.name for result in report.with_verdict(verdict)}
 
 
 async def test_nothing_is_reported_on_a_good_agent() -> None:
     async with running(agent_app(demo_service())) as url:
         report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"))
-    assert report.with_verdict(Verdict.FAIL, Verdict.WARN) == []
-    assert names(report, Verdict.NOT_APPLICABLE) == {"stream-heartbeat"}
+    assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
+    assert names(report, CheckVerdict.NOT_APPLICABLE) == {"stream-heartbeat"}
     assert report.passed
 
 
@@ -47,8 +48,8 @@ async def test_nothing_is_reported_on_a_good_agent() -> None:
 async def test_each_fault_is_found_under_its_own_name(broken: Broken) -> None:
     async with running(Tampered(agent_app(demo_service()), broken.tamper)) as url:
         report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=broken.limits)
-    assert names(report, Verdict.FAIL) == set(broken.fails)
-    assert names(report, Verdict.WARN) == set(broken.warns)
+    assert names(report, CheckVerdict.FAIL) == set(broken.fails)
+    assert names(report, CheckVerdict.WARN) == set(broken.warns)
     assert report.passed == (not broken.fails)
 
 
@@ -75,8 +76,8 @@ async def test_a_long_stream_with_heartbeats_passes() -> None:
             limits=CheckLimits(heartbeat_s=0.6),
         )
     verdicts = {result.name: result.verdict for result in report.results}
-    assert verdicts["stream-heartbeat"] is Verdict.PASS
-    assert report.with_verdict(Verdict.FAIL) == []
+    assert verdicts["stream-heartbeat"] is CheckVerdict.PASS
+    assert report.with_verdict(CheckVerdict.FAIL) == []
 
 
 async def test_an_agent_that_is_not_there_is_unreachable() -> None:
@@ -122,7 +123,7 @@ def test_a_target_that_cannot_be_read_says_how_to_write_one(text: str) -> None:
 async def test_an_agent_that_asks_for_a_token_can_be_checked_with_it() -> None:
     async with running(BearerToken(agent_app(demo_service()), "t0ken")) as url:
         target = CheckTarget(url, "RAG_RETRIEVE")
-        assert (await check_agent(target, token="t0ken")).passed
+        assert (await check_agent(target, auth=TokenFor(target.url, "t0ken"))).passed
         assert not (await check_agent(target)).passed
 
 

@@ -1,12 +1,14 @@
 """The client brings back a result or says exactly what was wrong."""
 
 import asyncio
+import gzip
 import socket
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,6 +24,7 @@ from assay.contract.client import AgentClient, AgentEvent, ClientLimits
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse
 from assay.contract.responses import AgentCallError, Fault
 from assay.contract.server.app import AgentService, ServingLimits, agent_app
+from assay.net.client import TokenFor, open_client
 from assay.serve.guards import BearerToken
 
 REQUEST = AgentRunRequest(
@@ -143,8 +146,15 @@ async def test_a_malformed_extra_is_left_out_and_named() -> None:
     ]
 
 
+BOMB = gzip.compress(b" " * 50_000_000)
 HEARTBEATS: tuple[bytes | float, ...] = (b": hi\n\n", 0.05) * 99
 DRIPS: tuple[bytes | float, ...] = (b" ", 0.05) * 99
+
+
+def bomb(reply: Reply) -> Reply:
+    """50 MB that are 50 kB on the wire."""
+    return replace(reply, pieces=(BOMB,), headers=((b"content-encoding", b"gzip"),))
+
 
 BAD_STREAMS: list[tuple[str, Tamper, Fault]] = [
     ("ends early", lambda r: r.with_events(r.events[:-1]), Fault.TRUNCATED),
@@ -163,6 +173,8 @@ BAD_STREAMS: list[tuple[str, Tamper, Fault]] = [
     ("stays open", lambda r: r.with_body(r.body, OPEN), Fault.ENDLESS),
     ("never gets to an end", lambda r: r.with_body(*HEARTBEATS), Fault.ENDLESS),
     ("falls silent", lambda r: r.with_body(r.pieces[0], OPEN), Fault.IDLE),
+    ("is a gzip bomb", bomb, Fault.TOO_LARGE),
+    ("drips an error", lambda r: replace(r, status=500, pieces=DRIPS), Fault.TIMEOUT),
     ("is too large", lambda r: r.with_body(b": x\n\n" * 100_000), Fault.TOO_LARGE),
     ("has one endless event", lambda r: r.with_body(b"data: x" * 100_000), Fault.TOO_LARGE),
     ("ends in no JSON", lambda r: r.with_body(b"event: final\ndata: ?\n\n"), Fault.NOT_JSON),
@@ -208,6 +220,13 @@ BAD_ANSWERS: list[tuple[str, Tamper, Fault]] = [
     ("another id", lambda r: r.with_json({**r.json, "request_id": "x"}), Fault.NOT_CONTRACT),
     ("says HTML", lambda r: replace(r, content_type="text/html"), Fault.CONTENT_TYPE),
     ("too large", lambda r: r.with_body(b" " * 100_001), Fault.TOO_LARGE),
+    ("gzip bomb", bomb, Fault.TOO_LARGE),
+    (
+        "unknown encoding",
+        lambda r: replace(r, headers=((b"content-encoding", b"br"),)),
+        Fault.CONTENT_TYPE,
+    ),
+    ("dripping error", lambda r: replace(r, status=500, pieces=DRIPS), Fault.TIMEOUT),
     ("cut", lambda r: r.with_body(r.body[:9], CUT), Fault.UNREACHABLE),
     ("silent", lambda r: r.with_body(OPEN), Fault.TIMEOUT),
     ("dripping", lambda r: r.with_body(*DRIPS), Fault.TIMEOUT),
@@ -251,8 +270,25 @@ async def test_an_overloaded_agent_says_when_to_come_back() -> None:
     app = agent_app(demo_service(ServingLimits(max_running=0)))
     with pytest.raises(AgentCallError) as caught:
         await ask(app, "sync")
-    assert (caught.value.fault, caught.value.retry_after_s) == (Fault.OVERLOADED, 1.0)
+    assert (caught.value.fault, caught.value.retry_after) == (Fault.OVERLOADED, 1.0)
     assert caught.value.retryable
+
+
+async def test_a_date_in_retry_after_is_read() -> None:
+    when = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True).encode()
+    app = tampered(lambda r: replace(r, status=503, headers=((b"retry-after", when),)))
+    with pytest.raises(AgentCallError) as caught:
+        await ask(app, "sync")
+    assert caught.value.retry_after == pytest.approx(90, abs=5)
+
+
+async def test_rejected_requests_do_not_open_the_circuit() -> None:
+    app = tampered(lambda reply: replace(reply, status=422))
+    async with running(app) as url, AgentClient(failures_to_open=2) as client:
+        for _ in range(4):
+            with pytest.raises(AgentCallError) as caught:
+                await client.run_sync(url, REQUEST)
+            assert caught.value.fault is Fault.REFUSED
 
 
 @pytest.mark.parametrize("leave", ["break", "cancel"])
@@ -291,7 +327,7 @@ async def test_the_request_id_is_sent_as_a_header_too() -> None:
 
 
 async def test_a_client_that_was_given_is_shared_and_left_open() -> None:
-    async with running(agent_app(demo_service())) as url, httpx.AsyncClient() as http:
+    async with running(agent_app(demo_service())) as url, open_client() as http:
         async with AgentClient(http=http, endpoints={"demo": url}) as client:
             assert (await client.run_sync("demo", REQUEST)).ok
         assert not http.is_closed
@@ -354,7 +390,7 @@ async def test_a_token_is_sent_to_agents_that_ask_for_one(way: str) -> None:
     app = BearerToken(agent_app(demo_service()), "t0ken")
     async with (
         running(app) as url,
-        AgentClient(token="t0ken") as client,
+        AgentClient(auth=TokenFor(url, "t0ken")) as client,
         AgentClient() as stranger,
     ):
         if way == "sync":

@@ -2,13 +2,10 @@
 
 import pytest
 
-from assay.contract.endpoints import (
-    read_endpoints,
-    resolve,
-    shown_address,
-    token_from_environment,
-)
+from assay.contract.client import read_endpoints, resolve_agent
 from assay.errors import UsageError
+from assay.net.client import token_for
+from assay.net.outbound import UNRESTRICTED
 
 ENDPOINTS = {"rag": "http://rag:8000"}
 
@@ -38,16 +35,16 @@ def test_a_variable_that_cannot_be_read_says_why(text: str, said: str) -> None:
 
 
 def test_an_address_is_taken_as_it_is() -> None:
-    assert resolve("http://host:1/x/", ENDPOINTS) == "http://host:1/x"
+    assert resolve_agent("http://host:1/x/", ENDPOINTS) == "http://host:1/x"
 
 
 def test_a_name_is_looked_up() -> None:
-    assert resolve("rag", ENDPOINTS) == "http://rag:8000"
+    assert resolve_agent("rag", ENDPOINTS) == "http://rag:8000"
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"'rga'.*names: rag"):
-        resolve("rga", ENDPOINTS)
+        resolve_agent("rga", ENDPOINTS)
 
 
 @pytest.mark.parametrize(
@@ -66,21 +63,20 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 )
 def test_what_is_no_address_is_refused_in_words(address: str) -> None:
     with pytest.raises(UsageError, match=r"is not an http\(s\) address"):
-        resolve(address, {})
+        resolve_agent(address, {})
 
 
 def test_a_password_in_an_address_is_never_shown() -> None:
-    assert shown_address("https://me:s3cret@host:1/a@b") == "https://host:1/a@b"
-    assert shown_address("http://host") == "http://host"
     with pytest.raises(UsageError) as caught:
-        resolve("http://me:s3cret@host:port", {})
+        resolve_agent("http://me:s3cret@host:port", {})
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_token_is_something_that_a_header_can_carry() -> None:
-    assert token_from_environment({"AGENT_TOKEN": "t0ken"}) == "t0ken"
-    assert token_from_environment({"AGENT_TOKEN": ""}) is None
+def test_a_token_must_fit_into_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_TOKEN", "")
+    assert token_for("http://rag:8000", UNRESTRICTED, "AGENT_TOKEN") is None
     for wrong in ("t\u00f6ken", "a\nb"):
+        monkeypatch.setenv("AGENT_TOKEN", wrong)
         with pytest.raises(UsageError, match="AGENT_TOKEN") as caught:
-            token_from_environment({"AGENT_TOKEN": wrong})
+            token_for("http://rag:8000", UNRESTRICTED, "AGENT_TOKEN")
         assert wrong not in str(caught.value)

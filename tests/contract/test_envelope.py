@@ -16,7 +16,7 @@ from assay.contract.envelope import (
     error_response,
     succeeded,
 )
-from assay.contract.validation import TaskError, read_inputs, validation_error_body
+from assay.contract.validation import TaskError, read_inputs, validation_error_response
 
 CANARY = "canary-5f1c"
 
@@ -107,7 +107,8 @@ def test_an_error_has_a_code_a_message_and_no_outputs() -> None:
 def test_a_validation_error_names_the_field_and_never_the_value(body: Any, field: str) -> None:
     with pytest.raises(ValidationError) as caught:
         AgentRunRequest.model_validate(body)
-    answer = validation_error_body(caught.value, AgentRunRequest, request_id="r1")
+    response = validation_error_response(caught.value, AgentRunRequest, request_id="r1")
+    answer = response.to_wire()
     assert [each["field"] for each in answer["error"]["details"]["fields"]] == [field]
     assert field in answer["error"]["message"]
     assert answer["error"]["code"] == "VALIDATION_ERROR"

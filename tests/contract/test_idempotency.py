@@ -8,7 +8,13 @@ from tests.contract.asking import STREAM, SYNC, body, events, stream, types
 from tests.contract.conftest import Gate, StartAgent
 
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
-from assay.contract.server.runs import Conflict, Execution, ReplayLimits, ReportProgress, RunStore
+from assay.contract.server.runs import (
+    Execution,
+    ReplayLimits,
+    ReportProgress,
+    RequestIdConflict,
+    RunStore,
+)
 
 
 class Counter:
@@ -82,7 +88,7 @@ async def test_the_second_of_two_equal_requests_waits_for_the_first(
     assert gate.runs == 1
 
 
-class RunLog(logging.Handler):
+class LeftRuns(logging.Handler):
     """Knows when a run was logged as left by its client."""
 
     def __init__(self) -> None:
@@ -90,7 +96,7 @@ class RunLog(logging.Handler):
         self.left = asyncio.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "status=cancelled" in record.getMessage():
+        if record.__dict__["fields"].get("run_status") == "cancelled":
             self.left.set()
 
 
@@ -98,8 +104,8 @@ async def test_work_goes_on_while_one_of_its_clients_stays(
     start_agent: StartAgent, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    log = RunLog()
-    logging.getLogger("assay.contract.runs").addHandler(log)
+    log = LeftRuns()
+    logging.getLogger("assay.serve.requests").addHandler(log)
     client = await start_agent(gate.work)
     first = asyncio.create_task(client.post(SYNC, json=body()))
     await gate.entered.wait()
@@ -110,7 +116,7 @@ async def test_work_goes_on_while_one_of_its_clients_stays(
         await asyncio.wait_for(log.left.wait(), 5)
         gate.release.set()
         rest = [event async for event in joined]
-    logging.getLogger("assay.contract.runs").removeHandler(log)
+    logging.getLogger("assay.serve.requests").removeHandler(log)
     assert rest[-1]["status"] == "ok"
     assert (gate.runs, gate.cancelled) == (1, 0)
 
@@ -188,7 +194,7 @@ async def test_results_leave_by_age_also_when_they_were_used() -> None:
 async def test_a_kept_result_is_for_its_own_body_only() -> None:
     store = RunStore()
     await add(store, "a")
-    with pytest.raises(Conflict):
+    with pytest.raises(RequestIdConflict):
         store.find("a", b"other")
 
 

@@ -1,11 +1,13 @@
 """What is asked and answered may be about a patient: no log and no error repeats it."""
 
+import asyncio
 import logging
 import traceback
 from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any
 
+import orjson
 import pytest
 from tests.contract.asking import STREAM, SYNC, body
 from tests.contract.conftest import StartAgent
@@ -20,6 +22,7 @@ from assay.contract.responses import AgentCallError
 from assay.contract.server.app import AgentService, agent_app
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import read_inputs
+from assay.net.sse import EventReader
 
 CANARY = "canary-7d2e91"
 
@@ -90,7 +93,13 @@ async def test_no_log_and_no_error_repeats_what_was_sent(
     assert len(errors) == 2 * (len(REQUESTS) - 1)
     assert CANARY not in "".join(errors)
     assert CANARY not in caplog.text
-    assert "assay.contract.runs" in {record.name for record in caplog.records}
+    assert "assay.serve.requests" in {record.name for record in caplog.records}
+
+
+def _logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The fields of every line about a request or a run."""
+    names = ("assay.serve.requests", "assay.contract.runs")
+    return [each.__dict__["fields"] for each in caplog.records if each.name in names]
 
 
 async def test_a_run_is_logged_by_its_id_and_figures(
@@ -98,18 +107,64 @@ async def test_a_run_is_logged_by_its_id_and_figures(
 ) -> None:
     client = await start_agent(echo)
     sent = await client.post(SYNC, json=body("r9", inputs={"query": CANARY}))
-    (record,) = [each for each in caplog.records if each.name == "assay.contract.runs"]
-    fields = record.__dict__["fields"]
+    (fields,) = _logged(caplog)
     assert fields.pop("duration_ms") >= 0
     assert fields.pop("bytes_in") > 0
     assert fields == {
         "request_id": "r9",
+        "method": "POST",
+        "route": SYNC,
+        "status": 200,
         "task_type": "TEST",
-        "way": "sync",
-        "status": "ok",
-        "http_status": 200,
+        "run_status": "ok",
         "bytes_out": len(sent.content),
     }
+
+
+@pytest.mark.parametrize("way", [SYNC, STREAM])
+@pytest.mark.parametrize(
+    ("sent", "header", "run_status"),
+    [
+        (body("r9", inputs={"query": "tea"}), "other", "ok"),
+        (body("r9", inputs={"query": "tea"}, mode="BREAK"), "other", "error"),
+        (body("r9", task_type="OTHER"), "other", "rejected"),
+        ({"task_type": "TEST"}, "r9", "rejected"),
+        ({"task_type": "TEST"}, "", "rejected"),
+        (body("r\u00e9 9", inputs={"query": "tea"}), "other", "ok"),
+    ],
+    ids=["good", "failed", "wrong task", "id in the header", "no id", "id beyond ASCII"],
+)
+async def test_header_log_line_and_body_have_one_request_id(
+    start_agent: StartAgent,
+    caplog: pytest.LogCaptureFixture,
+    way: str,
+    sent: dict[str, Any],
+    header: str,
+    run_status: str,
+) -> None:
+    client = await start_agent(echo)
+    answer = await client.post(way, json=sent, headers={"X-Request-ID": header})
+    if answer.headers["content-type"] == "application/json":
+        found = answer.json()
+    else:
+        found = orjson.loads(EventReader().feed(answer.content)[-1].data)
+    request_id = found["request_id"]
+    assert request_id == sent.get("request_id", header or request_id)
+    async with asyncio.timeout(5):  # a stream is logged when its connection is done
+        while not any("method" in each for each in _logged(caplog)):
+            await asyncio.sleep(0.01)
+    (line,) = [each for each in _logged(caplog) if "method" in each]
+    assert (line["request_id"], line["run_status"]) == (request_id, run_status)
+    assert answer.headers.get_list("x-request-id") == [request_id]
+    assert {each["request_id"] for each in _logged(caplog)} == {request_id}
+
+
+async def test_an_unknown_path_has_one_request_id(
+    start_agent: StartAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await (await start_agent(echo)).get("/nothing")
+    (line,) = _logged(caplog)
+    assert line["request_id"] == answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
 async def test_a_failure_is_logged_by_class_and_place(

@@ -172,7 +172,7 @@ async def test_the_time_budget_is_enforced(
 async def test_a_run_without_a_budget_has_the_servers_limit(
     start_agent: StartAgent, gate: Gate
 ) -> None:
-    response = await run(await start_agent(gate.work, run_s=0.03), SYNC, body())
+    response = await run(await start_agent(gate.work, run_timeout_s=0.03), SYNC, body())
     assert response["error"]["code"] == "BUDGET_EXCEEDED"
 
 
@@ -243,7 +243,9 @@ async def test_an_id_that_is_blank_or_hides_something_is_refused(
 ) -> None:
     answer = await (await start_agent(count_words)).post(SYNC, json=body(request_id))
     assert answer.status_code == 422
-    assert answer.json()["error"]["message"] == "request_id holds characters that are not allowed"
+    assert (
+        answer.json()["error"]["message"] == "request_id contains characters that are not allowed"
+    )
 
 
 @pytest.mark.parametrize("number", ["1e308", "1" + "0" * 18 + "e5"])
@@ -277,7 +279,7 @@ async def test_another_method_or_path_is_refused_in_the_same_shape(
 async def test_a_body_that_does_not_come_is_not_waited_for(
     start_agent: StartAgent, way: str
 ) -> None:
-    client = await start_agent(count_words, body_s=0.05)
+    client = await start_agent(count_words, body_timeout_s=0.05)
     url = client.base_url
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(f"POST {way} HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{{".encode())

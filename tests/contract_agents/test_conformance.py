@@ -8,7 +8,7 @@ from tests.contract_agents.workshop import Agents, make_workshop, running_agents
 from tests.serve.serving import serving
 
 from assay.contract.conformance.checks import CheckTarget, check_agent
-from assay.contract.conformance.report import Verdict
+from assay.contract.conformance.report import CheckVerdict
 from assay.errors import UsageError
 from assay.serve.contract_agents.apps import TASKS, agents_app, known_tasks, path_of
 
@@ -20,14 +20,14 @@ async def test_the_checker_reports_nothing(agents: Agents, task: str) -> None:
     await agents.ready()
     report = await check_agent(CheckTarget(agents.url + path_of(task), task))
     assert report.unreachable is None
-    assert report.with_verdict(Verdict.FAIL, Verdict.WARN) == []
+    assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
     assert report.counts()["pass"] >= 42
 
 
 async def test_one_agent_alone_stands_at_the_root(tmp_path: Path) -> None:
     async with running_agents(make_workshop(tmp_path), ["CLAIM_VERIFY"]) as alone:
         report = await check_agent(CheckTarget(alone.url, "CLAIM_VERIFY"))
-        assert report.with_verdict(Verdict.FAIL, Verdict.WARN) == []
+        assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
         health = (await alone.http.get(f"{alone.url}/health")).json()
     assert health == {"status": "ok", "service": "agent-claim-verify"}
 

@@ -329,7 +329,7 @@ async def test_documents_that_cannot_be_taken_are_named_and_the_others_taken(
         ({}, "inputs.documents is missing"),
         (inputs(), "inputs.documents"),
         (inputs({"text": "x"}), "inputs.documents.0.docId is missing"),
-        (inputs(TEA, base="../up"), "inputs.knowledgeBase holds characters"),
+        (inputs(TEA, base="../up"), "inputs.knowledgeBase contains characters"),
         (inputs(TEA, base=""), "inputs.knowledgeBase"),
         (inputs(TEA, base="tiny"), "inputs.knowledgeBase names a data set"),
         (inputs(document("a", " ")), "inputs.documents: none holds any text"),

@@ -1,12 +1,12 @@
-"""Targets `http:URL=TASK`: agents that keep the HTTP agent contract, asked sync or as a stream.
+"""Targets `http:URL=TASK`: agents that keep the HTTP agent contract, called sync or streaming.
 
-`http://host:8000=RAG_RETRIEVE` says the same, and instead of an address there may be a name that
-AGENT_ENDPOINTS_JSON knows: `http:agent-rag-retrieve=RAG_RETRIEVE`. With `#stream` at the end, the
-agent is asked to stream.
+`http://host:8000=RAG_RETRIEVE` means the same, and instead of an address there may be a name from
+AGENT_ENDPOINTS_JSON: `http:agent-rag-retrieve=RAG_RETRIEVE`. With `#stream` at the end the agent
+streams its answers.
 """
 
+import asyncio
 import re
-import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -17,25 +17,24 @@ import httpx
 
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
-from assay.contract.client import AgentClient, ClientLimits
-from assay.contract.endpoints import read_endpoints, resolve, token_from_environment
+from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
 from assay.contract.responses import AgentCallError, Fault
 from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
-from assay.net.client import open_client
+from assay.net.client import TOKEN_VARIABLE, open_client, token_for
+from assay.net.http import classify_http_errors, read_body
+from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
 
 _TARGET = re.compile(
     r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?"
 )
-_ANSWERS = "RAG_ANSWER"
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
 
-# How long a call may take is the evaluation's to say, and so is when to stop asking.
+# The evaluation bounds the time of a call, and has the circuit breaker.
 _LIMITS = ClientLimits(sync_s=3600.0, stream_s=3600.0, max_bytes=8_000_000)
-_NEVER = sys.maxsize
 
 _KINDS = {
     Fault.UNREACHABLE: FailureKind.CONNECTION,
@@ -56,162 +55,6 @@ _KINDS = {
     Fault.ENDLESS: FailureKind.PROTOCOL,
 }
 
-
-@dataclass(frozen=True, slots=True)
-class ContractTarget:
-    """`agent` is an address, or a name for one."""
-
-    agent: str
-    task: str
-    streaming: bool = False
-
-
-def parse_contract_target(target: str) -> ContractTarget | None:
-    """None where it is something else, such as a bare address."""
-    match = _TARGET.fullmatch(target)
-    if match is None:
-        return None
-    agent = match["url"] or match["agent"]
-    return ContractTarget(agent, match["task"], match["way"] is not None)
-
-
-class ContractAgent:
-    """`documents` are those of the data set: papers are recognised in them by their PubMed ids."""
-
-    def __init__(
-        self,
-        target: ContractTarget,
-        *,
-        documents: Iterable[Document] = (),
-        track: str = "undeclared",
-        policy: OutboundPolicy = UNRESTRICTED,
-        limits: ClientLimits = _LIMITS,
-    ) -> None:
-        if target.task in _RANKS_NOTHING:
-            raise UsageError(
-                f"{target.task} finds no documents, so there is nothing to measure; "
-                "targets are RAG_RETRIEVE, RAG_ANSWER and LIT_RETRIEVAL, or a task like them"
-            )
-        self._target = target
-        self._base = resolve(target.agent, read_endpoints())
-        self._policy = policy
-        self._limits = limits
-        self._reader = OutputReader(documents)
-        self._http: httpx.AsyncClient | None = None
-        self._client: AgentClient | None = None
-        way = "#stream" if target.streaming else ""
-        agent = redact_url(target.agent) if "://" in target.agent else target.agent
-        name = f"http:{agent}={target.task}{way}"
-        self.info = AgentInfo(name=name, protocol="http", track=track)
-
-    async def open(self) -> None:
-        try:
-            self._policy.check_url(self._base)
-        except OutboundRefused as error:
-            raise TargetError(str(error)) from None
-        self._http = open_client(self._policy)
-        # Ours to give where the user named the agent, not where a stranger did.
-        token = None if self._policy.public_only else token_from_environment()
-        self._client = AgentClient(
-            http=self._http,
-            endpoints={},
-            limits=self._limits,
-            token=token,
-            failures_to_open=_NEVER,
-        )
-        await self._expect_somebody(self._http)
-
-    async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        return await self._answer(_inputs(self._target.task, query, top_k))
-
-    @property
-    def takes_context(self) -> bool:
-        """As far as the task goes; whether this agent heeds it shows in what it rests on."""
-        return self._target.task == _ANSWERS
-
-    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        pack = {"chunks": [_chunk(passage) for passage in passages], "citations": []}
-        inputs = _inputs(self._target.task, query, max(1, len(passages)))
-        answer = await self._answer({**inputs, "groundingPack": pack})
-        if not {passage.id for passage in passages}.issuperset(answer.doc_ids):
-            message = "the agent searched, instead of answering from the grounding it was given"
-            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
-        return answer
-
-    async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
-        request = AgentRunRequest(
-            request_id=f"assay-{uuid.uuid4().hex}",
-            task_type=self._target.task,
-            inputs=dict(inputs),
-        )
-        try:
-            response = await self._run(request)
-        except AgentCallError as error:
-            raise _failure(error) from None
-        if not response.ok:
-            raise _refusal(response)
-        return self._reader.read(response)
-
-    async def close(self) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = self._client = None
-
-    async def _run(self, request: AgentRunRequest) -> AgentRunResponse:
-        assert self._client is not None, "open() comes before ask()"
-        if not self._target.streaming:
-            return await self._client.run_sync(self._base, request)
-        async with aclosing(self._client.run_stream(self._base, request)) as events:
-            async for event in events:
-                if event.response is not None:
-                    return event.response
-        raise AssertionError("a stream ends in a response or an error")
-
-    async def _expect_somebody(self, http: httpx.AsyncClient) -> None:
-        """Any answer will do: whether it is a good one comes out when the agent is asked."""
-        try:
-            await http.get(f"{self._base}/health", timeout=self._limits.connect_s)
-        except httpx.HTTPError as error:
-            await self.close()
-            where = redact_url(self._base)
-            raise TargetError(
-                f"no answer from {where} ({type(error).__name__}); is the agent running?"
-            ) from None
-
-
-def _chunk(passage: Passage) -> dict[str, Any]:
-    return {
-        "chunk_id": passage.id,
-        "doc_id": passage.id,
-        "text": passage.text,
-        "metadata": {"title": passage.title},
-    }
-
-
-def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
-    """Both dialects at once: an agent ignores what it does not know."""
-    if task == "LIT_RETRIEVAL":
-        return {"query": query[:1000], "max_results": top_k}
-    return {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}
-
-
-def _failure(error: AgentCallError) -> AgentFailure:
-    return AgentFailure(
-        _KINDS[error.fault],
-        f"{error.fault}: {error}",
-        retryable=error.retryable,
-        retry_after=error.retry_after_s,
-    )
-
-
-def _refusal(response: AgentRunResponse) -> AgentFailure:
-    """By its code alone: the agent's own words may repeat the query."""
-    code = response.error.code if response.error else ""
-    known = code if code in set(ErrorCode) else "no code of the contract"
-    message = f"the run ended with an error ({known})"
-    return AgentFailure(FailureKind.AGENT_ERROR, message, retryable=code == ErrorCode.OVERLOADED)
-
-
 _DOCUMENT_KEYS = ("doc_id", "docId", "document_id", "documentId")
 _CHUNK_KEYS = ("chunk_id", "chunkId", "id")
 _PAPER_KEYS = (*_DOCUMENT_KEYS, "id", "pmid", "doi", "url")
@@ -220,7 +63,10 @@ _PMID = re.compile(r"pubmed(?:\.ncbi\.nlm\.nih\.gov)?/(\d{1,9})")
 
 
 class OutputReader:
-    """`documents` are what the ids should be ids of."""
+    """From the outputs of an agent to ranked document ids, and an answer where there is one.
+
+    `documents` are those of the data set, whose ids are looked for.
+    """
 
     def __init__(self, documents: Iterable[Document] = ()) -> None:
         self._known: set[str] = set()
@@ -231,17 +77,18 @@ class OutputReader:
                 self._by_pmid[match[1]] = document.id
 
     def read(self, response: AgentRunResponse) -> AgentAnswer:
+        """The answer in a response; `AgentFailure` where it has no documents."""
         outputs = response.outputs
         chunks = _chunks(response)
         papers = _objects(outputs.get("papers"))
         if chunks is None and papers is None:
-            message = "outputs hold neither chunks nor papers, and there is no grounding"
+            message = "outputs have neither chunks nor papers, and there is no grounding"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
         found = [self._document_of(chunk) for chunk in chunks or ()]
         found += [self._paper_id(each) for each in papers or ()]
         doc_ids = tuple(dict.fromkeys(each for each in found if each))
         if (chunks or papers) and not doc_ids:
-            message = "no chunk or paper in outputs says which document it is of"
+            message = "no chunk or paper in outputs names its document"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
         return AgentAnswer(doc_ids, _answer(outputs), self._citations(response, chunks or ()))
 
@@ -253,7 +100,7 @@ class OutputReader:
         return None if chunk_id is None else split_chunk_id(chunk_id)[0]
 
     def _paper_id(self, paper: Mapping[str, Any]) -> str | None:
-        """The one of its ids that the data set knows, else the first."""
+        """The id that the data set has, else the first."""
         ids = [text for key in _PAPER_KEYS if (text := _first(paper, (key,))) is not None]
         for each in ids:
             match = _PMID.search(each)
@@ -283,7 +130,7 @@ class OutputReader:
         return cited if cited in self._known else split_chunk_id(cited)[0]
 
 
-def _chunks(response: AgentRunResponse) -> list[dict[str, Any]] | None:
+def _chunks(response: AgentRunResponse) -> list[JsonObject] | None:
     pack = response.outputs.get("groundingPack")
     packed = pack.get("chunks") if isinstance(pack, dict) else None
     for found in (_objects(response.outputs.get("chunks")), _objects(packed)):
@@ -294,7 +141,7 @@ def _chunks(response: AgentRunResponse) -> list[dict[str, Any]] | None:
     return None
 
 
-def _objects(value: Any) -> list[dict[str, Any]] | None:
+def _objects(value: Any) -> list[JsonObject] | None:
     if not isinstance(value, list):
         return None
     return [each for each in value if isinstance(each, dict)]
@@ -313,3 +160,173 @@ def _answer(outputs: Mapping[str, Any]) -> str | None:
         if isinstance(outputs.get(key), str):
             return str(outputs[key])
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ContractTarget:
+    """A parsed target. `agent` is an address, or the name of one."""
+
+    agent: str
+    task: str
+    streaming: bool = False
+
+
+def parse_contract_target(target: str) -> ContractTarget | None:
+    """The parts of `http:URL=TASK`; None for any other target, such as a bare address."""
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        return None
+    agent = match["url"] or match["agent"]
+    return ContractTarget(agent, match["task"], match["way"] is not None)
+
+
+class ContractAgent:
+    """An agent behind the HTTP contract, as an evaluation calls it.
+
+    Parameters:
+        target: which agent, and which of its tasks.
+        documents: those of the data set; papers are matched with them by their PubMed ids.
+        track: whether the agent was trained, as its user declares it.
+        policy: which addresses may be called.
+        limits: seconds and bytes of one call.
+    """
+
+    def __init__(
+        self,
+        target: ContractTarget,
+        *,
+        documents: Iterable[Document] = (),
+        track: str = "undeclared",
+        policy: OutboundPolicy = UNRESTRICTED,
+        limits: ClientLimits = _LIMITS,
+    ) -> None:
+        if target.task in _RANKS_NOTHING:
+            raise UsageError(
+                f"{target.task} returns no documents, so there is nothing to measure; "
+                "use RAG_RETRIEVE, RAG_ANSWER, LIT_RETRIEVAL, or a task like them"
+            )
+        self._target = target
+        self._base = resolve_agent(target.agent, read_endpoints())
+        self._policy = policy
+        self._limits = limits
+        self._reader = OutputReader(documents)
+        self._http: httpx.AsyncClient | None = None
+        self._client: AgentClient | None = None
+        way = "#stream" if target.streaming else ""
+        agent = redact_url(target.agent) if "://" in target.agent else target.agent
+        name = f"http:{agent}={target.task}{way}"
+        self.info = AgentInfo(name=name, protocol="http", track=track)
+
+    async def open(self) -> None:
+        """Connect; `TargetError` where nothing responds there."""
+        try:
+            self._policy.check_url(self._base)
+        except OutboundRefused as error:
+            raise TargetError(str(error)) from None
+        auth = token_for(self._base, self._policy, TOKEN_VARIABLE)
+        self._http = open_client(self._policy, auth=auth)
+        self._client = AgentClient(
+            http=self._http,
+            endpoints={},
+            limits=self._limits,
+            failures_to_open=None,
+        )
+        await self._check_health(self._http)
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Run the task for one query."""
+        return await self._answer(_inputs(self._target.task, query, top_k))
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the task accepts a grounding pack; whether the agent uses it shows later."""
+        return self._target.task == "RAG_ANSWER"
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Let the agent answer from these passages instead of its own search."""
+        pack = {"chunks": [_chunk(passage) for passage in passages], "citations": []}
+        inputs = _inputs(self._target.task, query, max(1, len(passages)))
+        answer = await self._answer({**inputs, "groundingPack": pack})
+        if not {passage.id for passage in passages}.issuperset(answer.doc_ids):
+            message = "the agent searched instead of answering from the given grounding"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+        return answer
+
+    async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
+        request = AgentRunRequest(
+            request_id=f"assay-{uuid.uuid4().hex}",
+            task_type=self._target.task,
+            inputs=dict(inputs),
+        )
+        try:
+            response = await self._run(request)
+        except AgentCallError as error:
+            raise _failure(error) from None
+        if not response.ok:
+            raise _run_error(response)
+        return self._reader.read(response)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = self._client = None
+
+    async def _run(self, request: AgentRunRequest) -> AgentRunResponse:
+        assert self._client is not None, "open() comes before ask()"
+        if not self._target.streaming:
+            return await self._client.run_sync(self._base, request)
+        async with aclosing(self._client.run_stream(self._base, request)) as events:
+            async for event in events:
+                if event.response is not None:
+                    return event.response
+        raise AssertionError("a stream ends in a response or an error")
+
+    async def _check_health(self, http: httpx.AsyncClient) -> None:
+        """Any complete response will do; whether the agent works shows when it is called."""
+        url, seconds = f"{self._base}/health", self._limits.connect_s
+        problem = f"no complete response within {seconds:g} s"
+        try:
+            with classify_http_errors():
+                async with asyncio.timeout(seconds), http.stream("GET", url) as response:
+                    await read_body(response)
+                    return
+        except AgentFailure as error:
+            problem = str(error)
+        except TimeoutError:
+            pass
+        await self.close()
+        raise TargetError(f"GET {redact_url(url)}: {problem}; is the agent running?")
+
+
+def _chunk(passage: Passage) -> JsonObject:
+    return {
+        "chunk_id": passage.id,
+        "doc_id": passage.id,
+        "text": passage.text,
+        "metadata": {"title": passage.title},
+    }
+
+
+def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
+    """Both dialects at once: an agent ignores what it does not know."""
+    if task == "LIT_RETRIEVAL":
+        return {"query": query[:1000], "max_results": top_k}
+    return {"query": query, "topK": top_k, "query_text": query, "top_k": top_k}
+
+
+def _failure(error: AgentCallError) -> AgentFailure:
+    return AgentFailure(
+        _KINDS[error.fault],
+        f"{error.fault}: {error}",
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+    )
+
+
+def _run_error(response: AgentRunResponse) -> AgentFailure:
+    """By its code alone: the agent's message may repeat the query."""
+    code = response.error.code if response.error else ""
+    known = code if code in set(ErrorCode) else "unknown code"
+    message = f"the run ended with an error ({known})"
+    return AgentFailure(FailureKind.AGENT_ERROR, message, retryable=code == ErrorCode.OVERLOADED)

@@ -1,8 +1,8 @@
-"""`assay check`: does an agent keep the HTTP agent contract?"""
+"""`assay check`: checks that agents keep the HTTP agent contract."""
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from assay.contract.conformance.report import TargetReport
+    from assay.net.json import JsonObject
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
 
@@ -59,50 +60,54 @@ def check(
     if junit is not None:
         _write_junit(junit, reports)
     if json:
-        from assay.contract.conformance.report import as_json
+        from assay.contract.conformance.report import report_json
 
-        print_json(as_json(reports))
+        print_json(report_json(reports))
     else:
         show_reports(reports, all_checks=all_checks)
     raise typer.Exit(exit_code(reports))
 
 
 def targets_from_environment() -> list[str]:
+    """The targets in AGENT_CONTRACT_TARGETS."""
     given = os.environ.get(TARGETS_VARIABLE, "")
     return [part.strip() for part in given.split(",") if part.strip()]
 
 
 def check_all(
-    targets: list[str], *, inputs: dict[str, Any] | None = None, skip: list[str]
+    targets: list[str], *, inputs: "JsonObject | None" = None, skip: list[str]
 ) -> "list[TargetReport]":
+    """Check all targets, one after the other."""
     import asyncio
 
     from assay.contract.conformance.checks import check_agent, parse_target, select_checks
-    from assay.contract.endpoints import shown_address, token_from_environment
+    from assay.net.client import TOKEN_VARIABLE, token_for
+    from assay.net.outbound import UNRESTRICTED
+    from assay.net.redact import redact_url
 
     parsed = [parse_target(target) for target in targets]
     select_checks(skip)
 
-    async def each() -> "list[TargetReport]":
+    async def run() -> "list[TargetReport]":
         reports = []
         for target in parsed:
-            say(f"checking {target.task_type} at {shown_address(target.url)}")
-            report = await check_agent(
-                target, inputs=inputs, skip=skip, token=token_from_environment()
-            )
-            reports.append(report)
+            say(f"checking {target.task_type} at {redact_url(target.url)}")
+            auth = token_for(target.url, UNRESTRICTED, TOKEN_VARIABLE)
+            reports.append(await check_agent(target, inputs=inputs, skip=skip, auth=auth))
         return reports
 
-    return asyncio.run(each())
+    return asyncio.run(run())
 
 
 def exit_code(reports: "list[TargetReport]") -> int:
+    """0 when every check passed, 1 when one failed, 3 when an agent could not be reached."""
     if any(report.unreachable for report in reports):
         return 3
     return 0 if all(report.passed for report in reports) else 1
 
 
-def parse_inputs(text: str | None) -> dict[str, Any] | None:
+def parse_inputs(text: str | None) -> "JsonObject | None":
+    """The value of `--inputs`."""
     import orjson
 
     if text is None:
@@ -117,6 +122,7 @@ def parse_inputs(text: str | None) -> dict[str, Any] | None:
 
 
 def show_reports(reports: "list[TargetReport]", *, all_checks: bool = False) -> None:
+    """Print a table for each agent; `all_checks` lists those that passed, too."""
     from rich.text import Text
 
     for report in reports:
@@ -131,10 +137,14 @@ def _table(report: "TargetReport", all_checks: bool) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.conformance.report import Verdict
+    from assay.contract.conformance.report import CheckVerdict
 
-    styles = {Verdict.FAIL: "bold red", Verdict.WARN: "yellow", Verdict.PASS: "green"}
-    shown = tuple(Verdict) if all_checks else (Verdict.FAIL, Verdict.WARN)
+    styles = {
+        CheckVerdict.FAIL: "bold red",
+        CheckVerdict.WARN: "yellow",
+        CheckVerdict.PASS: "green",
+    }
+    shown = tuple(CheckVerdict) if all_checks else (CheckVerdict.FAIL, CheckVerdict.WARN)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -159,9 +169,9 @@ def _summary(report: "TargetReport") -> "Text":
 
 
 def _write_junit(path: Path, reports: "list[TargetReport]") -> None:
-    from assay.contract.conformance.report import as_junit
+    from assay.contract.conformance.report import report_junit
 
     try:
-        path.write_text(as_junit(reports), encoding="utf-8")
+        path.write_text(report_junit(reports), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--junit: cannot write {str(path)!r}: {error.strerror}") from None

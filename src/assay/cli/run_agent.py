@@ -1,4 +1,4 @@
-"""`assay run-agent`: send one request to an agent and show what comes back."""
+"""`assay run-agent`: sends one request to an agent and shows the response."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,7 +63,7 @@ def run_agent(
     if json:
         print_json(response.to_wire())
     else:
-        _tell(response)
+        _print(response)
     raise typer.Exit(0 if response.ok else 1)
 
 
@@ -94,17 +94,20 @@ def _request(
 async def _dispatch(
     agent: str, request: "AgentRunRequest", *, stream: bool, timeout: float | None
 ) -> "AgentRunResponse":
-    from assay.contract.client import AgentClient, ClientLimits
-    from assay.contract.endpoints import token_from_environment
+    from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
+    from assay.net.client import TOKEN_VARIABLE, token_for
+    from assay.net.outbound import UNRESTRICTED
 
-    # A little more than the agent has: its own report of a spent budget is worth waiting for.
+    # A little more than the agent has, so that its own report of an exceeded budget arrives.
     limits = ClientLimits()
     if timeout is not None:
         limits = ClientLimits(sync_s=timeout + 2, stream_s=timeout + 2)
-    async with AgentClient(limits=limits, token=token_from_environment()) as client:
+    base = resolve_agent(agent, read_endpoints())
+    auth = token_for(base, UNRESTRICTED, TOKEN_VARIABLE)
+    async with AgentClient(limits=limits, auth=auth) as client:
         if stream:
-            return await _follow(client, agent, request)
-        return await client.run_sync(agent, request)
+            return await _follow(client, base, request)
+        return await client.run_sync(base, request)
 
 
 async def _follow(
@@ -129,28 +132,28 @@ def _progress_line(event: "AgentEvent") -> str:
     }
     words = [event.name, str(event.data.get("step", ""))]
     words += [f"{name}={value}" for name, value in shown.items()]
-    return _printable(" ".join(word for word in words if word))
+    return _one_line(" ".join(word for word in words if word))
 
 
-def _printable(text: str) -> str:
-    """The agent's words, which must not move the cursor or colour the terminal."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+def _one_line(text: str) -> str:
+    """The agent's words, which must not look like lines of ours."""
+    return " ".join(text.split())
 
 
 def _save(path: Path, response: "AgentRunResponse") -> None:
-    from assay.contract.envelope import to_json
+    import orjson
 
     try:
-        path.write_bytes(to_json(response.to_wire()) + b"\n")
+        path.write_bytes(orjson.dumps(response.to_wire()) + b"\n")
     except OSError as error:
         raise UsageError(f"--out: cannot write {str(path)!r}: {error.strerror}") from None
 
 
-def _tell(response: "AgentRunResponse") -> None:
+def _print(response: "AgentRunResponse") -> None:
     say(f"{response.status}  request_id={response.request_id}")
     for warning in response.warnings:
-        say(_printable(f"warning: {warning}"))
+        say(_one_line(f"warning: {warning}"))
     if response.error is not None:
-        say(_printable(f"error: {response.error.code}: {response.error.message}"))
+        say(_one_line(f"error: {response.error.code}: {response.error.message}"))
     if response.ok:
         print_json(response.to_wire()["outputs"])

@@ -22,8 +22,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from assay.net.json import JsonObject
+
 
 class ErrorCode(StrEnum):
+    """The codes of the contract."""
+
     VALIDATION_ERROR = "VALIDATION_ERROR"
     UNSUPPORTED_TASK_TYPE = "UNSUPPORTED_TASK_TYPE"
     TASK_FAILED = "TASK_FAILED"
@@ -32,10 +36,11 @@ class ErrorCode(StrEnum):
 
 
 SUCCESS_STATUSES = ("ok", "success")
+_CHUNK_SEPARATOR = "__chunk_"
 
-# Ids go into logs and headers: nothing in them ends a line, hides or turns the text around it
-# (controls, separators, zero-width spaces, bidirectional marks; but joiners, which some scripts
-# need, may stand in them). They are not blank, and have an end.
+# Ids go into logs and headers: nothing in them ends a line, hides or reverses the text around it
+# (controls, separators, zero-width spaces, bidirectional marks; joiners, which some scripts need,
+# are allowed). They are not blank, and of limited length.
 _UNSEEN = r"\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 Identifier = Annotated[
     str,
@@ -51,8 +56,8 @@ def _no_flag(value: Any) -> Any:
     return value
 
 
-# Pydantic reads true as 1: a budget of one millisecond, which nobody meant. Stands after a number's
-# bounds, so that these still show in its schema.
+# Pydantic reads true as 1: a budget of one millisecond, which nobody meant. It comes after a
+# number's bounds in an annotation, so that these still show in the schema.
 NO_FLAG = BeforeValidator(_no_flag)
 Positive = Annotated[int, Field(ge=1), NO_FLAG]
 Count = Annotated[int, Field(ge=0), NO_FLAG]
@@ -103,11 +108,12 @@ class AgentRunRequest(ContractModel):
     mode: str = Field(default="DEMO", description="DEMO or LIVE.")
     risk_tier: str = Field(default="NON_SENSITIVE", description="PHI, SENSITIVE or NON_SENSITIVE.")
     domain_id: str = Field(default="clinical", description="The domain of knowledge.")
-    inputs: dict[str, Any] = Field(default_factory=dict, description="What the task works on.")
+    inputs: JsonObject = Field(default_factory=dict, description="What the task works on.")
     budgets: Budgets = Field(default_factory=lambda: Budgets(), description="Limits, all optional.")
 
     def to_wire(self) -> bytes:
-        return to_json(without_nulls(self.model_dump(exclude_none=True)))
+        """The body of the request."""
+        return orjson.dumps(without_nulls(self.model_dump(exclude_none=True)))
 
 
 class AgentError(ContractModel):
@@ -115,18 +121,22 @@ class AgentError(ContractModel):
 
     code: str = Field(min_length=1, description=f"One of {', '.join(ErrorCode)}.")
     message: str = Field(description="One sentence for people, without any input text.")
-    details: dict[str, Any] | None = Field(default=None, description="Facts for programs.")
+    details: JsonObject | None = Field(default=None, description="Facts for programs.")
 
 
 class GroundingChunk(ContractModel):
+    """A passage that was found, with its score."""
+
     chunk_id: str
     doc_id: str | None = None
     text: str = ""
     score: float | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 class GroundingSource(ContractModel):
+    """A document that chunks come from."""
+
     id: str
     doc_id: str | None = None
     text: str = ""
@@ -154,6 +164,8 @@ class GroundingPack(ContractModel):
 
 
 class Usage(ContractModel):
+    """What a run cost."""
+
     duration_ms: Count | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -167,9 +179,9 @@ class AgentRunResponse(ContractModel):
     )
     request_id: str = Field(min_length=1, description="Echo of the request.")
     task_type: str | None = Field(default=None, description="Echo of the request.")
-    outputs: dict[str, Any] = Field(default_factory=dict, description="The results of the task.")
+    outputs: JsonObject = Field(default_factory=dict, description="The results of the task.")
     artifacts: list[str] = Field(default_factory=list, description="Ids of what was produced.")
-    provenance: dict[str, Any] = Field(default_factory=dict, description="Where it came from.")
+    provenance: JsonObject = Field(default_factory=dict, description="Where it came from.")
     usage: Usage = Field(default_factory=Usage, description="What the run cost.")
     warnings: list[str] = Field(default_factory=list, description="What the caller should know.")
     grounding: GroundingPack | None = Field(default=None, description="Absent when there is none.")
@@ -178,15 +190,17 @@ class AgentRunResponse(ContractModel):
     @computed_field(description="False exactly when status is error.")  # type: ignore[prop-decorator]
     @property
     def ok(self) -> bool:
+        """Whether there is a result."""
         return self.status != "error"
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JsonObject:
+        """The response as a JSON object; `ValueError` for NaN and infinity."""
         # Not mode="json": that would turn NaN into null before anyone could object.
-        wire: dict[str, Any] = without_nulls(self.model_dump(exclude_none=True))
+        wire: JsonObject = without_nulls(self.model_dump(exclude_none=True))
         return wire
 
 
-def succeeded(request: AgentRunRequest, outputs: dict[str, Any], **more: Any) -> AgentRunResponse:
+def succeeded(request: AgentRunRequest, outputs: JsonObject, **more: Any) -> AgentRunResponse:
     """The response to `request`; `more` are further fields of AgentRunResponse."""
     fields = {"status": "ok", **more}
     return AgentRunResponse(
@@ -200,8 +214,9 @@ def error_response(
     *,
     request_id: str,
     task_type: str | None = None,
-    details: dict[str, Any] | None = None,
+    details: JsonObject | None = None,
 ) -> AgentRunResponse:
+    """The response of a run that failed, or of a request that is not run."""
     return AgentRunResponse(
         status="error",
         request_id=request_id,
@@ -211,30 +226,24 @@ def error_response(
 
 
 def without_nulls(value: Any) -> Any:
-    """Drop what has no value. NaN would be written as null, so it is an error."""
+    """`value` without what is null. NaN would be written as null, so it is an error."""
     if isinstance(value, dict):
         return {name: without_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [without_nulls(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("NaN and infinity cannot be said in JSON")
+        raise ValueError("NaN and infinity have no JSON representation")
     return value
 
 
-def to_json(value: Any) -> bytes:
-    return orjson.dumps(value)
-
-
-_MARK = "__chunk_"
-
-
 def chunk_id(doc_id: str, index: int) -> str:
-    return f"{doc_id}{_MARK}{index}"
+    """`{docId}__chunk_{n}`: the name under which a chunk is ingested, found and cited."""
+    return f"{doc_id}{_CHUNK_SEPARATOR}{index}"
 
 
 def split_chunk_id(text: str) -> tuple[str, int]:
-    """Document and place. What is no chunk id is taken for a document of one chunk."""
-    doc_id, mark, index = text.rpartition(_MARK)
+    """The document and the index. Any other text is taken for a document of one chunk."""
+    doc_id, mark, index = text.rpartition(_CHUNK_SEPARATOR)
     if mark and doc_id and index.isascii() and index.isdigit():
         return doc_id, int(index)
     return text, 0

@@ -1,4 +1,4 @@
-"""The ways in which calling an agent over HTTP can fail, each under its own name."""
+"""Reading what agents respond: any accepted dialect in, one model out, or a classified error."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,24 +8,37 @@ import httpx
 import orjson
 from pydantic import ValidationError
 
-from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse, ErrorCode
+from assay.contract.envelope import (
+    SUCCESS_STATUSES,
+    AgentRunRequest,
+    AgentRunResponse,
+    ErrorCode,
+)
 from assay.contract.validation import field_problems
 from assay.errors import AssayError
+from assay.net.json import JsonObject
+from assay.net.retry import parse_retry_after
 from assay.net.sse import Event
+
+TERMINAL_EVENTS = frozenset({"final", "complete", "done"})
+
+_UNPARSED = object()
+_DEEP = 200
+_REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
 
 
 class Fault(StrEnum):
-    """A value is what a report prints."""
+    """How a call failed. The value is what a report prints."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     IDLE = "silent stream"
-    CIRCUIT_OPEN = "not asked: circuit open"
+    CIRCUIT_OPEN = "not called: circuit open"
     REFUSED = "refused"
     OVERLOADED = "overloaded"
     SERVER_ERROR = "server error"
     CONTENT_TYPE = "wrong content type"
-    TOO_LARGE = "answer too large"
+    TOO_LARGE = "response too large"
     NOT_JSON = "not JSON"
     NOT_CONTRACT = "not contract-shaped"
     FRAMING = "broken event framing"
@@ -36,14 +49,22 @@ class Fault(StrEnum):
 
 
 NOT_REACHED = frozenset({Fault.UNREACHABLE, Fault.TIMEOUT, Fault.IDLE, Fault.CIRCUIT_OPEN})
-WORTH_RETRYING = frozenset(
+RETRYABLE = frozenset(
     {Fault.UNREACHABLE, Fault.TIMEOUT, Fault.IDLE, Fault.OVERLOADED, Fault.SERVER_ERROR}
 )
 
 
 class AgentCallError(AssayError):
-    """One failed call. `response` is what the agent did say, where it said anything readable:
-    the contract-shaped body of a refusal, or the result that came before a breach."""
+    """One failed call.
+
+    Parameters:
+        fault: how it failed.
+        message: what is wrong, without any text of the response.
+        status_code: the HTTP status, where there was one.
+        retry_after: seconds that the agent asked to wait.
+        response: what the agent did say, where it was readable: the contract-shaped body of a
+            rejection, or the result that came before the fault.
+    """
 
     def __init__(
         self,
@@ -51,23 +72,76 @@ class AgentCallError(AssayError):
         message: str,
         *,
         status_code: int | None = None,
-        retry_after_s: float | None = None,
+        retry_after: float | None = None,
         response: AgentRunResponse | None = None,
     ) -> None:
         super().__init__(message)
         self.fault = fault
         self.status_code = status_code
-        self.retry_after_s = retry_after_s
+        self.retry_after = retry_after
         self.response = response
-        self.retryable = fault in WORTH_RETRYING
+        self.retryable = fault in RETRYABLE
         self.exit_code = 3 if fault in NOT_REACHED else 1
 
 
-TERMINAL_EVENTS = frozenset({"final", "complete", "done"})
+# --- HTTP: status and content type ----------------------------------------------------------------
 
-_UNPARSED = object()
-_DEEP = 200
-_REQUIRED = frozenset({"request_id", "status", "outputs", "task_type"})
+
+def media_type(response: httpx.Response) -> str:
+    """The content type without its parameters, in lower case."""
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+async def check_response(expected: str, response: httpx.Response) -> None:
+    """Raise unless the agent accepted the request and responds with content type `expected`."""
+    status = response.status_code
+    if status >= 400:
+        raise await _rejection(response)
+    if status >= 300:
+        message = f"the agent redirects (HTTP {status}); use the address it redirects to"
+        raise AgentCallError(Fault.REFUSED, message, status_code=status)
+    if media_type(response) != expected:
+        got = repr(media_type(response)[:40]) if media_type(response) else "no content type"
+        message = f"expected content type {expected!r}, got {got}"
+        raise AgentCallError(Fault.CONTENT_TYPE, message, status_code=status)
+
+
+async def _rejection(response: httpx.Response) -> AgentCallError:
+    status = response.status_code
+    body = await _contract_body(response)
+    return AgentCallError(
+        _fault_of(status),
+        f"HTTP {status} from the agent{_code_of(body)}{_credentials_hint(status)}",
+        status_code=status,
+        retry_after=parse_retry_after(response.headers.get("retry-after")),
+        response=body,
+    )
+
+
+def _fault_of(status: int) -> Fault:
+    if status in (429, 503):
+        return Fault.OVERLOADED
+    return Fault.SERVER_ERROR if status >= 500 else Fault.REFUSED
+
+
+async def _contract_body(response: httpx.Response) -> AgentRunResponse | None:
+    try:
+        return parse_response(parse_response_object(await response.aread()))
+    except (AgentCallError, httpx.HTTPError):
+        return None
+
+
+def _code_of(response: AgentRunResponse | None) -> str:
+    # Only codes that the contract knows: an agent may have put anything else there.
+    code = response.error.code if response and response.error else None
+    return f", {code}" if code in set(ErrorCode) else ""
+
+
+def _credentials_hint(status: int) -> str:
+    return ": set AGENT_TOKEN to the agent's bearer token" if status in (401, 403) else ""
+
+
+# --- JSON: the envelope ---------------------------------------------------------------------------
 
 
 def success_of(body: Mapping[str, Any]) -> bool | None:
@@ -81,8 +155,8 @@ def success_of(body: Mapping[str, Any]) -> bool | None:
     return said.pop() if len(said) == 1 else None
 
 
-def outputs_of(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`outputs`, or the `data` that the contract takes as its equivalent."""
+def outputs_of(body: Mapping[str, Any]) -> JsonObject | None:
+    """`outputs`, or the `data` that the contract accepts in its place."""
     for name in ("outputs", "data"):
         value = body.get(name)
         if isinstance(value, dict):
@@ -91,26 +165,27 @@ def outputs_of(body: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def event_name(event: Event, data: Mapping[str, Any]) -> str:
-    """An event without a name of its own goes by the `type` that its data repeats."""
+    """The event's name; where it has none, the `type` that its data repeats."""
     return event.name if event.name != "message" else str(data.get("type", event.name))
 
 
-def read_object(text: str | bytes) -> dict[str, Any]:
-    value = _parsed(text)
+def parse_response_object(text: str | bytes) -> JsonObject:
+    """The JSON object in a body or in an event's data. Raises `AgentCallError`."""
+    value = _parse(text)
     if value is _UNPARSED:
-        raise AgentCallError(Fault.NOT_JSON, "the agent's answer is not JSON")
+        raise AgentCallError(Fault.NOT_JSON, "the response is not JSON")
     if not isinstance(value, dict):
         kind = type(value).__name__
-        raise AgentCallError(Fault.NOT_CONTRACT, f"the agent's answer is a {kind}, not an object")
+        raise AgentCallError(Fault.NOT_CONTRACT, f"the response is a {kind}, not an object")
     if _is_too_deep(value, text):
-        raise AgentCallError(Fault.NOT_CONTRACT, "the agent's answer is nested too deeply")
+        raise AgentCallError(Fault.NOT_CONTRACT, "the response is nested too deeply")
     return value
 
 
 def _is_too_deep(value: Any, text: str | bytes) -> bool:
-    """JSON is read deeper than it can be written again. Most answers need no closer look."""
-    written = text.encode() if isinstance(text, str) else text
-    if written.count(b"[") + written.count(b"{") < _DEEP:
+    """orjson reads deeper nesting than it writes. Most responses need no closer look."""
+    encoded = text.encode() if isinstance(text, str) else text
+    if encoded.count(b"[") + encoded.count(b"{") < _DEEP:
         return False
     try:
         orjson.dumps(value)
@@ -119,103 +194,50 @@ def _is_too_deep(value: Any, text: str | bytes) -> bool:
     return False
 
 
-def _parsed(text: str | bytes) -> Any:
-    """Apart, so that no error raised later drags along the decoder's, which has the document."""
+def _parse(text: str | bytes) -> Any:
+    """Apart, so that no error raised later refers to the decoder's, which holds the document."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return _UNPARSED
 
 
-def read_response(body: Mapping[str, Any]) -> AgentRunResponse:
-    """The response in a body or terminal event. An optional part that is malformed is left out
-    and named in `warnings`; without a required one there is no result, and that is a failure."""
+def parse_response(body: Mapping[str, Any]) -> AgentRunResponse:
+    """The response in a body or terminal event. Raises `AgentCallError`.
+
+    An optional part that is malformed is left out and named in `warnings`; without a required one
+    there is no result.
+    """
     success, outputs = success_of(body), outputs_of(body)
     degraded = body.get("status") == "degraded" and success is not False
     if outputs is None or (success is None and not degraded):
         what = "outputs object" if outputs is None else "clear success indicator (status, ok)"
-        raise AgentCallError(Fault.NOT_CONTRACT, f"the agent's answer has no {what}")
+        raise AgentCallError(Fault.NOT_CONTRACT, f"the response has no {what}")
     status = "degraded" if degraded else "ok" if success else "error"
-    return _validated({**body, "outputs": outputs, "status": status})
+    return _validate({**body, "outputs": outputs, "status": status})
 
 
-def _validated(fields: dict[str, Any]) -> AgentRunResponse:
+def _validate(fields: JsonObject) -> AgentRunResponse:
     try:
         return AgentRunResponse.model_validate(fields)
     except ValidationError as error:
         wrong = {str(detail["loc"][0]) for detail in error.errors() if detail["loc"]}
         problems = field_problems(error, AgentRunResponse)
     if wrong & _REQUIRED:
-        said = "; ".join(f"{each['field']} {each['problem']}" for each in problems)
-        raise AgentCallError(Fault.NOT_CONTRACT, f"the agent's answer is malformed: {said}")
+        listed = "; ".join(f"{each['field']} {each['problem']}" for each in problems)
+        raise AgentCallError(Fault.NOT_CONTRACT, f"the response is malformed: {listed}")
     kept = {name: value for name, value in fields.items() if name not in wrong}
     response = AgentRunResponse.model_validate(kept)
     notes = [f"malformed and left out: {name}" for name in sorted(wrong)]
     return response.model_copy(update={"warnings": [*response.warnings, *notes]})
 
 
-def media_type(answer: httpx.Response) -> str:
-    return str(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
-
-
-async def read_body(answer: httpx.Response, max_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in answer.aiter_bytes():
-        body += chunk
-        if len(body) > max_bytes:
-            raise AgentCallError(Fault.TOO_LARGE, f"the answer is larger than {max_bytes} bytes")
-    return bytes(body)
-
-
-async def require(expected: str, answer: httpx.Response, max_bytes: int) -> None:
-    """Raise unless the agent accepted the request and says that it answers in `expected`."""
-    if answer.status_code >= 400:
-        raise await _refused(answer, max_bytes)
-    if answer.status_code >= 300:
-        raise AgentCallError(
-            Fault.REFUSED,
-            f"the agent redirects (HTTP {answer.status_code}); give the address it points to",
-            status_code=answer.status_code,
-        )
-    if media_type(answer) != expected:
-        raise AgentCallError(
-            Fault.CONTENT_TYPE,
-            f"the agent answered {media_type(answer)[:40] or 'without a content type'!r} "
-            f"instead of {expected!r}",
-            status_code=answer.status_code,
-        )
-
-
-async def _refused(answer: httpx.Response, max_bytes: int) -> AgentCallError:
-    response = await _contract_body(answer, max_bytes)
-    return AgentCallError(
-        _fault_of(answer.status_code),
-        f"the agent answered HTTP {answer.status_code}{_code_of(response)}",
-        status_code=answer.status_code,
-        retry_after_s=_retry_after(answer),
-        response=response,
-    )
-
-
-def _fault_of(status: int) -> Fault:
-    if status in (429, 503):
-        return Fault.OVERLOADED
-    return Fault.SERVER_ERROR if status >= 500 else Fault.REFUSED
-
-
-async def _contract_body(answer: httpx.Response, max_bytes: int) -> AgentRunResponse | None:
-    try:
-        return read_response(read_object(await read_body(answer, max_bytes)))
-    except (AgentCallError, httpx.HTTPError):
-        return None
-
-
-def _code_of(response: AgentRunResponse | None) -> str:
-    # Only codes that the contract knows: an agent may have put anything else there.
-    code = response.error.code if response and response.error else None
-    return f", {code}" if code in set(ErrorCode) else ""
-
-
-def _retry_after(answer: httpx.Response) -> float | None:
-    text = str(answer.headers.get("retry-after", ""))
-    return float(text) if text.isascii() and text.isdigit() else None
+def check_echo(response: AgentRunResponse, request: AgentRunRequest) -> AgentRunResponse:
+    """Raise where the response belongs to another request."""
+    if response.request_id != request.request_id:
+        message = "the response's request_id differs from the request's"
+        raise AgentCallError(Fault.NOT_CONTRACT, message)
+    if response.task_type not in (None, request.task_type):
+        message = "the response's task_type differs from the request's"
+        raise AgentCallError(Fault.NOT_CONTRACT, message)
+    return response

@@ -5,7 +5,6 @@ python -m assay.contract.schemas docs/schemas
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import orjson
 from pydantic import BaseModel
@@ -20,6 +19,7 @@ from assay.contract.envelope import (
     GroundingPack,
     Usage,
 )
+from assay.net.json import JsonObject
 
 EXPORTED: dict[type[BaseModel], JsonSchemaMode] = {
     AgentRunRequest: "validation",
@@ -64,12 +64,13 @@ def schema_files() -> dict[str, bytes]:
     }
 
 
-def _schema(model: type[BaseModel], mode: JsonSchemaMode) -> dict[str, Any]:
+def _schema(model: type[BaseModel], mode: JsonSchemaMode) -> JsonObject:
     found = model.model_json_schema(mode=mode, schema_generator=_AbsentNotNull)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 
-def main(arguments: list[str]) -> int:
+def write_schemas(arguments: list[str]) -> int:
+    """The command line: writes the files into a folder."""
     if len(arguments) != 1:
         print("usage: python -m assay.contract.schemas FOLDER", file=sys.stderr)
         return 2
@@ -81,4 +82,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_schemas(sys.argv[1:]))

@@ -1,8 +1,8 @@
-"""Saying what is wrong with a request without repeating any of it.
+"""Validation errors that say what is wrong with a request without repeating any of it.
 
-A framework's default answer to a bad request quotes the offending value. Under this contract the
-value may be about a patient, so only the names of fields that the contract itself defines, and
-what is wrong with them, ever leave.
+A framework's default response to a bad request quotes the offending value. Under this contract the
+value may be about a patient, so an error holds only the names of fields that the contract itself
+defines, and what is wrong with them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,10 +18,12 @@ from assay.contract.envelope import (
     ErrorCode,
     error_response,
 )
+from assay.net.json import JsonObject
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_PLAIN = {
+# Plainer than pydantic's own messages.
+_MESSAGES = {
     "missing": "is missing",
     "dict_type": "should be an object",
     "model_type": "should be an object",
@@ -29,7 +31,7 @@ _PLAIN = {
     "string_type": "should be a string",
     "string_too_short": "is too short",
     "string_too_long": "is too long",
-    "string_pattern_mismatch": "holds characters that are not allowed",
+    "string_pattern_mismatch": "contains characters that are not allowed",
     "int_parsing": "should be a whole number",
     "int_parsing_size": "is too large",
     "int_type": "should be a whole number",
@@ -45,9 +47,7 @@ class TaskError(Exception):
     `message` and `details` reach the caller as they are: they must hold no input text.
     """
 
-    def __init__(
-        self, code: ErrorCode, message: str, *, details: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, code: ErrorCode, message: str, *, details: JsonObject | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -55,7 +55,7 @@ class TaskError(Exception):
 
 
 def read_inputs(model: type[Model], request: AgentRunRequest) -> Model:
-    """The inputs of a task as its own model, or a TaskError that names the wrong fields."""
+    """The inputs of a task as a `model`; the `TaskError` for wrong ones names their fields."""
     try:
         return model.model_validate(request.inputs)
     except ValidationError as error:
@@ -65,27 +65,20 @@ def read_inputs(model: type[Model], request: AgentRunRequest) -> Model:
     ) from None
 
 
-def validation_error_body(
-    error: ValidationError, model: type[BaseModel], *, request_id: str
-) -> dict[str, Any]:
-    """The body of a 422: contract-shaped, naming each field that is wrong."""
-    return validation_error_response(error, model, request_id=request_id).to_wire()
-
-
 def validation_error_response(
     error: ValidationError, model: type[BaseModel], *, request_id: str
 ) -> AgentRunResponse:
+    """The response of a 422: it names each field that is wrong.
+
+    It has no `task_type`, which would repeat the caller's text.
+    """
     problems = field_problems(error, model)
-    details = {"fields": problems}
-    message = _sentence(problems)
-    return refusal(ErrorCode.VALIDATION_ERROR, message, request_id=request_id, details=details)
-
-
-def refusal(
-    code: ErrorCode, message: str, *, request_id: str, details: dict[str, Any] | None = None
-) -> AgentRunResponse:
-    """Without `task_type`: what was refused is the caller's text."""
-    return error_response(code, message, request_id=request_id, details=details)
+    return error_response(
+        ErrorCode.VALIDATION_ERROR,
+        _sentence(problems),
+        request_id=request_id,
+        details={"fields": problems},
+    )
 
 
 def field_problems(
@@ -101,16 +94,16 @@ def field_problems(
 
 
 def _path(location: Iterable[int | str], known: frozenset[str], prefix: str) -> str:
-    # Keys of free-form objects are the caller's own words: a star stands for them.
+    # Keys of free-form objects are the caller's own text: a star stands for them.
     parts = [str(part) if isinstance(part, int) or part in known else "*" for part in location]
     return ".".join([prefix, *parts] if prefix else parts) or "body"
 
 
 def _problem(detail: ErrorDetails) -> str:
-    """The message of pydantic, which quotes nothing for the types used in a contract, unless a
-    validator wrote it or plainer words are known."""
+    """Pydantic's message, which quotes nothing for the types that contracts use, unless there is a
+    plainer one or a validator wrote it."""
     kind = detail["type"]
-    return _PLAIN.get(kind) or detail["msg"].replace("Input should", "should")
+    return _MESSAGES.get(kind) or detail["msg"].replace("Input should", "should")
 
 
 def _sentence(problems: list[dict[str, str]]) -> str:

@@ -17,7 +17,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _logger = logging.getLogger("assay.serve.requests")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # Libraries that quote what passes through them, in messages or in the reprs of tasks.
-_LIBRARIES = ("a2a", "mcp", "httpx", "httpx2", "httpcore", "sse_starlette", "asyncio", "starlette")
+_LIBRARIES = (
+    "a2a",
+    "mcp",
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "sse_starlette",
+    "asyncio",
+    "starlette",
+    "bm25s",  # it turns on debugging for itself
+)
 # Nothing of these: one quotes in each warning what did not parse, the other writes whole URLs.
 _SILENT = ("a2a", "uvicorn.access")
 # Its messages are fixed sentences; only the tracebacks quote.
@@ -34,7 +44,8 @@ class RequestLog:
     else a new one. Outermost of the guards; streams pass through untouched.
 
     The id is in `scope["state"]["request_id"]`. An application that knows a better one (from the
-    request's body) puts it there before it answers, and header and log line show that one.
+    request's body) puts it there before it answers, and header and log line show that one. What
+    it puts into `scope["state"]["log_fields"]` (a dict) is added to the line.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -147,6 +158,7 @@ def _write(scope: Scope, request_id: str, status: int, bytes_out: int, seconds: 
         "duration_ms": round(seconds * 1000, 1),
         "bytes_in": _length(scope),
         "bytes_out": bytes_out,
+        **scope["state"].get("log_fields", {}),
     }
     _logger.info("request", extra={"fields": fields})
 
@@ -158,7 +170,7 @@ def _request_id(scope: Scope) -> str:
 
 def _with_request_id(start: Message, request_id: str) -> Message:
     headers = [each for each in start.get("headers", ()) if each[0] != _HEADER]
-    return {**start, "headers": [*headers, (_HEADER, request_id.encode())]}
+    return {**start, "headers": [*headers, (_HEADER, request_id.encode().strip())]}
 
 
 def _length(scope: Scope) -> int | None:

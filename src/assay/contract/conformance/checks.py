@@ -6,34 +6,40 @@ from typing import Any
 
 import httpx
 
+from assay.contract.client import check_base_url
 from assay.contract.conformance import shapes
 from assay.contract.conformance.error_checks import REFUSAL_CHECKS
 from assay.contract.conformance.probes import (
+    MAX_BODY_BYTES,
+    AgentObservation,
     CheckLimits,
     Exchange,
-    Observation,
     Prober,
     sample_inputs,
 )
 from assay.contract.conformance.report import (
     PASS,
     Check,
+    CheckFinding,
     CheckResult,
-    Finding,
     TargetReport,
     fail,
     not_applicable,
-    warn,
+    warning,
 )
 from assay.contract.conformance.stream_checks import STREAM_CHECKS
-from assay.contract.endpoints import base_address, shown_address
 from assay.errors import UsageError
+from assay.net.client import open_client
+from assay.net.json import JsonObject
+from assay.net.redact import redact_url
 
 
-def _of_body(judge: Callable[[dict[str, Any], Observation], Finding]) -> Callable[..., Finding]:
+def _of_body(
+    judge: Callable[[JsonObject, AgentObservation], CheckFinding],
+) -> Callable[..., CheckFinding]:
     """A judge of the response's body; it has nothing to say where there is none."""
 
-    def judged(seen: Observation) -> Finding:
+    def judged(seen: AgentObservation) -> CheckFinding:
         body = seen.run["sync"].json
         if body is None or seen.run["sync"].status != 200:
             return not_applicable("there is no response to look at")
@@ -42,7 +48,7 @@ def _of_body(judge: Callable[[dict[str, Any], Observation], Finding]) -> Callabl
     return judged
 
 
-def _answered(seen: Observation) -> Finding:
+def _answered(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.status is None and answer.timed_out:
         return not_applicable("no answer came in time")
@@ -51,14 +57,14 @@ def _answered(seen: Observation) -> Finding:
     return PASS if answer.status == 200 else fail(f"a valid request got HTTP {answer.status}")
 
 
-def _in_time(seen: Observation) -> Finding:
+def _in_time(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.timed_out:
         return fail(answer.failure or "")
     return PASS if answer.failure is None else not_applicable("there is no complete answer")
 
 
-def _content_type(seen: Observation) -> Finding:
+def _content_type(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.status != 200:
         return not_applicable("there is no response to look at")
@@ -67,20 +73,20 @@ def _content_type(seen: Observation) -> Finding:
     return fail(f"the content type is {answer.media_type[:40]!r}")
 
 
-def _json_object(seen: Observation) -> Finding:
+def _json_object(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.status != 200 or answer.timed_out:
         return not_applicable("there is no response to look at")
     return PASS if answer.json is not None else fail(answer.failure or "the body is not an object")
 
 
-def _task_type(body: dict[str, Any], seen: Observation) -> Finding:
+def _task_type(body: JsonObject, seen: AgentObservation) -> CheckFinding:
     if "task_type" not in body:
         return not_applicable("a sync response may leave it out")
     return shapes.echoed(body, "task_type", seen.task_type)
 
 
-def _health(seen: Observation) -> Finding:
+def _health(seen: AgentObservation) -> CheckFinding:
     body = seen.health.json
     if seen.health.status != 200 or body is None:
         return fail(f"GET /health answered {_summary(seen.health.status)}")
@@ -89,14 +95,14 @@ def _health(seen: Observation) -> Finding:
     return PASS
 
 
-def _ready(seen: Observation) -> Finding:
+def _ready(seen: AgentObservation) -> CheckFinding:
     body, status = seen.ready.json, seen.ready.status
     if status not in (200, 503) or body is None:
         return fail(f"GET /health/ready answered {_summary(status)}")
     if body.get("status") not in ("ready", "degraded"):
         return fail('the status of GET /health/ready is neither "ready" nor "degraded"')
     if body["status"] == "degraded":
-        return warn("the agent says that it is degraded; other checks may fail for that")
+        return warning("the agent says that it is degraded; other checks may fail for that")
     return PASS if status == 200 else fail("GET /health/ready says ready, with HTTP 503")
 
 
@@ -104,21 +110,23 @@ def _summary(status: int | None) -> str:
     return "nothing" if status is None else f"HTTP {status}, or no JSON object"
 
 
-def _repeat(seen: Observation) -> Finding:
+def _repeat(seen: AgentObservation) -> CheckFinding:
     first, second = seen.run["sync"], seen.repeated
     if first.status != 200 or first.json is None:
         return not_applicable("there is no response to repeat")
     if second.status == 200 and second.json == first.json:
         return PASS
-    return warn("the same request was answered differently, so it was probably run twice")
+    return warning("the same request was answered differently, so it was probably run twice")
 
 
-def _reuse(seen: Observation) -> Finding:
+def _reuse(seen: AgentObservation) -> CheckFinding:
     if seen.run["sync"].status != 200:
         return not_applicable("there is no run whose id could be reused")
     if seen.reused.status == 409:
         return PASS
-    return warn(f"a used request_id with another body got {_summary(seen.reused.status)}, not 409")
+    return warning(
+        f"a used request_id with another body got {_summary(seen.reused.status)}, not 409"
+    )
 
 
 HEALTH_CHECKS = (
@@ -175,23 +183,26 @@ CHECKS: tuple[Check, ...] = (*HEALTH_CHECKS, *SYNC_CHECKS, *STREAM_CHECKS, *REFU
 
 @dataclass(frozen=True, slots=True)
 class CheckTarget:
+    """An agent to check: its base address and its task."""
+
     url: str
     task_type: str
 
 
 def parse_target(text: str) -> CheckTarget:
-    """ "http://host:8000=RAG_RETRIEVE". The last = separates: an address may hold others."""
+    """ "http://host:8000=RAG_RETRIEVE". The last = separates: an address may contain others."""
     url, separator, task_type = text.strip().rpartition("=")
     if not separator or not task_type or not url:
         raise UsageError(f"{text!r} is not URL=TASK, such as http://localhost:8000=RAG_RETRIEVE")
-    return CheckTarget(base_address(url, "target"), task_type.strip())
+    return CheckTarget(check_base_url(url, "target"), task_type.strip())
 
 
 def select_checks(skip: Collection[str]) -> tuple[Check, ...]:
+    """All checks but those named in `skip`."""
     unknown = set(skip) - {check.name for check in CHECKS}
     if unknown:
         known = ", ".join(check.name for check in CHECKS)
-        raise UsageError(f"no check is called {min(unknown)!r}; there are: {known}")
+        raise UsageError(f"unknown check {min(unknown)!r}; choose from: {known}")
     return tuple(check for check in CHECKS if check.name not in skip)
 
 
@@ -201,20 +212,27 @@ async def check_agent(
     inputs: Mapping[str, Any] | None = None,
     skip: Collection[str] = (),
     limits: CheckLimits | None = None,
-    token: str | None = None,
+    auth: httpx.Auth | None = None,
 ) -> TargetReport:
-    """About twenty requests, one after the other. `inputs` replace the plausible ones that are
-    sent otherwise; they should be such that the agent can succeed."""
+    """Check one agent with about twenty requests, one after the other.
+
+    Parameters:
+        target: the agent and its task.
+        inputs: replace the plausible ones that are sent otherwise; the agent must be able to
+            succeed with them.
+        skip: names of checks to leave out.
+        limits: seconds.
+        auth: credentials, such as `TokenFor`.
+    """
     checks = select_checks(skip)
-    shown = shown_address(target.url)
-    async with httpx.AsyncClient(follow_redirects=False) as http:
+    shown = redact_url(target.url)
+    async with open_client(auth=auth, max_bytes=MAX_BODY_BYTES) as http:
         prober = Prober(
             http,
             target.url,
             target.task_type,
             sample_inputs(target.task_type) if inputs is None else inputs,
             limits or CheckLimits(),
-            token,
         )
         health = await prober.get("/health")
         if reason := _unreachable(health):
@@ -224,15 +242,15 @@ async def check_agent(
 
 
 def _unreachable(health: Exchange) -> str | None:
-    """An agent that does not even answer this would keep every other request waiting, too."""
+    """An agent that does not answer /health would make every other request wait as well."""
     if health.refused_connection:
         return "no connection; is the agent running at this address?"
     if health.timed_out and health.status is None:
-        return f"it takes connections, but GET /health got no answer in {health.seconds:.0f} s"
+        return f"it accepts connections, but GET /health got no response in {health.seconds:.0f} s"
     return None
 
 
-def _judge(checks: tuple[Check, ...], seen: Observation) -> list[CheckResult]:
+def _judge(checks: tuple[Check, ...], seen: AgentObservation) -> list[CheckResult]:
     found = [(check, check.judge(seen)) for check in checks]
     return [
         CheckResult(check.name, check.rule, finding.verdict, finding.detail)

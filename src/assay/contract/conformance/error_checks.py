@@ -4,22 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.contract.conformance import shapes
-from assay.contract.conformance.probes import WAYS, Exchange, Observation
+from assay.contract.conformance.probes import WAYS, AgentObservation, Exchange
 from assay.contract.conformance.report import (
     PASS,
     Check,
-    Finding,
+    CheckFinding,
     fail,
     fail_if,
     not_applicable,
-    warn,
+    warning,
 )
 from assay.contract.conformance.stream_checks import one_terminal, terminal_data
 from assay.contract.envelope import ErrorCode
 from assay.contract.responses import success_of
 
 
-def _refusal(answer: Exchange, code: ErrorCode, statuses: range | tuple[int, ...]) -> Finding:
+def _refusal(answer: Exchange, code: ErrorCode, statuses: range | tuple[int, ...]) -> CheckFinding:
     """Refused with one of `statuses` and a body in the shape of the contract."""
     if answer.status is None:
         return fail(answer.failure or "no answer")
@@ -36,9 +36,9 @@ def _refusal(answer: Exchange, code: ErrorCode, statuses: range | tuple[int, ...
     return _verdict(answer.json, problems)
 
 
-def _verdict(body: Mapping[str, Any], problems: list[str]) -> Finding:
+def _verdict(body: Mapping[str, Any], problems: list[str]) -> CheckFinding:
     if not problems and "error" not in body:
-        return warn("there is no error object with a code and a message")
+        return warning("there is no error object with a code and a message")
     return fail_if(list(dict.fromkeys(problems)))
 
 
@@ -74,7 +74,7 @@ def _missing(way: str) -> Check:
     )
 
 
-def _each_missing(answers: Mapping[str, Exchange]) -> Finding:
+def _each_missing(answers: Mapping[str, Exchange]) -> CheckFinding:
     findings = {
         name: _refusal(answer, ErrorCode.VALIDATION_ERROR, (400, 422))
         for name, answer in answers.items()
@@ -86,10 +86,10 @@ def _each_missing(answers: Mapping[str, Exchange]) -> Finding:
     worst = min(bad, key=lambda name: bad[name].verdict)
     others = ", ".join(name for name in bad if name != worst)
     also = f"; also wrong: {others}" if others else ""
-    return Finding(bad[worst].verdict, f"{worst}: {bad[worst].detail}{also}")
+    return CheckFinding(bad[worst].verdict, f"{worst}: {bad[worst].detail}{also}")
 
 
-def _failed_sync(seen: Observation) -> Finding:
+def _failed_sync(seen: AgentObservation) -> CheckFinding:
     """Whether a task can do without inputs is its own business; how it fails is not."""
     answer = seen.no_inputs["sync"]
     if answer.status is None:
@@ -101,7 +101,7 @@ def _failed_sync(seen: Observation) -> Finding:
     return _verdict(answer.json, shapes.failed_shape(answer.json))
 
 
-def _failed_stream(seen: Observation) -> Finding:
+def _failed_stream(seen: AgentObservation) -> CheckFinding:
     answer = seen.no_inputs["stream"]
     if answer.status is None:
         return fail(answer.failure or "no answer")
@@ -115,20 +115,22 @@ def _failed_stream(seen: Observation) -> Finding:
     return _verdict(body, shapes.failed_shape(body))
 
 
-def _failed_before_stream(answer: Exchange) -> Finding:
+def _failed_before_stream(answer: Exchange) -> CheckFinding:
     if (answer.status and answer.status >= 500) or answer.json is None:
         return fail(f"answered HTTP {answer.status} instead of a terminal event")
     return _verdict(answer.json, shapes.failed_shape(answer.json))
 
 
-def _no_echo(seen: Observation) -> Finding:
+def _no_echo(seen: AgentObservation) -> CheckFinding:
     canary = seen.canary.encode()
     leaks = [each for each in seen.errors() if canary in each.body or canary in each.headers]
     if leaks:
         return fail(f"{len(leaks)} error answers repeat text of the inputs")
     named = [each for each in seen.errors() if seen.canary_key.encode() in each.body]
     if named:
-        return warn(f"{len(named)} error answers repeat a key of the inputs, which callers choose")
+        return warning(
+            f"{len(named)} error answers repeat a key of the inputs, which callers choose"
+        )
     return PASS
 
 

@@ -1,4 +1,8 @@
-"""One HTTP exchange with an agent, recorded with the time of each piece, whatever goes wrong."""
+"""Asking an agent everything that the conformance checks need to know, and recording it.
+
+Asking and judging are apart: a check is a function of an `AgentObservation`, so that one exchange
+serves many checks and a check never waits for the network.
+"""
 
 import asyncio
 import uuid
@@ -11,137 +15,21 @@ from typing import Any
 import httpx
 import orjson
 
-from assay.contract.endpoints import authorization
-from assay.contract.envelope import to_json
 from assay.contract.responses import event_name, media_type, success_of
+from assay.net.client import EncodingRefused, ResponseTooLarge
+from assay.net.json import JsonObject, parse_object
 from assay.net.sse import Event, EventReader, EventTooLarge
 
 MAX_BODY_BYTES = 32_000_000
+UNKNOWN_TASK = "ASSAY_CHECK_UNKNOWN_TASK"
+WAYS = ("sync", "stream")
 
 # The rest is bounded as a whole, by the seconds that an exchange may take.
 _CONNECT_ONLY = httpx.Timeout(None, connect=5.0)
 
-
-@dataclass(frozen=True)
-class Exchange:
-    """One request and all that came back. `failure` says why there is no complete answer."""
-
-    request_id: str
-    status: int | None = None
-    media_type: str = ""
-    headers: bytes = b""
-    chunks: tuple[tuple[float, bytes], ...] = ()
-    seconds: float = 0.0
-    failure: str | None = None
-    timed_out: bool = False
-    refused_connection: bool = False
-
-    @cached_property
-    def body(self) -> bytes:
-        return b"".join(chunk for _, chunk in self.chunks)
-
-    @cached_property
-    def json(self) -> dict[str, Any] | None:
-        return _object_in(self.body)
-
-    @cached_property
-    def stream(self) -> "StreamView":
-        return StreamView(self)
-
-
-class StreamView:
-    """An exchange read as server-sent events, with the time at which each was complete."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        reader = EventReader(MAX_BODY_BYTES)
-        self.events: list[Event] = []
-        self.first_event_s: float | None = None
-        try:
-            for moment, chunk in exchange.chunks:
-                self.events += reader.feed(chunk)
-                if self.events and self.first_event_s is None:
-                    self.first_event_s = moment
-            if exchange.failure is None:
-                reader.close()
-            self.problems = reader.problems
-        except EventTooLarge as error:
-            self.problems = [*reader.problems, str(error)]
-        parsed = [_object_in(event.data) for event in self.events]
-        both = zip(self.events, parsed, strict=True)
-        self.names = [event_name(event, data or {}) for event, data in both]
-        named = zip(self.names, parsed, strict=True)
-        self.objects = [(name, data) for name, data in named if data is not None]
-        self.ended = exchange.failure is None
-        moments = [moment for moment, _ in exchange.chunks] + [exchange.seconds]
-        self.longest_silence_s = max((late - early for early, late in pairwise(moments)), default=0)
-
-
-def _object_in(text: str | bytes) -> dict[str, Any] | None:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-async def exchange(
-    http: httpx.AsyncClient,
-    method: str,
-    url: str,
-    *,
-    seconds: float,
-    content: bytes = b"",
-    request_id: str = "",
-    token: str | None = None,
-) -> Exchange:
-    clock = asyncio.get_running_loop().time
-    started = clock()
-    seen: dict[str, Any] = {"request_id": request_id}
-    chunks: list[tuple[float, bytes]] = []
-    try:
-        async with (
-            asyncio.timeout(seconds),
-            http.stream(
-                method,
-                url,
-                content=content,
-                headers=_headers(request_id) | authorization(token),
-                timeout=_CONNECT_ONLY,
-            ) as answer,
-        ):
-            seen |= _head_of(answer)
-            size = 0
-            async for chunk in answer.aiter_bytes():
-                chunks.append((clock() - started, chunk))
-                size += len(chunk)
-                if size > MAX_BODY_BYTES:
-                    seen["failure"] = f"the answer is larger than {MAX_BODY_BYTES} bytes"
-                    break
-    except TimeoutError:
-        seen |= {"failure": f"no complete answer within {seconds:g} s", "timed_out": True}
-    except (httpx.ConnectError, httpx.ConnectTimeout):
-        seen |= {"failure": "no connection", "refused_connection": True}
-    except httpx.HTTPError as error:
-        seen["failure"] = f"the connection broke ({type(error).__name__})"
-    return Exchange(**seen, chunks=tuple(chunks), seconds=clock() - started)
-
-
-def _headers(request_id: str) -> dict[str, str]:
-    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-    return {**headers, "X-Request-ID": request_id} if request_id else headers
-
-
-def _head_of(answer: httpx.Response) -> dict[str, Any]:
-    return {
-        "status": answer.status_code,
-        "media_type": media_type(answer),
-        "headers": b"\n".join(value for _, value in answer.headers.raw),
-    }
-
-
 _QUERY = {"query": "Does vitamin D lower blood pressure?", "topK": 5}
 
-_SAMPLES: dict[str, dict[str, Any]] = {
+_SAMPLES: dict[str, JsonObject] = {
     "RAG_RETRIEVE": _QUERY,
     "RAG_ANSWER": _QUERY,
     "LIT_RETRIEVAL": {"query": "vitamin D and blood pressure", "max_results": 5},
@@ -178,18 +66,119 @@ _SAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-def sample_inputs(task_type: str) -> dict[str, Any]:
-    """A task that is not known gets a query, which most of them take."""
+def sample_inputs(task_type: str) -> JsonObject:
+    """Plausible inputs for a task; one that is not known gets a query, which most tasks take."""
     return _SAMPLES.get(task_type, _QUERY)
 
 
-UNKNOWN_TASK = "ASSAY_CHECK_UNKNOWN_TASK"
-WAYS = ("sync", "stream")
+@dataclass(frozen=True)
+class Exchange:
+    """One request and all that came back, each piece with the second at which it came.
+
+    `failure` says why the response is not complete.
+    """
+
+    request_id: str
+    status: int | None = None
+    media_type: str = ""
+    headers: bytes = b""
+    chunks: tuple[tuple[float, bytes], ...] = ()
+    seconds: float = 0.0
+    failure: str | None = None
+    timed_out: bool = False
+    refused_connection: bool = False
+
+    @cached_property
+    def body(self) -> bytes:
+        """All that came, complete or not."""
+        return b"".join(chunk for _, chunk in self.chunks)
+
+    @cached_property
+    def json(self) -> JsonObject | None:
+        """The body where it is a JSON object."""
+        return parse_object(self.body)
+
+    @cached_property
+    def stream(self) -> "StreamView":
+        """The body as server-sent events."""
+        return StreamView(self)
+
+
+class StreamView:
+    """An exchange read as server-sent events, with the time at which each was complete."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        reader = EventReader(MAX_BODY_BYTES)
+        self.events: list[Event] = []
+        self.first_event_s: float | None = None
+        try:
+            for moment, chunk in exchange.chunks:
+                self.events += reader.feed(chunk)
+                if self.events and self.first_event_s is None:
+                    self.first_event_s = moment
+            if exchange.failure is None:
+                reader.close()
+            self.problems = reader.problems
+        except EventTooLarge as error:
+            self.problems = [*reader.problems, str(error)]
+        parsed = [parse_object(event.data) for event in self.events]
+        both = zip(self.events, parsed, strict=True)
+        self.names = [event_name(event, data or {}) for event, data in both]
+        named = zip(self.names, parsed, strict=True)
+        self.objects = [(name, data) for name, data in named if data is not None]
+        self.ended = exchange.failure is None
+        moments = [moment for moment, _ in exchange.chunks] + [exchange.seconds]
+        self.longest_silence_s = max((late - early for early, late in pairwise(moments)), default=0)
+
+
+async def record_exchange(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    *,
+    timeout: float,
+    content: bytes = b"",
+    request_id: str = "",
+) -> Exchange:
+    """Send one request and record what comes back within `timeout` seconds; it never raises.
+
+    `http` is a client of `open_client`, which bounds the size of responses.
+    """
+    clock = asyncio.get_running_loop().time
+    started = clock()
+    seen: JsonObject = {"request_id": request_id}
+    chunks: list[tuple[float, bytes]] = []
+    headers = {"Content-Type": "application/json"}
+    if request_id:
+        headers["X-Request-ID"] = request_id
+    try:
+        async with (
+            asyncio.timeout(timeout),
+            http.stream(
+                method, url, content=content, headers=headers, timeout=_CONNECT_ONLY
+            ) as response,
+        ):
+            seen |= {
+                "status": response.status_code,
+                "media_type": media_type(response),
+                "headers": b"\n".join(value for _, value in response.headers.raw),
+            }
+            async for chunk in response.aiter_bytes():
+                chunks.append((clock() - started, chunk))
+    except TimeoutError:
+        seen |= {"failure": f"no complete response within {timeout:g} s", "timed_out": True}
+    except (ResponseTooLarge, EncodingRefused) as error:
+        seen["failure"] = str(error)
+    except (httpx.ConnectError, httpx.ConnectTimeout):
+        seen |= {"failure": "no connection", "refused_connection": True}
+    except httpx.HTTPError as error:
+        seen["failure"] = f"the connection broke ({type(error).__name__})"
+    return Exchange(**seen, chunks=tuple(chunks), seconds=clock() - started)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLimits:
-    """Seconds, as callers in the field have them."""
+    """Seconds; the defaults are those of callers in the field."""
 
     sync_s: float = 15.0
     first_event_s: float = 10.0
@@ -198,8 +187,12 @@ class CheckLimits:
 
 
 @dataclass(frozen=True)
-class Observation:
-    """Everything that was asked of one agent. Dictionaries are by way: sync and stream."""
+class AgentObservation:
+    """The responses of one agent to everything it was asked.
+
+    Mappings are by way, sync and stream. `canary` and `canary_key` are text that was sent in inputs
+    and must not come back in an error.
+    """
 
     task_type: str
     canary: str
@@ -217,7 +210,7 @@ class Observation:
     no_inputs: Mapping[str, Exchange]
 
     def errors(self) -> list[Exchange]:
-        """The answers to requests that should not have succeeded, and did not."""
+        """The responses to requests that should not have succeeded, and did not."""
         groups = [self.unknown_task, self.broken_json, self.wrong_type, self.no_inputs]
         groups += self.missing.values()
         return [each for group in groups for each in group.values() if not _succeeded(each)]
@@ -231,19 +224,24 @@ def _succeeded(exchange: Exchange) -> bool:
 
 @dataclass
 class Prober:
+    """Sends the requests of a conformance check, one after the other.
+
+    `inputs` are such that the agent can succeed.
+    """
+
     http: httpx.AsyncClient
     base: str
     task_type: str
     inputs: Mapping[str, Any]
     limits: CheckLimits
-    token: str | None = None
     canary: str = field(default_factory=lambda: f"canary-{uuid.uuid4().hex}")
     canary_key: str = field(default_factory=lambda: f"canary_key_{uuid.uuid4().hex}")
 
-    async def observe(self, health: Exchange) -> Observation:
+    async def observe(self, health: Exchange) -> AgentObservation:
+        """Ask everything; `health` is the response to GET /health, which was asked before."""
         body = self._body()
         sync = await self._post("sync", body)
-        return Observation(
+        return AgentObservation(
             task_type=self.task_type,
             canary=self.canary,
             canary_key=self.canary_key,
@@ -261,14 +259,14 @@ class Prober:
         )
 
     async def get(self, path: str) -> Exchange:
-        return await exchange(
-            self.http, "GET", self.base + path, seconds=self.limits.sync_s, token=self.token
-        )
+        """GET a path of the agent."""
+        url = self.base + path
+        return await record_exchange(self.http, "GET", url, timeout=self.limits.sync_s)
 
     def _secret(self) -> dict[str, str]:
         return {"assay_check_note": self.canary, self.canary_key: "x"}
 
-    def _body(self, **changes: Any) -> dict[str, Any]:
+    def _body(self, **changes: Any) -> JsonObject:
         return {
             "request_id": f"assay-check-{uuid.uuid4().hex}",
             "task_type": self.task_type,
@@ -280,7 +278,7 @@ class Prober:
         return {way: await self._post(way, self._body(**changes)) for way in WAYS}
 
     async def _post_missing(self, way: str) -> dict[str, Exchange]:
-        """Without each required field, and with an id that is there but empty."""
+        """Without each required field, and with an id that is present but empty."""
         body = self._body(inputs=self._secret())
         bodies = {
             f"no {name}": {key: value for key, value in body.items() if key != name}
@@ -290,18 +288,17 @@ class Prober:
         return {name: await self._post(way, each) for name, each in bodies.items()}
 
     async def _post_broken_json(self, way: str) -> Exchange:
-        return await self._send(way, to_json(self._body(inputs=self._secret()))[:-2], "")
+        return await self._send(way, orjson.dumps(self._body(inputs=self._secret()))[:-2], "")
 
     async def _post(self, way: str, body: Mapping[str, Any]) -> Exchange:
-        return await self._send(way, to_json(body), str(body.get("request_id", "")))
+        return await self._send(way, orjson.dumps(body), str(body.get("request_id", "")))
 
     async def _send(self, way: str, content: bytes, request_id: str) -> Exchange:
-        return await exchange(
+        return await record_exchange(
             self.http,
             "POST",
             f"{self.base}/agents/run/{way}",
             content=content,
             request_id=request_id,
-            token=self.token,
-            seconds=self.limits.sync_s if way == "sync" else self.limits.stream_s,
+            timeout=self.limits.sync_s if way == "sync" else self.limits.stream_s,
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from assay.contract.conformance.report import PASS, Finding, fail, fail_if
+from assay.contract.conformance.report import PASS, CheckFinding, fail, fail_if
 from assay.contract.envelope import AgentRunResponse, ErrorCode
 from assay.contract.responses import outputs_of, success_of
 from assay.contract.validation import field_problems
@@ -15,7 +15,7 @@ _FREE_FORM = frozenset({"outputs", "data", "provenance", "metadata", "details"})
 _JUDGED_APART = frozenset({"request_id", "task_type", "status", "outputs"})
 
 
-def echoed(body: Mapping[str, Any], name: str, sent: str) -> Finding:
+def echoed(body: Mapping[str, Any], name: str, sent: str) -> CheckFinding:
     if name not in body:
         return fail(f"{name} is missing")
     if not isinstance(body[name], str) or not body[name]:
@@ -25,7 +25,7 @@ def echoed(body: Mapping[str, Any], name: str, sent: str) -> Finding:
     return PASS
 
 
-def successful(body: Mapping[str, Any]) -> Finding:
+def successful(body: Mapping[str, Any]) -> CheckFinding:
     success = success_of(body)
     if success:
         return PASS
@@ -37,18 +37,18 @@ def successful(body: Mapping[str, Any]) -> Finding:
     )
 
 
-def has_outputs(body: Mapping[str, Any], *, or_data: bool) -> Finding:
+def has_outputs(body: Mapping[str, Any], *, or_data: bool) -> CheckFinding:
     found = outputs_of(body) if or_data else body.get("outputs")
     names = "outputs or data" if or_data else "outputs"
     return PASS if isinstance(found, dict) else fail(f"{names} is missing or not an object")
 
 
-def without_null(bodies: list[Mapping[str, Any]]) -> Finding:
+def without_null(bodies: list[Mapping[str, Any]]) -> CheckFinding:
     paths = sorted({path for body in bodies for path in _null_paths(body)})
     return fail(f"null in {', '.join(paths)}") if paths else PASS
 
 
-def well_typed(body: Mapping[str, Any]) -> Finding:
+def well_typed(body: Mapping[str, Any]) -> CheckFinding:
     """The optional fields, where present."""
     return fail_if(type_problems(body))
 

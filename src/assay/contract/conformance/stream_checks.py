@@ -1,27 +1,29 @@
 """The checks of POST /agents/run/stream with a valid request."""
 
 from collections.abc import Callable
-from typing import Any
 
 from assay.contract.conformance import shapes
-from assay.contract.conformance.probes import Observation, StreamView
+from assay.contract.conformance.probes import AgentObservation, StreamView
 from assay.contract.conformance.report import (
     PASS,
     Check,
-    Finding,
+    CheckFinding,
     fail,
     fail_if,
     not_applicable,
-    warn,
+    warning,
 )
 from assay.contract.responses import TERMINAL_EVENTS, outputs_of, success_of
+from assay.net.json import JsonObject
 
 # A heartbeat that is due at the limit may be a little late on its way.
 _LATENESS = 1.2
 
 
-def _of_events(judge: Callable[[StreamView], Finding]) -> Callable[[Observation], Finding]:
-    def judged(seen: Observation) -> Finding:
+def _of_events(
+    judge: Callable[[StreamView], CheckFinding],
+) -> Callable[[AgentObservation], CheckFinding]:
+    def judged(seen: AgentObservation) -> CheckFinding:
         stream = seen.run["stream"].stream
         if seen.run["stream"].status != 200 or not stream.events:
             return not_applicable("there are no events to look at")
@@ -31,9 +33,9 @@ def _of_events(judge: Callable[[StreamView], Finding]) -> Callable[[Observation]
 
 
 def _of_terminal(
-    judge: Callable[[dict[str, Any], Observation], Finding],
-) -> Callable[[Observation], Finding]:
-    def judged(seen: Observation) -> Finding:
+    judge: Callable[[JsonObject, AgentObservation], CheckFinding],
+) -> Callable[[AgentObservation], CheckFinding]:
+    def judged(seen: AgentObservation) -> CheckFinding:
         body = terminal_data(seen.run["stream"].stream)
         if seen.run["stream"].status != 200 or body is None:
             return not_applicable("there is no terminal event with a JSON object")
@@ -42,13 +44,13 @@ def _of_terminal(
     return judged
 
 
-def terminal_data(stream: StreamView) -> dict[str, Any] | None:
+def terminal_data(stream: StreamView) -> JsonObject | None:
     """Of the last terminal event, which is the one that callers keep."""
     found = [data for name, data in stream.objects if name in TERMINAL_EVENTS]
     return found[-1] if found else None
 
 
-def one_terminal(stream: StreamView) -> Finding:
+def one_terminal(stream: StreamView) -> CheckFinding:
     count = sum(name in TERMINAL_EVENTS for name in stream.names)
     if count == 1:
         return PASS
@@ -56,7 +58,7 @@ def one_terminal(stream: StreamView) -> Finding:
     return fail(f"{count} of {len(stream.events)} events are terminal{cut}")
 
 
-def _terminal_last(stream: StreamView) -> Finding:
+def _terminal_last(stream: StreamView) -> CheckFinding:
     if not TERMINAL_EVENTS.intersection(stream.names):
         return not_applicable("there is no terminal event")
     if stream.names[-1] in TERMINAL_EVENTS:
@@ -64,7 +66,7 @@ def _terminal_last(stream: StreamView) -> Finding:
     return fail("another event comes after the terminal one")
 
 
-def _answered(seen: Observation) -> Finding:
+def _answered(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["stream"]
     if answer.status is None:
         return fail(answer.failure or "no answer")
@@ -75,7 +77,7 @@ def _answered(seen: Observation) -> Finding:
     return PASS if answer.stream.events else fail("the stream holds no events")
 
 
-def _content_type(seen: Observation) -> Finding:
+def _content_type(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["stream"]
     if answer.status != 200:
         return not_applicable("there is no stream to look at")
@@ -84,33 +86,33 @@ def _content_type(seen: Observation) -> Finding:
     return fail(f"the content type is {answer.media_type[:40]!r}")
 
 
-def _framing(seen: Observation) -> Finding:
+def _framing(seen: AgentObservation) -> CheckFinding:
     if seen.run["stream"].status != 200:
         return not_applicable("there is no stream to look at")
     return fail_if(seen.run["stream"].stream.problems)
 
 
-def _data_json(stream: StreamView) -> Finding:
+def _data_json(stream: StreamView) -> CheckFinding:
     broken = len(stream.events) - len(stream.objects)
     return fail(f"the data of {broken} events is not a JSON object") if broken else PASS
 
 
-def _type_repeated(stream: StreamView) -> Finding:
+def _type_repeated(stream: StreamView) -> CheckFinding:
     wrong = sorted({name[:40] for name, data in stream.objects if data.get("type") != name})
     return fail(f"type is not the event's name in: {', '.join(wrong)}") if wrong else PASS
 
 
-def _started(seen: Observation) -> Finding:
+def _started(seen: AgentObservation) -> CheckFinding:
     stream = seen.run["stream"].stream
     if not stream.objects:
         return not_applicable("there are no events to look at")
     started = [data for name, data in stream.objects if name == "started"]
     if not started or stream.names[0] != "started":
-        return warn("the first event is not started")
+        return warning("the first event is not started")
     return shapes.echoed(started[0], "request_id", seen.run["stream"].request_id)
 
 
-def _first_event(seen: Observation) -> Finding:
+def _first_event(seen: AgentObservation) -> CheckFinding:
     answer, limit = seen.run["stream"], seen.limits.first_event_s
     if answer.status != 200:
         return not_applicable("there is no stream to look at")
@@ -122,14 +124,14 @@ def _first_event(seen: Observation) -> Finding:
     return PASS
 
 
-def _ends(seen: Observation) -> Finding:
+def _ends(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["stream"]
     if answer.status is None:
         return not_applicable("there is no stream to look at")
     return PASS if answer.failure is None else fail(answer.failure)
 
 
-def _heartbeat(seen: Observation) -> Finding:
+def _heartbeat(seen: AgentObservation) -> CheckFinding:
     answer, limit = seen.run["stream"], seen.limits.heartbeat_s
     if answer.status != 200 or answer.seconds < limit:
         return not_applicable(f"the stream took less than {limit:g} s")
@@ -137,7 +139,7 @@ def _heartbeat(seen: Observation) -> Finding:
     return PASS if silence <= limit * _LATENESS else fail(f"silent for {silence:.1f} s")
 
 
-def _agrees(seen: Observation) -> Finding:
+def _agrees(seen: AgentObservation) -> CheckFinding:
     sync, stream = seen.run["sync"].json, terminal_data(seen.run["stream"].stream)
     if sync is None or stream is None or seen.run["sync"].status != 200:
         return not_applicable("there are no two results to compare")
@@ -150,7 +152,7 @@ def _agrees(seen: Observation) -> Finding:
     return fail_if(_differences(ours, theirs))
 
 
-def _differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+def _differences(ours: JsonObject, theirs: JsonObject) -> list[str]:
     """Values may differ from run to run; what there is, and whether there is anything, may not."""
     lonely = sorted(ours.keys() ^ theirs.keys())
     shared = sorted(ours.keys() & theirs.keys())
@@ -162,7 +164,7 @@ def _differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
     ]
 
 
-def _status_present(body: dict[str, Any], _seen: Observation) -> Finding:
+def _status_present(body: JsonObject, _seen: AgentObservation) -> CheckFinding:
     status = body.get("status")
     return PASS if isinstance(status, str) and status else fail("status is missing or empty")
 

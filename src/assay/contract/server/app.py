@@ -3,17 +3,20 @@
     app = agent_app(AgentService("rag-retrieve", "RAG_RETRIEVE", work))
 
 Sync and stream run the same work and end in the same response. A request that is not accepted is
-an HTTP error; a run that fails is HTTP 200 with status "error", in both ways of asking.
+an HTTP error; a run that fails is HTTP 200 with status "error", sync or streamed.
+
+Requests are logged by whoever serves the app (`assay.serve.request_log`), one line each. The app
+tells it, in the `state` of the ASGI scope, the `request_id` of the run and, as `log_fields`, the
+task and how the run ended.
 """
 
 import asyncio
-import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -21,42 +24,66 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ExceptionHandler, Receive
 
-from assay.contract.envelope import AgentRunRequest, ErrorCode, to_json
-from assay.contract.server.requests import Accepted, Refused, refused, take_request, usable_id
-from assay.contract.server.run_log import RunRecord, log_failure, log_run
-from assay.contract.server.runs import Conflict, Execution, Outcome, ReplayLimits, RunStore, Work
+from assay.contract.envelope import AgentRunRequest, ErrorCode
+from assay.contract.server.requests import (
+    AcceptedRequest,
+    RequestRejected,
+    assign_request_id,
+    read_request,
+    rejected,
+)
+from assay.contract.server.runs import (
+    Execution,
+    ReplayLimits,
+    RequestIdConflict,
+    RunResult,
+    RunStore,
+    Work,
+    log_exception,
+)
 from assay.contract.server.streaming import RunStream
 
-_CLIENT_LEFT = 499  # sent to nobody; the number that proxies log for a client that went away
+_CLIENT_DISCONNECTED = 499  # nobody receives it; proxies log this number for such requests
 
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
-    """`run_s` bounds every run, also one whose caller set no `budgets.timeout_ms`; `body_s` is how
-    long a request may take to come in, which would hold its connection for as long as it likes."""
+    """What one agent accepts.
+
+    Parameters:
+        max_body_bytes: the largest request body.
+        body_timeout_s: how long a body may take to arrive; it occupies its connection until then.
+        max_running: runs at the same time; further requests get 503.
+        run_timeout_s: bounds every run, also one whose caller set no `budgets.timeout_ms`.
+        heartbeat_s: seconds between the comments in a stream.
+        replay: which results are kept for repeated requests.
+    """
 
     max_body_bytes: int = 1_000_000
-    body_s: float = 30.0
+    body_timeout_s: float = 30.0
     max_running: int = 256
-    run_s: float = 300.0
+    run_timeout_s: float = 300.0
     heartbeat_s: float = 10.0
     replay: ReplayLimits = field(default_factory=ReplayLimits)
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """`details` are shown to anyone who asks: counts and names, no internal addresses."""
+    """`details` are shown to everyone: counts and names, no internal addresses."""
 
     ready: bool
     details: Mapping[str, str | int | bool] = field(default_factory=dict)
 
 
 async def always_ready() -> Readiness:
+    """The readiness of an agent that has nothing to load."""
     return Readiness(True)
 
 
 @dataclass(frozen=True)
 class AgentService:
+    """One agent: its name in /health, the task that it does, and the work."""
+
     name: str
     task_type: str
     work: Work
@@ -65,6 +92,7 @@ class AgentService:
 
 
 def agent_app(service: AgentService) -> Starlette:
+    """The agent as an application of its own."""
     return Starlette(routes=agent_routes(service), exception_handlers=EXCEPTION_HANDLERS)
 
 
@@ -80,13 +108,13 @@ def agent_routes(service: AgentService) -> list[BaseRoute]:
 
 
 async def _no_such_endpoint(http: Request, error: Exception) -> Response:
-    """Another path, or another method than POST, in the shape of every other refusal."""
+    """Another path, or another method than POST, in the shape of every other rejection."""
     assert isinstance(error, HTTPException)
-    given = usable_id(http.headers.get("x-request-id")) or uuid.uuid4().hex
-    message = "an agent takes POST /agents/run/sync, POST /agents/run/stream and GET /health"
-    refusal = refused(error.status_code, ErrorCode.VALIDATION_ERROR, message, given)
-    body = to_json(refusal.response.to_wire())
-    return Response(body, error.status_code, error.headers, "application/json")
+    message = "an agent serves POST /agents/run/sync, POST /agents/run/stream and GET /health"
+    request_id = assign_request_id(http)
+    rejection = rejected(error.status_code, ErrorCode.VALIDATION_ERROR, message, request_id)
+    rejection.headers |= error.headers or {}
+    return _rejection_response(rejection)
 
 
 EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {HTTPException: _no_such_endpoint}
@@ -100,34 +128,35 @@ class _Endpoints:
         self._runs = RunStore(service.limits.replay)
 
     async def sync(self, http: Request) -> Response:
-        started = time.perf_counter()
         try:
-            accepted = await self._take(http)
-            outcome = await _outcome(self._join_or_start(accepted), http.receive)
-        except Refused as refusal:
-            return self._refuse(refusal, "sync", started)
+            accepted = await self._read(http)
+            result = await _wait_for(self._join_or_start(accepted), http.receive)
+        except RequestRejected as rejection:
+            self._log(http, "rejected")
+            return _rejection_response(rejection)
         except ClientDisconnect:
-            return Response(status_code=_CLIENT_LEFT)
-        if outcome is None:
-            self._log(accepted, "sync", started, "cancelled", 0)
-            return Response(status_code=_CLIENT_LEFT)
-        self._log(accepted, "sync", started, outcome.status, len(outcome.body))
-        return Response(outcome.body, media_type="application/json")
+            result = None
+        if result is None:
+            self._log(http, "cancelled")
+            return Response(status_code=_CLIENT_DISCONNECTED)
+        self._log(http, result.status)
+        return Response(result.body, media_type="application/json")
 
     async def stream(self, http: Request) -> Response | RunStream:
-        started = time.perf_counter()
         try:
-            accepted = await self._take(http)
+            accepted = await self._read(http)
             run = self._join_or_start(accepted)
-        except Refused as refusal:
-            return self._refuse(refusal, "stream", started)
+        except RequestRejected as rejection:
+            self._log(http, "rejected")
+            return _rejection_response(rejection)
         except ClientDisconnect:
-            return Response(status_code=_CLIENT_LEFT)
+            self._log(http, "cancelled")
+            return Response(status_code=_CLIENT_DISCONNECTED)
         return RunStream(
             accepted.request,
             run,
             heartbeat_s=self._limits.heartbeat_s,
-            ended=partial(self._log, accepted, "stream", started),
+            on_end=partial(self._log, http),
         )
 
     async def health(self, _http: Request) -> Response:
@@ -137,7 +166,7 @@ class _Endpoints:
         try:
             readiness = await self._service.ready()
         except Exception as error:
-            log_failure("health/ready", self._service.task_type, error)
+            log_exception("health/ready", self._service.task_type, error)
             readiness = Readiness(False)
         body = {
             **readiness.details,
@@ -146,66 +175,48 @@ class _Endpoints:
         }
         return JSONResponse(body, status_code=200 if readiness.ready else 503)
 
-    async def _take(self, http: Request) -> Accepted:
+    async def _read(self, http: Request) -> AcceptedRequest:
         limits = self._limits
-        return await take_request(
-            http, self._service.task_type, limits.max_body_bytes, limits.body_s
+        return await read_request(
+            http, self._service.task_type, limits.max_body_bytes, limits.body_timeout_s
         )
 
-    def _join_or_start(self, accepted: Accepted) -> Execution | Outcome:
+    def _join_or_start(self, accepted: AcceptedRequest) -> Execution | RunResult:
         request = accepted.request
         try:
             known = self._runs.find(request.request_id, accepted.fingerprint)
-        except Conflict:
+        except RequestIdConflict:
             message = "request_id was already used with another body; give each request its own"
-            raise refused(409, ErrorCode.VALIDATION_ERROR, message, request.request_id) from None
+            raise rejected(409, ErrorCode.VALIDATION_ERROR, message, request.request_id) from None
         if known is not None:
             return known
         if self._runs.running >= self._limits.max_running:
-            message = f"{self._limits.max_running} runs are under way; try again later"
-            raise refused(503, ErrorCode.OVERLOADED, message, request.request_id, retry_after_s=1)
-        execution = Execution(request, self._service.work, self._time_for(request))
+            message = f"{self._limits.max_running} runs are in progress; try again later"
+            raise rejected(503, ErrorCode.OVERLOADED, message, request.request_id, retry_after_s=1)
+        execution = Execution(request, self._service.work, self._timeout_for(request))
         self._runs.add(execution, accepted.fingerprint)
         return execution
 
-    def _time_for(self, request: AgentRunRequest) -> float:
-        asked_ms = request.budgets.timeout_ms
-        return self._limits.run_s if asked_ms is None else min(asked_ms / 1000, self._limits.run_s)
+    def _timeout_for(self, request: AgentRunRequest) -> float:
+        asked_ms, most = request.budgets.timeout_ms, self._limits.run_timeout_s
+        return most if asked_ms is None else min(asked_ms / 1000, most)
 
-    def _refuse(self, refusal: Refused, way: str, started: float) -> Response:
-        body = to_json(refusal.response.to_wire())
-        record = RunRecord(
-            request_id=refusal.response.request_id,
-            task_type=self._service.task_type,
-            way=way,
-            status="refused",
-            http_status=refusal.http_status,
-            duration_ms=_milliseconds_since(started),
-            bytes_in=0,
-            bytes_out=len(body),
-        )
-        log_run(record)
-        return Response(body, refusal.http_status, refusal.headers, "application/json")
-
-    def _log(
-        self, accepted: Accepted, way: str, started: float, status: str, bytes_out: int
-    ) -> None:
-        record = RunRecord(
-            request_id=accepted.request.request_id,
-            task_type=self._service.task_type,
-            way=way,
-            status=status,
-            http_status=200,
-            duration_ms=_milliseconds_since(started),
-            bytes_in=accepted.size,
-            bytes_out=bytes_out,
-        )
-        log_run(record)
+    def _log(self, http: Request, run_status: str) -> None:
+        """`task_type` is the agent's own: the caller's may be any text."""
+        http.state.log_fields = {
+            "task_type": self._service.task_type,
+            "run_status": run_status,
+        }
 
 
-async def _outcome(run: Execution | Outcome, receive: Receive) -> Outcome | None:
-    """Wait for the run, but no longer than the client does; None when it has left."""
-    if isinstance(run, Outcome):
+def _rejection_response(rejection: RequestRejected) -> Response:
+    body = orjson.dumps(rejection.response.to_wire())
+    return Response(body, rejection.http_status, rejection.headers, "application/json")
+
+
+async def _wait_for(run: Execution | RunResult, receive: Receive) -> RunResult | None:
+    """The result, or None when the client disconnects before there is one."""
+    if isinstance(run, RunResult):
         return run
     with run.watch():
         gone = asyncio.create_task(_disconnected(receive))
@@ -219,7 +230,3 @@ async def _outcome(run: Execution | Outcome, receive: Receive) -> Outcome | None
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _milliseconds_since(started: float) -> int:
-    return round((time.perf_counter() - started) * 1000)

@@ -1,6 +1,6 @@
-"""From the bytes of an HTTP request to a request that the agent will run, or a refusal.
+"""From the bytes of an HTTP request to a request that the agent will run, or a rejection.
 
-A refusal is contract-shaped whatever was wrong, and repeats nothing of the body.
+A rejection is contract-shaped whatever was wrong, and repeats nothing of the body.
 """
 
 import asyncio
@@ -13,26 +13,34 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, Identifier
-from assay.contract.validation import refusal, validation_error_response
+from assay.contract.envelope import (
+    AgentRunRequest,
+    AgentRunResponse,
+    ErrorCode,
+    Identifier,
+    error_response,
+)
+from assay.contract.validation import validation_error_response
+from assay.net.json import JsonObject
 
 _identifier = TypeAdapter(Identifier)
 
-# A client that is still sending cannot read our answer: some of what is too much is read and
-# thrown away, so that it gets to see why.
+# A client that is still sending cannot read the response: some of what is too much is read and
+# discarded, so that it gets to see why it was rejected.
 _DISCARD_FACTOR = 8
-_TOO_SLOW = 408
+_REQUEST_TIMEOUT = 408
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedRequest:
+    """A valid request, and the fingerprint of its body."""
+
     request: AgentRunRequest
     fingerprint: bytes
-    size: int
 
 
-class Refused(Exception):
-    """The request is not run; this is what its sender is told."""
+class RequestRejected(Exception):
+    """The request is not run; `response` is what its sender gets."""
 
     def __init__(
         self, http_status: int, response: AgentRunResponse, *, retry_after_s: int | None = None
@@ -41,46 +49,64 @@ class Refused(Exception):
         self.http_status = http_status
         self.response = response
         self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-        if http_status == _TOO_SLOW:
+        if http_status == _REQUEST_TIMEOUT:
             self.headers["Connection"] = "close"  # the rest of the body is still to come
 
 
-async def take_request(
-    http: Request, task_type: str, max_bytes: int, max_seconds: float
-) -> Accepted:
-    request_id = usable_id(http.headers.get("x-request-id")) or uuid.uuid4().hex
-    try:
-        async with asyncio.timeout(max_seconds):
-            body = await _read_body(http, max_bytes, request_id)
-    except TimeoutError:
-        message = f"the body did not come within {max_seconds:g} s"
-        raise refused(_TOO_SLOW, ErrorCode.VALIDATION_ERROR, message, request_id) from None
-    value = _parse(body, request_id)
-    if isinstance(value, dict):
-        request_id = usable_id(value.get("request_id")) or request_id
-    request = _validate(value, request_id)
-    if request.task_type != task_type:
-        raise refused(
-            400,
-            ErrorCode.UNSUPPORTED_TASK_TYPE,
-            f"this agent does {task_type} only",
-            request_id,
-            details={"supported": [task_type]},
-        )
-    return Accepted(request, _fingerprint(value, request_id), len(body))
-
-
-def refused(
+def rejected(
     http_status: int,
     code: ErrorCode,
     message: str,
     request_id: str,
     *,
-    details: dict[str, Any] | None = None,
+    details: JsonObject | None = None,
     retry_after_s: int | None = None,
-) -> Refused:
-    response = refusal(code, message, request_id=request_id, details=details)
-    return Refused(http_status, response, retry_after_s=retry_after_s)
+) -> RequestRejected:
+    """A rejection without `task_type`, which would repeat the caller's text."""
+    response = error_response(code, message, request_id=request_id, details=details)
+    return RequestRejected(http_status, response, retry_after_s=retry_after_s)
+
+
+def assign_request_id(http: Request, given: object = None) -> str:
+    """Set the id under which the request is answered and logged: `scope["state"]["request_id"]`.
+
+    It is `given` (from the body) where that is usable, else the one that the request log has
+    assigned, else the header `X-Request-ID`, else a new one.
+    """
+    request_id = (
+        _usable_id(given)
+        or getattr(http.state, "request_id", None)
+        or _usable_id(http.headers.get("x-request-id"))
+        or uuid.uuid4().hex
+    )
+    http.state.request_id = request_id
+    return request_id
+
+
+async def read_request(
+    http: Request, task_type: str, max_bytes: int, timeout_s: float
+) -> AcceptedRequest:
+    """Read and validate a request for `task_type`. Raises `RequestRejected`."""
+    request_id = assign_request_id(http)
+    try:
+        async with asyncio.timeout(timeout_s):
+            body = await _read_body(http, max_bytes, request_id)
+    except TimeoutError:
+        message = f"the body did not arrive within {timeout_s:g} s"
+        raise rejected(_REQUEST_TIMEOUT, ErrorCode.VALIDATION_ERROR, message, request_id) from None
+    value = _parse(body, request_id)
+    if isinstance(value, dict):
+        request_id = assign_request_id(http, value.get("request_id"))
+    request = _validate(value, request_id)
+    if request.task_type != task_type:
+        raise rejected(
+            400,
+            ErrorCode.UNSUPPORTED_TASK_TYPE,
+            f"this agent supports only {task_type}",
+            request_id,
+            details={"supported": [task_type]},
+        )
+    return AcceptedRequest(request, _fingerprint(value, request_id))
 
 
 async def _read_body(http: Request, max_bytes: int, request_id: str) -> bytes:
@@ -93,7 +119,7 @@ async def _read_body(http: Request, max_bytes: int, request_id: str) -> bytes:
             break
     if size > max_bytes:
         message = f"the body is larger than {max_bytes} bytes"
-        raise refused(413, ErrorCode.VALIDATION_ERROR, message, request_id)
+        raise rejected(413, ErrorCode.VALIDATION_ERROR, message, request_id)
     return bytes(body)
 
 
@@ -102,7 +128,7 @@ def _parse(body: bytes, request_id: str) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
         pass  # left before raising: the exception holds the whole document
-    raise refused(400, ErrorCode.VALIDATION_ERROR, "the body is not valid JSON", request_id)
+    raise rejected(400, ErrorCode.VALIDATION_ERROR, "the body is not valid JSON", request_id)
 
 
 def _validate(value: Any, request_id: str) -> AgentRunRequest:
@@ -110,10 +136,10 @@ def _validate(value: Any, request_id: str) -> AgentRunRequest:
         return AgentRunRequest.model_validate(value)
     except ValidationError as error:
         response = validation_error_response(error, AgentRunRequest, request_id=request_id)
-    raise Refused(422, response)
+    raise RequestRejected(422, response)
 
 
-def usable_id(request_id: Any) -> str | None:
+def _usable_id(request_id: object) -> str | None:
     try:
         return _identifier.validate_python(request_id, strict=True)
     except ValidationError:
@@ -124,9 +150,9 @@ def _fingerprint(value: Any, request_id: str) -> bytes:
     """The order of keys and the spacing of the JSON do not make another request."""
     try:
         canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # it reads deeper nesting than it writes
+    except orjson.JSONEncodeError:  # orjson reads deeper nesting than it writes
         canonical = None
     if canonical is None:
         message = "the body is nested too deeply"
-        raise refused(422, ErrorCode.VALIDATION_ERROR, message, request_id)
+        raise rejected(422, ErrorCode.VALIDATION_ERROR, message, request_id)
     return hashlib.sha256(canonical).digest()

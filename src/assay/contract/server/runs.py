@@ -1,51 +1,57 @@
-"""One run of an agent's work, followed by any number of callers.
+"""Runs of an agent's work, by request id.
 
-The work has a task of its own, so that a caller who leaves does not tear it down under another
-who asked for the same run; when the last one leaves, it is cancelled.
+The same request id with the same body is the same run: joined while it runs, answered from the
+store afterward. The work has a task of its own, so that a caller who disconnects does not tear it
+down under another who asked for the same run; it is canceled when the last one has left.
 """
 
 import asyncio
+import logging
 import time
+import traceback
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from assay.contract.envelope import (
-    AgentRunRequest,
-    AgentRunResponse,
-    ErrorCode,
-    error_response,
-    to_json,
-)
-from assay.contract.server.run_log import log_failure
+import orjson
+
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, error_response
 from assay.contract.validation import TaskError
+from assay.net.json import JsonObject
 
-MAX_WAITING_PROGRESS = 1000
+MAX_QUEUED_PROGRESS = 1000
+
+_logger = logging.getLogger("assay.contract.runs")
 
 
 class ReportProgress(Protocol):
-    """Tells what was done, e.g. `report("candidates found", percent=40, candidates=120)`.
+    """Reports a step that was done, e.g. `report("candidates found", percent=40, candidates=120)`.
 
-    May be called from any thread. It reaches the caller: no input text in `step`.
+    It may be called from any thread. Callers of the agent see it: no input text in `step`.
     """
 
     def __call__(self, step: str, *, percent: float | None = None, **counts: int) -> None: ...
 
 
 Work = Callable[[AgentRunRequest, ReportProgress], Awaitable[AgentRunResponse]]
+"""What an agent does for one request. `TaskError` ends it with an error of its own choice."""
+
+Progress = dict[str, str | int | float]
+"""The data of a progress event."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A finished run, as it goes over the wire."""
+class RunResult:
+    """A finished run: its status, and the response as the bytes that go over the wire."""
 
     status: str
     body: bytes
 
     @property
     def ok(self) -> bool:
+        """Whether the run succeeded, in whole or in part."""
         return self.status != "error"
 
 
@@ -53,31 +59,39 @@ class Watch:
     """One caller's view of a run. A caller who reads too slowly misses the oldest progress."""
 
     def __init__(self) -> None:
-        self._waiting: deque[dict[str, Any]] = deque(maxlen=MAX_WAITING_PROGRESS)
-        self._news = asyncio.Event()
+        self._queue: deque[Progress] = deque(maxlen=MAX_QUEUED_PROGRESS)
+        self._changed = asyncio.Event()
         self._ended = False
 
-    def tell(self, progress: dict[str, Any]) -> None:
-        self._waiting.append(progress)
-        self._news.set()
+    def add(self, progress: Progress) -> None:
+        """Queue a step for the caller."""
+        self._queue.append(progress)
+        self._changed.set()
 
     def end(self) -> None:
+        """No further progress comes."""
         self._ended = True
-        self._news.set()
+        self._changed.set()
 
-    async def progress(self) -> AsyncIterator[dict[str, Any]]:
-        """Until `end`, not until the task is done: progress may still be on its way then."""
+    async def progress(self) -> AsyncIterator[Progress]:
+        """Each step until `end`; not until the task is done, when some may still be queued."""
         while True:
-            while self._waiting:
-                yield self._waiting.popleft()
+            while self._queue:
+                yield self._queue.popleft()
             if self._ended:
                 return
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
 
 class Execution:
-    """Starts the work at once; `task` yields the Outcome, whatever the work does."""
+    """One run; it starts at once. `task` returns a `RunResult`, whatever the work does.
+
+    Parameters:
+        request: what the work is called with.
+        work: the agent.
+        timeout_s: seconds after which the run ends with BUDGET_EXCEEDED.
+    """
 
     def __init__(self, request: AgentRunRequest, work: Work, timeout_s: float | None) -> None:
         self.request = request
@@ -85,11 +99,12 @@ class Execution:
         self._stopping = False
         self._watches: set[Watch] = set()
         self._loop = asyncio.get_running_loop()
-        self.task: asyncio.Task[Outcome] = self._loop.create_task(self._run(work, timeout_s))
+        self.task: asyncio.Task[RunResult] = self._loop.create_task(self._run(work, timeout_s))
         self.task.add_done_callback(self._end)
 
     @contextmanager
     def watch(self) -> Iterator[Watch]:
+        """Follow the run. Leaving the last watch cancels it."""
         watch = Watch()
         self._watches.add(watch)
         if self.task.done():
@@ -103,32 +118,32 @@ class Execution:
                 self.task.cancel()
 
     def stop(self) -> None:
-        """End the run with an error that every caller gets, because the server is going away."""
+        """End the run with an error that every caller gets, because the server shuts down."""
         if not self._stopping:
             self._stopping = True
             self.task.cancel()
 
     def _report(self, step: str, *, percent: float | None = None, **counts: int) -> None:
-        progress: dict[str, Any] = {"step": step, **counts}
+        progress: Progress = {"step": step, **counts}
         if percent is not None:
             progress["percent"] = percent
-        self._loop.call_soon_threadsafe(self._tell, progress)
+        self._loop.call_soon_threadsafe(self._publish, progress)
 
-    def _tell(self, progress: dict[str, Any]) -> None:
+    def _publish(self, progress: Progress) -> None:
         for watch in self._watches:
-            watch.tell(progress)
+            watch.add(progress)
 
-    def _end(self, _task: asyncio.Task[Outcome]) -> None:
+    def _end(self, _task: asyncio.Task[RunResult]) -> None:
         for watch in self._watches:
             watch.end()
 
-    async def _run(self, work: Work, timeout_s: float | None) -> Outcome:
+    async def _run(self, work: Work, timeout_s: float | None) -> RunResult:
         started = time.perf_counter()
         response = await self._respond(work, timeout_s)
         try:
-            return self._outcome(response, started)
-        except Exception as error:  # what the work returned cannot be said in JSON
-            return self._outcome(self._broken(error), started)
+            return self._result(response, started)
+        except Exception as error:  # what the work returned cannot be written as JSON
+            return self._result(self._broken(error), started)
 
     async def _respond(self, work: Work, timeout_s: float | None) -> AgentRunResponse:
         limit = asyncio.timeout(timeout_s)
@@ -143,17 +158,17 @@ class Execution:
             return self._failure(error.code, error.message, error.details)
         except Exception as error:
             if limit.expired() and timeout_s is not None:
-                message = f"the run took longer than the {timeout_s * 1000:.0f} ms it was given"
+                message = f"the run took longer than its budget of {timeout_s * 1000:.0f} ms"
                 return self._failure(ErrorCode.BUDGET_EXCEEDED, message)
             return self._broken(error)
 
     def _broken(self, error: Exception) -> AgentRunResponse:
-        log_failure(self.request.request_id, self.request.task_type, error)
+        log_exception(self.request.request_id, self.request.task_type, error)
         message = "the task failed; the agent's log has the cause under this request id"
         return self._failure(ErrorCode.TASK_FAILED, message)
 
     def _failure(
-        self, code: ErrorCode, message: str, details: dict[str, Any] | None = None
+        self, code: ErrorCode, message: str, details: JsonObject | None = None
     ) -> AgentRunResponse:
         request = self.request
         return error_response(
@@ -164,24 +179,27 @@ class Execution:
             details=details,
         )
 
-    def _outcome(self, response: AgentRunResponse, started: float) -> Outcome:
-        """The echo and the duration are ours to get right, whatever the work filled in."""
+    def _result(self, response: AgentRunResponse, started: float) -> RunResult:
+        """The echo and the duration are set here, whatever the work put there."""
         usage = response.usage
         if usage.duration_ms is None:
             duration_ms = round((time.perf_counter() - started) * 1000)
             usage = usage.model_copy(update={"duration_ms": duration_ms})
-        update = {
+        update: JsonObject = {
             "request_id": self.request.request_id,
             "task_type": self.request.task_type,
             "usage": usage,
         }
         if not response.ok:
             update["outputs"] = {}
-        return Outcome(response.status, to_json(response.model_copy(update=update).to_wire()))
+        wire = response.model_copy(update=update).to_wire()
+        return RunResult(response.status, orjson.dumps(wire))
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayLimits:
+    """How many results are kept for repeated requests, in how many bytes, for how long."""
+
     max_results: int = 1000
     max_bytes: int = 64_000_000
     ttl_s: float = 600.0
@@ -190,17 +208,20 @@ class ReplayLimits:
 @dataclass(frozen=True, slots=True)
 class _Stored:
     fingerprint: bytes
-    outcome: Outcome
+    result: RunResult
     expires: float
 
 
-class Conflict(Exception):
+class RequestIdConflict(Exception):
     """The request id already belongs to another body."""
 
 
 class RunStore:
-    """Runs by request id. Bodies are kept as fingerprints only; results leave by age, by number
-    and by size, the least recently used first."""
+    """Runs by request id. Only good results are kept: a run that failed may succeed next time.
+
+    Of a body only the fingerprint is kept. Results are evicted by age, by number and by size, the
+    least recently used first.
+    """
 
     def __init__(
         self, limits: ReplayLimits | None = None, clock: Callable[[], float] = time.monotonic
@@ -213,14 +234,17 @@ class RunStore:
 
     @property
     def running(self) -> int:
+        """How many runs are in progress."""
         return len(self._running)
 
     @property
     def stored(self) -> int:
+        """How many results are kept."""
         return len(self._finished)
 
-    def find(self, request_id: str, fingerprint: bytes) -> Execution | Outcome | None:
-        self._drop_old()
+    def find(self, request_id: str, fingerprint: bytes) -> Execution | RunResult | None:
+        """The run of this request, if there is one. Raises `RequestIdConflict`."""
+        self._evict_expired()
         if request_id in self._running:
             expected, execution = self._running[request_id]
             if not execution.abandoned:
@@ -230,10 +254,11 @@ class RunStore:
         if stored is not None and stored.expires > self._clock():
             _require_same(stored.fingerprint, fingerprint)
             self._finished.move_to_end(request_id)
-            return stored.outcome
+            return stored.result
         return None
 
     def add(self, execution: Execution, fingerprint: bytes) -> None:
+        """Register a run that has started."""
         request_id = execution.request.request_id
         self._running[request_id] = (fingerprint, execution)
         execution.task.add_done_callback(lambda _: self._finish(execution, fingerprint))
@@ -246,32 +271,52 @@ class RunStore:
         if not execution.task.cancelled() and execution.task.result().ok:
             self._keep(request_id, fingerprint, execution.task.result())
 
-    def _keep(self, request_id: str, fingerprint: bytes, outcome: Outcome) -> None:
-        self._drop(request_id)
+    def _keep(self, request_id: str, fingerprint: bytes, result: RunResult) -> None:
+        self._evict(request_id)
         expires = self._clock() + self._limits.ttl_s
-        self._finished[request_id] = _Stored(fingerprint, outcome, expires)
-        self._bytes += len(outcome.body)
+        self._finished[request_id] = _Stored(fingerprint, result, expires)
+        self._bytes += len(result.body)
         while (
             len(self._finished) > self._limits.max_results or self._bytes > self._limits.max_bytes
         ):
-            self._drop(next(iter(self._finished)))
+            self._evict(next(iter(self._finished)))
 
-    def _drop_old(self) -> None:
-        """Looks only at the front: a result that was used since is found out when it is asked
-        for again, or when it gets there."""
+    def _evict_expired(self) -> None:
+        """Looks only at the front: a result that was used since expires when it is asked for."""
         now = self._clock()
         while self._finished:
             request_id, stored = next(iter(self._finished.items()))
             if stored.expires > now:
                 return
-            self._drop(request_id)
+            self._evict(request_id)
 
-    def _drop(self, request_id: str) -> None:
+    def _evict(self, request_id: str) -> None:
         stored = self._finished.pop(request_id, None)
         if stored is not None:
-            self._bytes -= len(stored.outcome.body)
+            self._bytes -= len(stored.result.body)
 
 
 def _require_same(expected: bytes, got: bytes) -> None:
     if expected != got:
-        raise Conflict
+        raise RequestIdConflict
+
+
+def log_exception(request_id: str, task_type: str, error: BaseException) -> None:
+    """Log that work raised. Of the exception, the class and the line that raised it: its text may
+    quote an input."""
+    fields = {
+        "request_id": request_id,
+        "task_type": task_type,
+        "error": type(error).__name__,
+        "raised_at": _raised_at(error),
+    }
+    text = " ".join(f"{name}={value}" for name, value in fields.items())
+    _logger.error("work failed %s", text, extra={"fields": fields})
+
+
+def _raised_at(error: BaseException) -> str:
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames:
+        return "unknown"
+    frame, line = frames[-1]
+    return f"{frame.f_globals.get('__name__', 'unknown')}:{line}"

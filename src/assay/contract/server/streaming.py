@@ -1,7 +1,9 @@
-"""A run told as server-sent events: started, progress as it is made, one terminal event."""
+"""A run as server-sent events: started, progress as it is made, one terminal event."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import anyio
 import orjson
@@ -9,48 +11,57 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
 from assay.contract.envelope import AgentRunRequest
-from assay.contract.server.run_log import keep_payloads_out_of
-from assay.contract.server.runs import Execution, Outcome, Watch
+from assay.contract.server.runs import Execution, RunResult, Watch
 from assay.net.sse import format_event
 
-keep_payloads_out_of("sse_starlette.sse")
+# How long a server that shuts down waits until the terminal events of open streams are sent.
+_SHUTDOWN_GRACE_S = 2.0
 
-# How long a stopping server waits for the terminal events of its open streams to be sent.
-_FAREWELL_S = 2.0
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
+
+
+# The library's debug messages quote what is sent. A filter, unlike a level, still holds when
+# somebody turns on debugging for everything.
+logging.getLogger("sse_starlette.sse").addFilter(_above_debug)
 
 
 class RunStream:
-    """An ASGI application for one request. `run` is an Outcome where it is already known.
+    """The ASGI response to one streaming request.
 
-    `ended` is told the status and the bytes sent, also when the client left before the end:
-    its connection closing is what cancels the run.
+    Parameters:
+        request: what is run.
+        run: the run in progress, or its result where that is already known.
+        heartbeat_s: seconds between comments, so that no proxy takes the stream for dead.
+        on_end: called with the status of the run, or "cancelled" when the client disconnected
+            before the end: its connection closing is what cancels the run.
     """
 
     def __init__(
         self,
         request: AgentRunRequest,
-        run: Execution | Outcome,
+        run: Execution | RunResult,
         *,
         heartbeat_s: float,
-        ended: Callable[[str, int], None],
+        on_end: Callable[[str], None],
     ) -> None:
         self._request = request
         self._run = run
         self._heartbeat_s = heartbeat_s
-        self._ended = ended
+        self._on_end = on_end
         self._status = "cancelled"
-        self._sent = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            if isinstance(self._run, Outcome):
-                await self._respond(self._repeat(self._run), anyio.Event())(scope, receive, send)
+            if isinstance(self._run, RunResult):
+                await self._respond(self._replay(self._run), anyio.Event())(scope, receive, send)
             else:
-                await self._follow_live(self._run, scope, receive, send)
+                await self._respond_live(self._run, scope, receive, send)
         finally:
-            self._ended(self._status, self._sent)
+            self._on_end(self._status)
 
-    async def _follow_live(
+    async def _respond_live(
         self, run: Execution, scope: Scope, receive: Receive, send: Send
     ) -> None:
         stopping = anyio.Event()
@@ -68,33 +79,30 @@ class RunStream:
             ping=self._heartbeat_s,
             ping_message_factory=lambda: ServerSentEvent(comment="heartbeat", sep="\n"),
             shutdown_event=stopping,
-            shutdown_grace_period=_FAREWELL_S,
+            shutdown_grace_period=_SHUTDOWN_GRACE_S,
         )
 
     async def _follow(self, run: Execution, watch: Watch) -> AsyncIterator[bytes]:
         yield self._started()
         async for progress in watch.progress():
-            yield self._event("progress", {**progress, "request_id": self._request.request_id})
+            yield _event("progress", {**progress, "request_id": self._request.request_id})
         yield self._final(run.task.result())
 
-    async def _repeat(self, outcome: Outcome) -> AsyncIterator[bytes]:
+    async def _replay(self, result: RunResult) -> AsyncIterator[bytes]:
         yield self._started()
-        yield self._final(outcome)
+        yield self._final(result)
 
     def _started(self) -> bytes:
         request = self._request
-        return self._event(
-            "started", {"request_id": request.request_id, "task_type": request.task_type}
-        )
+        return _event("started", {"request_id": request.request_id, "task_type": request.task_type})
 
-    def _final(self, outcome: Outcome) -> bytes:
-        self._status = outcome.status
-        return self._event("final", orjson.loads(outcome.body))
+    def _final(self, result: RunResult) -> bytes:
+        self._status = result.status
+        return _event("final", orjson.loads(result.body))
 
-    def _event(self, name: str, data: dict[str, object]) -> bytes:
-        event = format_event(name, data).encode()
-        self._sent += len(event)
-        return event
+
+def _event(name: str, data: Mapping[str, Any]) -> bytes:
+    return format_event(name, data).encode()
 
 
 async def _stop_when(stopping: anyio.Event, run: Execution) -> None:
