@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.ground_truth.conftest import NFCORPUS, Invoke
 
-from assay.answer.ground_truth import load_ground_truth
-from assay.answer.ground_truth.selection import SELECTED
+from assay.answer.ground_truth.generation import SELECTED
+from assay.answer.ground_truth.records import load_ground_truth
 from assay.data import Dataset, Query, load_dataset
 from assay.errors import DataError
 
@@ -57,7 +57,7 @@ def test_a_file_with_text_is_read_as_it_is(folder: Path, invoke: Invoke, drinks:
 def test_other_data_is_told_and_not_believed(bare: Path, drinks: Dataset) -> None:
     coffee = replace(drinks.documents["b"], text="Coffee was given to 26 people in Basel.")
     other = replace(drinks, documents={**drinks.documents, "b": coffee})
-    expect_refusal(bare, other, "the answer of query 'q2' .* comes out otherwise here")
+    expect_refusal(bare, other, "the answer of query 'q2' .* is different here")
     asked = {**drinks.queries, "q2": Query("q2", "coffee in Bern")}
     expect_refusal(bare, replace(drinks, queries=asked), "the question of query 'q2'")
     expect_refusal(bare, replace(drinks, queries={}), "query 'q2' is not in 'drinks'")
@@ -72,7 +72,7 @@ def test_a_file_that_is_something_else_is_told(
     path = tmp_path / "wrong.json"
     path.write_text(content)
     expect_refusal(path, drinks, "JSON|record 1 is no reference answer")
-    expect_refusal(tmp_path / "absent.json", drinks, "there is no such file")
+    expect_refusal(tmp_path / "absent.json", drinks, "no such file")
     expect_refusal(tmp_path, drinks, "cannot be read: ")
 
 
@@ -123,7 +123,7 @@ def test_a_record_that_is_wrong_is_named(
 def test_a_file_without_a_record_is_told(tmp_path: Path, drinks: Dataset) -> None:
     path = tmp_path / "empty.json"
     path.write_text("[]")
-    expect_refusal(path, drinks, "holds no reference answer")
+    expect_refusal(path, drinks, "has no reference answers")
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path, drinks: Dataset) -> None:

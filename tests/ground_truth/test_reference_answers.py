@@ -10,8 +10,8 @@ from tests.answer_providers.model_server import ModelServer
 from tests.ground_truth.conftest import Invoke, refused
 from typer.testing import CliRunner
 
-from assay.answer.ground_truth.selection import choose_queries, expected_ids, source_documents
-from assay.answer.ground_truth.writing import reference_prompt
+from assay.answer.ground_truth.generation import choose_queries, expected_ids, source_documents
+from assay.answer.ground_truth.writers import reference_prompt
 from assay.cli.app import app
 from assay.data import Dataset, Document
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
@@ -111,7 +111,7 @@ def test_a_model_that_declines_or_refuses_leaves_that_query_out(
     assert [each["query_id"] for each in records(tmp_path / "truth.json")] == ["q1"]
     server.patch = {"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}
     error = refused(folder, "--queries", "q2", "--provider", "openai:other", "--out", "none.json")
-    assert "none of 1 queries got a reference answer" in str(error)
+    assert "none of 1 queries has a reference answer" in str(error)
     assert not (tmp_path / "none.json").exists()
 
 
@@ -140,7 +140,9 @@ def test_what_was_written_before_a_failure_is_kept_and_not_asked_for_again(
     journal.write_text(json.dumps(records(out)[0]) + '\n{"query_id": "q2", "torn')
     out.unlink()
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "second"))  # so that the cache cannot help
-    assert "is there already" in str(refused(folder, "--provider", "openai", "--out", out))
+    assert "exists: --resume keeps its answers" in str(
+        refused(folder, "--provider", "openai", "--out", out)
+    )
     server.faults = [(400, {}, {"error": {"message": "no"}})]
     error = refused(folder, "--provider", "openai", "--out", out, "--resume")
     assert isinstance(error, ProviderError)

@@ -154,7 +154,7 @@ def skip_reasons(result: pytest.RunResult) -> list[str]:
         ("mcp_sampling_client", "--assay-target=mcp-stdio:false", "no MCP session could be"),
         ("mcp_sampling_client", "--assay-target=builtin:x", "there is no builtin:x"),
         ("evaluation_llm", "--assay-provider=oracle", "unknown provider 'oracle'"),
-        ("ground_truth_data", "--assay-ground-truth=absent.json", "there is no such file"),
+        ("ground_truth_data", "--assay-ground-truth=absent.json", "no such file"),
         ("rag_case", "--assay-dataset=absent", "no data set 'absent'"),
     ],
 )

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.rag_evaluation.conftest import AskForAnswer
 
-from assay.answer.ground_truth.selection import SELECTED
+from assay.answer.ground_truth.generation import SELECTED
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import citation_precision
 from assay.measure.answers.judge import Judge

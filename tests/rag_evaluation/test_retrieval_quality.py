@@ -14,7 +14,7 @@ expected document; the others are reported, and count in the mean.
 import pytest
 from tests.rag_evaluation.conftest import DEPTH, Retrieve
 
-from assay.answer.ground_truth.selection import SELECTED
+from assay.answer.ground_truth.generation import SELECTED
 from assay.measure import CappedRecall, Metric, Recall, score
 from assay.pytest_plugin.cases import RagCase, RagTestData
 from assay.pytest_plugin.fixtures import Record

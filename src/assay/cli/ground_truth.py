@@ -12,8 +12,8 @@ from assay.cli.console import print_json, say, show, warn
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from assay.answer.ground_truth import Generated, Order
-    from assay.answer.ground_truth.questions import QuestionSet
+    from assay.answer.ground_truth.generation import GenerationResult, GenerationTask
+    from assay.answer.ground_truth.question_set import QuestionSet
     from assay.answer.providers.cached import CachedProvider
     from assay.data.dataset import Document
 
@@ -113,8 +113,8 @@ def ground_truth(
         ids = [each.strip() for each in queries.split(",") if each.strip()] if queries else []
         if ids and num_queries is not None:
             raise UsageError("give --queries or --num-queries, not both")
-        order = _order(dataset, archive, split, ids, num_queries, seed, documents)
-        writing = _write_answers(order, provider, max_cost, out or _FILE, resume, not without_text)
+        task = _task(dataset, archive, split, ids, num_queries, seed, documents)
+        writing = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
         summary = asyncio.run(writing)
     else:
         _refuse_with_questions(queries, num_queries, resume, without_text)
@@ -135,7 +135,7 @@ def _refuse_with_questions(*options: Any) -> None:
         raise UsageError(f"--questions writes new questions; {given[0]} is about those that exist")
 
 
-def _order(
+def _task(
     name: str,
     archive: Path | None,
     split: str,
@@ -143,10 +143,9 @@ def _order(
     number: int | None,
     seed: int,
     documents: int,
-) -> "Order":
-    from assay.answer.ground_truth import Order
-    from assay.answer.ground_truth.questions.own_documents import is_dataset
-    from assay.answer.ground_truth.selection import choose_queries
+) -> "GenerationTask":
+    from assay.answer.ground_truth.documents import is_dataset
+    from assay.answer.ground_truth.generation import GenerationTask, choose_queries
     from assay.cli.evaluating import choose_dataset
     from assay.data.load import KNOWN
 
@@ -159,20 +158,20 @@ def _order(
         raise UsageError(
             f"{error}. To write questions about documents that have none, add --questions N"
         ) from None
-    return Order(data, split, choose_queries(data, split, ids, number, seed), documents)
+    return GenerationTask(data, split, choose_queries(data, split, ids, number, seed), documents)
 
 
 async def _write_answers(
-    order: "Order", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
+    task: "GenerationTask", spec: str, max_cost: float | None, out: Path, resume: bool, text: bool
 ) -> dict[str, Any]:
-    from assay.answer.ground_truth import generate_ground_truth
-    from assay.answer.ground_truth.writing import ExtractWriter, ModelWriter
+    from assay.answer.ground_truth.generation import generate_ground_truth
+    from assay.answer.ground_truth.writers import ExtractWriter, ModelWriter
     from assay.cli.live_progress import progress_bar
 
-    async def generate(writer: Any) -> "Generated":
+    async def generate(writer: Any) -> "GenerationResult":
         with progress_bar() as progress:
             return await generate_ground_truth(
-                order, writer, out, resume=resume, text=text, progress=progress
+                task, writer, out, resume=resume, text=text, progress=progress
             )
 
     if spec == EXTRACTIVE:
@@ -188,7 +187,7 @@ def _opened(spec: str, max_cost: float | None) -> "CachedProvider":
     return open_provider(spec, max_cost=max_cost)
 
 
-def _answers_summary(made: "Generated", out: Path, provider: str) -> dict[str, Any]:
+def _answers_summary(made: "GenerationResult", out: Path, provider: str) -> dict[str, Any]:
     for why in dict.fromkeys(made.left_out.values()):
         ids = [query_id for query_id, reason in made.left_out.items() if reason == why]
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
@@ -214,28 +213,26 @@ async def _write_questions(
     max_cost: float | None,
     out: Path,
 ) -> dict[str, Any]:
-    from assay.answer.ground_truth.questions import (
-        ClozeWriter,
-        ModelQuestionWriter,
-        QuestionWriter,
-        make_questions,
-        write_folder,
+    from assay.answer.ground_truth.question_set import (
+        check_output_folder,
+        generate_questions,
+        write_question_set,
     )
-    from assay.answer.ground_truth.questions.folder import check_folder
+    from assay.answer.ground_truth.writers import ClozeWriter, ModelQuestionWriter, QuestionWriter
     from assay.cli.live_progress import progress_bar
     from assay.measure.answers.lexical import states
 
-    check_folder(out)
+    check_output_folder(out)
     documents, taken = _documents(name, archive)
 
     async def make(writer: QuestionWriter) -> dict[str, Any]:
         with progress_bar() as progress:
-            made = await make_questions(
+            made = await generate_questions(
                 documents, writer, number, states=states, seed=seed, taken=taken, progress=progress
             )
         if len(made.questions) < number:
             warn(_too_few(made, number))
-        return {"out": str(out), **write_folder(made, documents, writer.origin, out)}
+        return {"out": str(out), **write_question_set(made, documents, writer.origin, out)}
 
     if spec == EXTRACTIVE:
         return await make(ClozeWriter())
@@ -245,28 +242,28 @@ async def _write_questions(
 
 
 def _too_few(made: "QuestionSet", number: int) -> str:
-    """Whether drafts fell or there was nothing more to draft from: the remedies differ."""
-    from assay.answer.ground_truth.questions.making import DRAFTS_FOR_EACH
+    """Whether candidates were rejected or there were too few documents: the remedies differ."""
+    from assay.answer.ground_truth.question_set import CANDIDATES_PER_QUESTION
     from assay.report.numbers import counted
 
     reasons = []
-    if fallen := sum(made.dropped.values()):
-        reasons.append(f"{fallen} of {counted(made.drafted, 'draft')} fell in the checks")
-    if made.drafted < number * DRAFTS_FOR_EACH:
-        documents = counted(made.drafted, "document")
+    if rejected := sum(made.rejected.values()):
+        reasons.append(f"{rejected} of {counted(made.candidates, 'candidate')} were rejected")
+    if made.candidates < number * CANDIDATES_PER_QUESTION:
+        documents = counted(made.candidates, "document")
         reasons.append(f"only {documents} could be asked about, one question each")
     return f"{len(made.questions)} of {number} questions were made: {'; '.join(reasons)}"
 
 
 def _documents(name: str, archive: Path | None) -> tuple[Mapping[str, "Document"], list[str]]:
     """The documents, and the questions about them that are there already."""
-    from assay.answer.ground_truth.questions.own_documents import is_dataset, read_own_documents
+    from assay.answer.ground_truth.documents import is_dataset, read_documents
     from assay.cli.evaluating import choose_dataset
     from assay.data.load import KNOWN
 
     path = Path(name).expanduser()
     if name not in KNOWN and path.exists() and not is_dataset(path):
-        return read_own_documents(path), []
+        return read_documents(path), []
     data = choose_dataset(name, archive)
     return data.documents, [query.text for query in data.queries.values()]
 
@@ -274,7 +271,7 @@ def _documents(name: str, archive: Path | None) -> tuple[Mapping[str, "Document"
 def _show(summary: Mapping[str, Any]) -> None:
     from rich.table import Table
 
-    from assay.answer.ground_truth.questions import Drop
+    from assay.answer.ground_truth.candidates import Rejection
     from assay.report.numbers import count
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -285,7 +282,7 @@ def _show(summary: Mapping[str, Any]) -> None:
     if summary.get("left_out"):
         table.add_row("left out", count(len(summary["left_out"])))
     for name, dropped in summary.get("dropped", {}).items():
-        table.add_row(f"dropped: {Drop[name.upper()]}", count(dropped))
+        table.add_row(f"dropped: {Rejection[name.upper()]}", count(dropped))
     table.add_row("result", summary["out"])
     show(table)
     if "note" in summary:

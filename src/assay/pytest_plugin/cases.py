@@ -93,14 +93,13 @@ def reference_answers(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def read_ground_truth(path: Path, dataset: "Dataset") -> list[dict[str, Any]]:
     """As the file has it, with the texts that it had to leave out."""
-    from assay.answer.ground_truth import load_ground_truth
-    from assay.answer.ground_truth.record import to_json
+    from assay.answer.ground_truth.records import load_ground_truth, to_json
 
     return [to_json(truth) for truth in load_ground_truth(path, dataset)]
 
 
 def _query_ids(config: pytest.Config) -> list[str]:
-    from assay.answer.ground_truth.selection import SELECTED
+    from assay.answer.ground_truth.generation import SELECTED
 
     settings = Settings.of(config)
     if settings.all_queries:
@@ -111,14 +110,14 @@ def _query_ids(config: pytest.Config) -> list[str]:
 
 
 def _some_queries(dataset: "Dataset") -> "list[Query]":
-    from assay.answer.ground_truth.selection import choose_queries
+    from assay.answer.ground_truth.generation import choose_queries
 
     number = min(FEW, len(dataset.queries_in(SPLIT)))
     return choose_queries(dataset, SPLIT, number=number, seed=SEED)
 
 
 def _case(dataset: "Dataset", query: "Query", answers: Mapping[str, str]) -> RagCase:
-    from assay.answer.ground_truth.selection import expected_ids
+    from assay.answer.ground_truth.generation import expected_ids
 
     return RagCase(
         query_id=query.id,

@@ -1,8 +1,10 @@
-"""A reference answer for each question: written from its most relevant documents, and kept at once.
+"""A reference answer for each question, written from its most relevant documents.
 
-The journal is the truth while the work goes on; the result is written whole at its end.
+Every answer goes to a journal at once; the result file is written at the end.
 """
 
+import os
+import random
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,33 +12,136 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from assay.answer.ground_truth.journal import Journal
-from assay.answer.ground_truth.record import GroundTruth, read_records, to_json
-from assay.answer.ground_truth.result_file import writable, write_json
-from assay.answer.ground_truth.selection import MOST, expected_ids, source_documents
-from assay.answer.ground_truth.writing import ExtractWriter, ReferenceWriter
+import orjson
+
+from assay.answer.ground_truth.records import GroundTruth, from_json, read_records, to_json
+from assay.answer.ground_truth.writers import ExtractWriter, ReferenceWriter
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
+from assay.files import atomic_write
 from assay.net.gather import gather
 from assay.progress import Progress, silent
 
-# What must be the same for an answer that is there already to stand.
+SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
+"""The five questions of NFCorpus that the tests of retrieval and answers are about."""
+
+MIN_DOCUMENTS, MAX_DOCUMENTS = 3, 5
+
+
+def choose_queries(
+    dataset: Dataset, split: str, ids: Sequence[str] = (), number: int | None = None, seed: int = 42
+) -> list[Query]:
+    """The queries of `ids`; or `number` of them, drawn as an evaluation draws; or all judged ones.
+
+    On the test split of NFCorpus the default is the five that the tests ask.
+    """
+    judged = {query.id: query for query in dataset.queries_in(split)}
+    if not ids and number is None and dataset.name == "nfcorpus" and split == "test":
+        ids = SELECTED
+    if ids:
+        return [_judged(query_id, judged, dataset, split) for query_id in dict.fromkeys(ids)]
+    valid = list(judged.values())
+    if number is None:
+        return valid
+    if not 1 <= number <= len(valid):
+        raise UsageError(
+            f"{number!r} queries cannot be drawn: split {split!r} of {dataset.name!r} has "
+            f"{len(valid)} with a relevant document"
+        )
+    return random.Random(seed).sample(valid, number)
+
+
+def _judged(query_id: str, judged: dict[str, Query], dataset: Dataset, split: str) -> Query:
+    if query_id in judged:
+        return judged[query_id]
+    known = query_id in dataset.queries
+    why = f"has no relevant document in split {split!r}" if known else "is not in the data set"
+    raise UsageError(f"query {query_id!r} {why}; see the ids in queries.jsonl of {dataset.name!r}")
+
+
+def expected_ids(dataset: Dataset, split: str, query_id: str) -> tuple[str, ...]:
+    """The documents of the highest grade that the query has, in the order of its judgments."""
+    grades = _relevant(dataset, split, query_id)
+    best = max(grades.values())
+    return tuple(doc_id for doc_id, grade in grades.items() if grade == best)
+
+
+def source_documents(dataset: Dataset, split: str, query_id: str, most: int) -> list[Document]:
+    """The most relevant that the corpus holds: by grade, then in the order of the judgments."""
+    if not MIN_DOCUMENTS <= most <= MAX_DOCUMENTS:
+        raise UsageError(
+            f"an answer is made from {MIN_DOCUMENTS} to {MAX_DOCUMENTS} documents, got {most!r}"
+        )
+    grades = _relevant(dataset, split, query_id)
+    ranked = sorted(grades, key=lambda doc_id: -grades[doc_id])  # stable, so ties keep their order
+    found = [dataset.documents[doc_id] for doc_id in ranked if doc_id in dataset.documents]
+    return [document for document in found if document.full_text][:most]
+
+
+def _relevant(dataset: Dataset, split: str, query_id: str) -> dict[str, int]:
+    judged = dataset.judgments_in(split).get(query_id, {})
+    return {doc_id: grade for doc_id, grade in judged.items() if grade > 0}
+
+
+class Journal:
+    """The answers so far, one JSON line each, beside the result file until that is complete."""
+
+    def __init__(self, out: Path) -> None:
+        self.path = out.with_name(f"{out.name}.journal.jsonl")
+
+    def read(self) -> list[GroundTruth]:
+        """The answers of an interrupted run; an incomplete last line is removed."""
+        if not self.path.exists():
+            return []
+        *lines, rest = self.path.read_bytes().split(b"\n")
+        if rest:
+            self.path.write_bytes(b"".join(line + b"\n" for line in lines))
+        return [
+            from_json(_parsed(line, self.path), self.path, place)
+            for place, line in enumerate(lines, 1)
+            if line
+        ]
+
+    def append(self, truth: GroundTruth) -> None:
+        """Add one answer."""
+        line = orjson.dumps(to_json(truth), option=orjson.OPT_APPEND_NEWLINE)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Delete the journal, once the result is written."""
+        self.path.unlink(missing_ok=True)
+
+
+def _parsed(line: bytes, path: Path) -> object:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise DataError(
+            f"has a line that is not JSON ({error}); delete the file to start over", file=path
+        ) from None
+
+
+# An existing answer is kept if these are the same.
 _ORIGIN = ("provider", "model", "prompt", "document_ids")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class GenerationTask:
     """Which questions of which split, and from how many documents each answer is made."""
 
     dataset: Dataset
     split: str
     queries: Sequence[Query]
-    documents: int = MOST
+    documents: int = MAX_DOCUMENTS
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """`left_out` says for each query without an answer why; `cut` are answers without their end."""
+class GenerationResult:
+    """`left_out` has the reason for each query without an answer."""
 
     truths: list[GroundTruth]
     written: int
@@ -45,68 +150,80 @@ class Generated:
 
     @property
     def cut(self) -> list[str]:
+        """Queries whose answer reached the limit of tokens."""
         return [each.query_id for each in self.truths if each.provenance.get("cut")]
 
 
 async def generate_ground_truth(
-    order: Order,
+    task: GenerationTask,
     writer: ReferenceWriter,
     out: Path,
     *,
     resume: bool = False,
     text: bool = True,
     progress: Progress = silent,
-) -> Generated:
-    """Writes `out`. Where a model fails or the budget ends, what is written stays in the journal.
+) -> GenerationResult:
+    """Write reference answers to `out`.
 
-    With `resume`, answers that `out` or its journal hold are kept: those of the same origin, and
-    those without any, which a person wrote. Without `text` the file holds hashes in its place.
+    If the model fails or the budget is used up, the answers so far stay in the journal.
+
+    Args:
+        task: the questions.
+        writer: who writes the answers.
+        out: the result file.
+        resume: keep answers of `out` and its journal that have the same origin, or none (those
+            were written by a person).
+        text: False writes hashes in place of questions and answers.
     """
     if not text and not isinstance(writer, ExtractWriter):
         raise UsageError(
-            "only extracts can be left out of the file, since only they can be made anew from the "
-            "documents: choose the provider 'extractive', or keep the text"
+            "only extracts can be left out of the file, because only they can be made again from "
+            "the documents; choose the provider 'extractive', or keep the text"
         )
-    writable(out)
+    _check_writable(out)
     journal = Journal(out)
     earlier = _earlier(out, journal, resume)
-    # Text that may not be in the file has no business in a journal beside it; it costs nothing.
-    desk = _Desk(order, writer, journal if text else None, progress)
-    await desk.write(earlier)
-    truths = [desk.done[query.id] for query in order.queries if query.id in desk.done]
+    # Text that may not be in the file must not be in its journal; making it again costs nothing.
+    run = _Generation(task, writer, journal if text else None, progress)
+    await run.write(earlier)
+    truths = [run.done[query.id] for query in task.queries if query.id in run.done]
     if not truths:
         raise DataError(
-            f"none of {len(order.queries)} queries got a reference answer, so nothing was written: "
-            + "; ".join(sorted(set(desk.left_out.values())))
+            f"none of {len(task.queries)} queries has a reference answer, so nothing was written: "
+            + "; ".join(sorted(set(run.left_out.values())))
         )
-    others = [each for query_id, each in earlier.items() if query_id not in desk.asked]
-    write_json([to_json(each, text=text) for each in [*truths, *others]], out)
+    others = [each for query_id, each in earlier.items() if query_id not in run.asked]
+    _write([to_json(each, text=text) for each in [*truths, *others]], out)
     journal.remove()
-    return Generated(truths, desk.written, len(truths) - desk.written, desk.left_out)
+    return GenerationResult(truths, run.written, len(truths) - run.written, run.left_out)
 
 
-class _Desk:
+class _Generation:
     def __init__(
-        self, order: Order, writer: ReferenceWriter, journal: Journal | None, progress: Progress
+        self,
+        task: GenerationTask,
+        writer: ReferenceWriter,
+        journal: Journal | None,
+        progress: Progress,
     ) -> None:
-        self.asked = {query.id for query in order.queries}
+        self.asked = {query.id for query in task.queries}
         self.done: dict[str, GroundTruth] = {}
         self.left_out: dict[str, str] = {}
         self.written = 0
-        self._order = order
+        self._task = task
         self._writer = writer
         self._journal = journal
         self._progress = progress
 
     async def write(self, earlier: Mapping[str, GroundTruth]) -> None:
         left: list[Coroutine[Any, Any, None]] = []
-        for query in self._order.queries:
+        for query in self._task.queries:
             known = earlier.get(query.id)
-            if known is not None and self._stands(known, query):
+            if known is not None and self._is_current(known, query):
                 self.done[query.id] = known
             else:
                 left.append(self._one(query))
-        self._tell()
+        self._report()
         await gather(left)
 
     async def _one(self, query: Query) -> None:
@@ -126,14 +243,14 @@ class _Desk:
                 self._journal.append(truth)
             self.done[query.id] = truth
             self.written += 1
-        self._tell()
+        self._report()
 
     def _truth(self, query: Query, answer: str, *, cut: bool) -> GroundTruth:
-        expected = expected_ids(self._order.dataset, self._order.split, query.id)
+        expected = expected_ids(self._task.dataset, self._task.split, query.id)
         provenance = {
             **self._origin(query),
-            "dataset": self._order.dataset.name,
-            "split": self._order.split,
+            "dataset": self._task.dataset.name,
+            "split": self._task.split,
             "created": datetime.now(UTC).date().isoformat(),
             "assay": version("agent-assay"),
             **({"cut": True} if cut else {}),
@@ -145,19 +262,19 @@ class _Desk:
         return {**self._writer.origin, "document_ids": ids}
 
     def _sources(self, query: Query) -> list[Document]:
-        order = self._order
-        return source_documents(order.dataset, order.split, query.id, order.documents)
+        task = self._task
+        return source_documents(task.dataset, task.split, query.id, task.documents)
 
-    def _stands(self, known: GroundTruth, query: Query) -> bool:
+    def _is_current(self, known: GroundTruth, query: Query) -> bool:
         if not known.ground_truth_answer:
             return False
         origin = self._origin(query)
         same = all(known.provenance.get(key) == origin[key] for key in _ORIGIN)
         return not known.provenance or same
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         done = len(self.done) + len(self.left_out)
-        self._progress("writing reference answers", done, len(self._order.queries))
+        self._progress("writing reference answers", done, len(self._task.queries))
 
 
 def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, GroundTruth]:
@@ -167,7 +284,25 @@ def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, GroundTruth
     for path in (out, journal.path):
         if path.exists():
             raise UsageError(
-                f"{str(path)!r} is there already: --resume keeps its answers and adds what is "
-                "missing; to begin anew, remove it or choose another --out"
+                f"{str(path)!r} exists: --resume keeps its answers and adds what is missing; to "
+                "start over, delete it or choose another --out"
             )
     return {}
+
+
+def _write(records: list[dict[str, Any]], path: Path) -> None:
+    content = orjson.dumps(records, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    try:
+        atomic_write(path, content)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+
+
+def _check_writable(path: Path) -> None:
+    """Before a model is paid, not after."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot be created: {error.strerror}", file=path.parent) from error
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise DataError("cannot be written: name a file in a folder that you can write", file=path)

@@ -53,7 +53,7 @@ def invented_citations(cases: Sequence[AnswerCase], dataset: Dataset) -> Iterato
 
 def with_ground_truth(dataset: Dataset, path: Path) -> Dataset:
     """The data set with the reference answers of a ground-truth file in place of its own."""
-    from assay.answer.ground_truth.loading import load_ground_truth
+    from assay.answer.ground_truth.records import load_ground_truth
 
     references = [
         # It rests on the documents that it was written from; a person's may not say which.

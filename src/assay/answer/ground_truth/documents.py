@@ -9,29 +9,30 @@ from assay.data.text_file import Findings, Record, plain_file, read_by_id
 from assay.errors import DataError
 
 _KINDS = (".md", ".txt")
-_LARGEST = 2 * 2**20
-# A line that was broken for the editor's sake: a long one, with plain text on the next.
-_BROKEN_LINE = re.compile(r"(?<=[^\n]{60})\n(?=[^\s#>|*+-])")
+_MAX_BYTES = 2 * 2**20
+# A hard-wrapped line: a long one, with plain text on the next.
+_WRAPPED_LINE = re.compile(r"(?<=[^\n]{60})\n(?=[^\s#>|*+-])")
 _FORMS = "a data set, a corpus.jsonl, or a folder of .md and .txt files"
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether the path holds questions too, so that it is for the reader of data sets."""
+    """Whether the path has questions too, so that it is read as a data set."""
     inside = path.is_dir() and next(path.glob("**/queries.jsonl*"), None) is not None
     return inside or path.suffix.lower() == ".zip"
 
 
-def read_own_documents(path: Path) -> dict[str, Document]:
+def read_documents(path: Path) -> dict[str, Document]:
+    """The documents of a corpus.jsonl or of a folder of text files, by id."""
     if not path.exists():
-        raise DataError(f"is not there; give {_FORMS}", file=path)
+        raise DataError(f"does not exist; name {_FORMS}", file=path)
     corpus = path / "corpus.jsonl" if path.is_dir() else path
     if corpus.is_file() and corpus.suffix == ".jsonl":
         return read_by_id(plain_file(corpus), "_id", _document, Findings())
     if not path.is_dir():
-        raise DataError(f"cannot be read as documents; give {_FORMS}", file=path)
+        raise DataError(f"has no documents that can be read; name {_FORMS}", file=path)
     documents = {document.id: document for document in _notes(path)}
     if not documents:
-        raise DataError(f"holds no documents; give {_FORMS}", file=path)
+        raise DataError(f"has no documents; name {_FORMS}", file=path)
     return documents
 
 
@@ -40,7 +41,7 @@ def _document(record: Record, identifier: str) -> Document:
 
 
 def _notes(folder: Path) -> Iterator[Document]:
-    """The id is the path within the folder. Hidden files and folders are nobody's documents."""
+    """The id is the path within the folder. Hidden files and folders are skipped."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in inside.parts)
@@ -51,10 +52,10 @@ def _notes(folder: Path) -> Iterator[Document]:
 
 
 def _content(path: Path) -> str:
-    if path.stat().st_size > _LARGEST:
-        raise DataError(f"is larger than {_LARGEST // 2**20} MiB; split it", file=path)
+    if path.stat().st_size > _MAX_BYTES:
+        raise DataError(f"is larger than {_MAX_BYTES // 2**20} MiB; split it", file=path)
     try:
-        return _BROKEN_LINE.sub(" ", path.read_text(encoding="utf-8-sig"))
+        return _WRAPPED_LINE.sub(" ", path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
 

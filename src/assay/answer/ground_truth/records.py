@@ -1,8 +1,8 @@
-"""One reference answer with where it came from, as `ground_truth.json` holds it.
+"""Reference answers with their provenance, as `ground_truth.json` holds them.
 
 The first five keys are those that readers of the file rely on; `provenance` comes after them. Where
-the text may not be passed on, `query_text` and `ground_truth_answer` are null, and the provenance
-holds their hashes.
+the text may not be redistributed, `query_text` and `ground_truth_answer` are null, the provenance
+holds their hashes, and `load_ground_truth` makes the text again from the reader's copy of the data.
 """
 
 import codecs
@@ -14,6 +14,8 @@ from typing import Any
 
 import orjson
 
+from assay.answer.ground_truth.writers import extract
+from assay.data.dataset import Dataset, Query
 from assay.data.text_file import shown
 from assay.errors import DataError
 
@@ -23,7 +25,7 @@ ANSWER_HASH = "ground_truth_answer_sha256"
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """`expected_document_ids` are the most relevant documents, best first as they were judged."""
+    """A reference answer. `expected_document_ids` are the documents of the highest grade."""
 
     query_id: str
     query_text: str
@@ -34,7 +36,7 @@ class GroundTruth:
 
 
 def to_json(truth: GroundTruth, *, text: bool = True) -> dict[str, Any]:
-    """Without `text`, the hashes stand in the place of what the documents' owner keeps."""
+    """The record as JSON; without `text`, hashes replace question and answer."""
     fields = asdict(truth)
     fields["query_text"] = truth.query_text or None
     fields["ground_truth_answer"] = truth.ground_truth_answer or None
@@ -49,9 +51,7 @@ def to_json(truth: GroundTruth, *, text: bool = True) -> dict[str, Any]:
 
 
 def from_json(fields: Any, file: Path, place: int) -> GroundTruth:
-    """Text that was left out is empty here: `load_ground_truth` fills it in. `place` counts the
-    records from 1, for messages.
-    """
+    """A record from JSON; text that was left out is empty. `place` is its number, for messages."""
     try:
         if not isinstance(fields, dict):
             raise ValueError("must be an object, as {...}")
@@ -70,6 +70,7 @@ def from_json(fields: Any, file: Path, place: int) -> GroundTruth:
 
 
 def read_records(path: Path) -> list[GroundTruth]:
+    """The records of a file as they are; text that was left out is empty."""
     content = _content(path)
     if not isinstance(content, list):
         raise DataError(f"must be a JSON list of records, got {shown(content)}", file=path)
@@ -88,7 +89,7 @@ def _content(path: Path) -> Any:
     try:
         return orjson.loads(path.read_bytes().removeprefix(codecs.BOM_UTF8))
     except FileNotFoundError:
-        raise DataError("there is no such file", file=path) from None
+        raise DataError("no such file", file=path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except orjson.JSONDecodeError as error:
@@ -96,6 +97,7 @@ def _content(path: Path) -> Any:
 
 
 def text_hash(text: str) -> str:
+    """The SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -134,3 +136,74 @@ def _provenance(value: Any) -> dict[str, Any]:
     if "document_ids" in value:
         _ids(value, "document_ids")
     return value
+
+
+def load_ground_truth(path: Path, dataset: Dataset) -> list[GroundTruth]:
+    """The records of a file with their text.
+
+    Text that was left out is made again from `dataset`, and must have the hash that the file names:
+    otherwise these would be other answers.
+    """
+    truths = read_records(path)
+    if not truths:
+        raise DataError("has no reference answers; write some with: assay ground-truth", file=path)
+    return [_complete(truth, dataset, path) for truth in truths]
+
+
+def _complete(truth: GroundTruth, dataset: Dataset, path: Path) -> GroundTruth:
+    query = dataset.queries.get(truth.query_id)
+    if query is None:
+        raise DataError(f"query {truth.query_id!r} is not in {dataset.name!r}", file=path)
+    if not any(doc_id in dataset.documents for doc_id in truth.expected_document_ids):
+        message = (
+            f"{dataset.name!r} has none of the documents that query {truth.query_id!r} expects"
+        )
+        raise DataError(message, file=path)
+    _check_same_data(truth, query, dataset, path)
+    if truth.query_text and truth.ground_truth_answer:
+        return truth
+    return _rebuild(truth, query.text, dataset, path)
+
+
+def _check_same_data(truth: GroundTruth, query: Query, dataset: Dataset, path: Path) -> None:
+    """Judgments may name documents that the corpus lacks; sources of an answer must be in it."""
+    judged = {doc_id for each in dataset.judgments.values() for doc_id in each.get(query.id, ())}
+    expected = set(truth.expected_document_ids) - dataset.documents.keys() - judged
+    sources = set(truth.provenance.get("document_ids", ())) - dataset.documents.keys()
+    for key, unknown in (("expected_document_ids", expected), ("document_ids", sources)):
+        if unknown:
+            raise DataError(
+                f"{dataset.name!r} has no document {min(unknown)!r}, which {key!r} of query "
+                f"{query.id!r} names",
+                file=path,
+            )
+    if truth.query_text and truth.query_text.split() != query.text.split():
+        raise DataError(
+            f"query {query.id!r} is {shown(truth.query_text)} here and {shown(query.text)} in "
+            f"{dataset.name!r}: these are answers to other questions",
+            file=path,
+        )
+
+
+def _rebuild(truth: GroundTruth, question: str, dataset: Dataset, path: Path) -> GroundTruth:
+    ids = truth.provenance.get("document_ids", ())
+    sources = [dataset.documents[each] for each in ids if each in dataset.documents]
+    answer = extract(question, sources)
+    for what, text, key in (("question", question, QUERY_HASH), ("answer", answer, ANSWER_HASH)):
+        expected = truth.provenance.get(key)
+        if text_hash(text) != expected:
+            raise DataError(
+                f"the {what} of query {truth.query_id!r} was left out of the file and is "
+                f"different here (SHA-256 {text_hash(text)}, expected {expected}): another copy of "
+                f"{dataset.name!r}, or another version of Assay than "
+                f"{truth.provenance.get('assay')!r}; write the file again with assay ground-truth",
+                file=path,
+            )
+    return GroundTruth(
+        truth.query_id,
+        question,
+        answer,
+        truth.expected_document_ids,
+        truth.highly_relevant_count,
+        truth.provenance,
+    )

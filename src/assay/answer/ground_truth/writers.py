@@ -1,0 +1,259 @@
+"""Who writes reference answers and questions: a language model, or rules that need none."""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from assay.answer.answerer import ModelAnswerer
+from assay.answer.citations import ABSTAINED, without_markers
+from assay.answer.extractive import EXTRACTIVE, extract_answer, extract_finding, is_order
+from assay.answer.ground_truth.candidates import (
+    QuestionCandidate,
+    Rejection,
+    parse_candidate,
+)
+from assay.answer.passages import Passage
+from assay.answer.prompt_files import load_prompt, mark_code, marked
+from assay.answer.providers.cached import complete
+from assay.answer.providers.provider import LLMProvider
+from assay.data.dataset import Document, Fact
+from assay.errors import ProviderError, ProviderFailure
+from assay.text import sentences
+
+TOKENS = 500
+EXTRACT_NOTE = (
+    "An extract: a sentence of each document as it stands, chosen by the words that it shares with "
+    "the question and by its place. No model and no person wrote or checked it."
+)
+MODEL_NOTE = "Written by a language model from the documents; no person checked it."
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAnswer:
+    """`text` is empty where the documents have no answer; `cut` if the limit was reached."""
+
+    text: str
+    cut: bool = False
+
+
+class ReferenceWriter(Protocol):
+    """Writes reference answers.
+
+    `origin` is what a record says about the writer, `no_answer` the reason for an empty text.
+    """
+
+    @property
+    def origin(self) -> dict[str, str]: ...
+
+    @property
+    def no_answer(self) -> str: ...
+
+    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer: ...
+
+
+class ExtractWriter:
+    """Quotes sentences. Deterministic, so that text which was left out can be made again."""
+
+    no_answer = "no sentence of the documents has to do with the words of the question"
+
+    @property
+    def origin(self) -> dict[str, str]:
+        return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": EXTRACT_NOTE}
+
+    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer:
+        """A sentence of each document."""
+        return WrittenAnswer(extract(question, documents))
+
+
+def extract(question: str, documents: Sequence[Document]) -> str:
+    """A sentence from each document that has one to give, in their order."""
+    passages = (Passage(each.id, each.title, each.text) for each in documents)
+    found = (extract_finding(question, passage) for passage in passages)
+    return " ".join(dict.fromkeys(filter(None, found)))
+
+
+class ModelWriter:
+    """Has a language model write the answer from the documents."""
+
+    no_answer = "the documents do not hold the answer, by the model's judgment"
+
+    def __init__(self, provider: LLMProvider, max_tokens: int = TOKENS) -> None:
+        self._provider = provider
+        self._max_tokens = max_tokens
+
+    @property
+    def origin(self) -> dict[str, str]:
+        provider, _, model = self._provider.name.partition(":")
+        prompt = load_prompt("ground_truth_answer").id
+        return {"provider": provider, "model": model, "prompt": prompt, "note": MODEL_NOTE}
+
+    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer:
+        """The model's answer, without markers of citations."""
+        prompt = reference_prompt(question, documents)
+        reply = await complete(self._provider, prompt, self._max_tokens)
+        declined = ABSTAINED.fullmatch(reply.text) is not None
+        text = "" if declined else without_markers(reply.text).strip()
+        return WrittenAnswer(text, cut=reply.stop_reason == "length")
+
+
+def reference_prompt(question: str, documents: Sequence[Document]) -> str:
+    """Asks a model for a comprehensive answer from the documents."""
+    texts = [f"Title: {each.title}\n{each.text}" for each in documents]
+    code = mark_code(question, *texts)
+    return load_prompt("ground_truth_answer").fill(
+        code=code,
+        documents="\n\n".join(
+            f"Document {place}:\n{marked('document', code, text)}"
+            for place, text in enumerate(texts, 1)
+        ),
+        question=f"Question:\n{marked('question', code, question)}",
+    )
+
+
+_CANDIDATE_TOKENS = 600
+_ANSWER_TOKENS = 200
+# What a model is shown of a long document: a part of it, from a place that the seed decides.
+_PART = 6000
+_BLANK = "____"
+_WORDS = range(8, 41)
+# Neither the second half of a broken line, nor a question, nor a row of a table, nor code.
+_SENTENCE = re.compile(r"[^a-z|`{}<>=\\][^|`{}<>=\\]*[^?|`{}<>=\\]")
+# A single digit is guessed too easily, and stands in too many answers.
+_NUMBER = re.compile(r"(?<![\w.,:/+-])(?=\d[\d.,:/]*\d)\d+(?:[.,:/]\d+)*(?![\w:/-])")
+_NAME = re.compile(r"(?<=[a-z,;] )[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)*")
+
+
+class QuestionWriter(Protocol):
+    """Proposes questions about documents, and tries to answer them.
+
+    `origin` is what the result says about its questions.
+    """
+
+    @property
+    def origin(self) -> dict[str, str]: ...
+
+    async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
+        """A question about the document, or why there is none."""
+        ...
+
+    async def answer_from(self, question: str, document: Document) -> str:
+        """The answer from this document."""
+        ...
+
+    async def answer_from_memory(self, question: str) -> str | None:
+        """The answer without any document; None where there is no model."""
+        ...
+
+
+class ModelQuestionWriter:
+    """Has a language model write questions, and answer them."""
+
+    def __init__(self, provider: LLMProvider) -> None:
+        self._provider = provider
+        self._answerer = ModelAnswerer(provider)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        provider, _, model = self._provider.name.partition(":")
+        prompts = [load_prompt(name).id for name in ("question_writing", "question_alone")]
+        prompts += self._answerer.prompts.values()
+        note = "Written by a language model and filtered by rules; no person checked it."
+        return {"provider": provider, "model": model, "prompt": ", ".join(prompts), "note": note}
+
+    async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
+        reply = await self._reply(candidate_prompt(document, seed), _CANDIDATE_TOKENS)
+        if reply is None:
+            return Rejection.REFUSED
+        return parse_candidate(reply, document.id) or Rejection.UNREADABLE
+
+    async def answer_from(self, question: str, document: Document) -> str:
+        passage = Passage(document.id, document.title, document.text)
+        try:
+            return (await self._answerer.answer(question, [passage], _ANSWER_TOKENS)).text
+        except ProviderError as error:
+            return _empty_if_refused(error)
+
+    async def answer_from_memory(self, question: str) -> str | None:
+        try:
+            answer = await self._answerer.answer_from_memory(question, _ANSWER_TOKENS)
+        except ProviderError as error:
+            return _empty_if_refused(error)
+        return answer.text if answer.found else ""
+
+    async def _reply(self, prompt: str, max_tokens: int) -> str | None:
+        try:
+            return await self._provider.generate(prompt, max_tokens)
+        except ProviderError as error:
+            return _empty_if_refused(error) or None
+
+
+def _empty_if_refused(error: ProviderError) -> str:
+    if error.kind is not ProviderFailure.REFUSAL:
+        raise error
+    return ""
+
+
+def candidate_prompt(document: Document, seed: int) -> str:
+    """Asks a model for one question about the document, as JSON."""
+    shown = f"{document.title}\n\n{_part(document, seed)}".strip()
+    code = mark_code(shown)
+    return load_prompt("question_writing").fill(code=code, document=marked("document", code, shown))
+
+
+def _part(document: Document, seed: int) -> str:
+    text = document.text
+    if len(text) <= _PART:
+        return text
+    start = random.Random(f"{seed}:{document.id}").randrange(len(text) - _PART)
+    return text[start : start + _PART].partition(" ")[2]
+
+
+class ClozeWriter:
+    """Leaves out a number or a name in a sentence of the document. No model is needed.
+
+    The question has the words of its document, which any lexical search finds: good for trying a
+    system out, not for comparing good retrievers.
+    """
+
+    @property
+    def origin(self) -> dict[str, str]:
+        note = (
+            "Cloze: a sentence of the document with a number or name left out. No model and no "
+            "person wrote it; search by words finds its document easily."
+        )
+        return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": note}
+
+    async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
+        gaps = list(_gaps(document))
+        if not gaps:
+            return Rejection.NOTHING_TO_ASK
+        sentence, missing = random.Random(f"{seed}:{document.id}").choice(gaps)
+        question = f"Fill the gap: {sentence.replace(missing, _BLANK)}"
+        return QuestionCandidate(
+            document.id, question, sentence, (Fact(sentence, (missing,)),), (sentence,)
+        )
+
+    async def answer_from(self, question: str, document: Document) -> str:
+        passage = Passage(document.id, document.title, document.text)
+        return extract_answer(question, [passage], _ANSWER_TOKENS).text
+
+    async def answer_from_memory(self, question: str) -> str | None:
+        return None
+
+
+def _gaps(document: Document) -> Iterator[tuple[str, str]]:
+    """Numbers where the document has any that will do, else names."""
+    fitting = [
+        sentence
+        for sentence in dict.fromkeys(sentences(without_markers(document.text)))
+        if _SENTENCE.fullmatch(sentence) and len(sentence.split()) in _WORDS
+        if not is_order(sentence)
+    ]
+    for kind in (_NUMBER, _NAME):
+        found = [(each, match[0]) for each in fitting for match in kind.finditer(each)]
+        once = [(sentence, missing) for sentence, missing in found if sentence.count(missing) == 1]
+        if once:
+            yield from once
+            return
