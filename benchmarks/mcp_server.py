@@ -33,7 +33,7 @@ import asyncio, sys
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from assay.serve.listening import bind, url_of
-from assay.serve.mcp.shapes import QueryText, SearchResults, TopK
+from assay.serve.mcp.models import QueryText, SearchResults, TopK
 
 text = open(sys.argv[1]).read()
 server = MCPServer("trivial", log_level="WARNING")

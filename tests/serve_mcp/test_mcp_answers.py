@@ -19,8 +19,8 @@ from tests.serve_mcp.serving import load_tiny, make_retrieval, served
 
 from assay.answer.passages import NOT_FOUND
 from assay.progress import Progress
+from assay.serve.mcp.answers import PendingHits
 from assay.serve.mcp.app import mcp_app
-from assay.serve.mcp.rounds import KeptHits
 from assay.serve.retrieval import Hit, Retrieval
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
@@ -76,7 +76,7 @@ async def test_an_answer_searches_once_however_often_its_client_is_asked(mode: s
 
 
 def test_hits_are_kept_for_one_reply_and_only_so_many() -> None:
-    kept, hits = KeptHits(most=2), [Hit("MED-1", 1.0, "", "")]
+    kept, hits = PendingHits(limit=2), [Hit("MED-1", 1.0, "", "")]
     names = [kept.keep(hits) for _ in range(3)]
     assert [kept.take(name) for name in names] == [None, hits, hits]
     assert [kept.take(name) for name in (names[1], "made up", None)] == [None, None, None]

@@ -131,7 +131,7 @@ async def test_ids_are_completed(url: str) -> None:
 async def test_the_prompt_asks_for_citations_of_delimited_documents(url: str, mode: str) -> None:
     async with Client(f"{url}/mcp", mode=mode) as client:
         prompt = await client.get_prompt("cited_answer", {"question": "is coffee good"})
-        with pytest.raises(Exception, match="arguments that do not fit"):
+        with pytest.raises(Exception, match="wrong arguments for it"):
             await client.get_prompt("cited_answer", {})
         with pytest.raises(Exception, match="no such prompt"):
             await client.get_prompt("nothing", {"question": "x"})
@@ -218,7 +218,7 @@ async def test_documents_that_do_not_load_are_reported_in_our_words(
 
 
 async def test_metadata_becomes_category_and_kind() -> None:
-    from assay.serve.mcp.library import found_note
+    from assay.serve.mcp.search import found_note
     from assay.serve.retrieval import Hit
 
     hit = Hit("n", 2.0, "t", "x", 0, 1, metadata={"folder": "Recipes", "doc_type": "file"})

@@ -8,7 +8,7 @@ from assay.cli.console import say
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.serve.mcp.library import Load
+    from assay.serve.mcp.search import LoadRetrieval
 
 MODES = ("hybrid", "tuned", "dense", "bm25")
 
@@ -108,7 +108,7 @@ def mcp(
         serve_on(app, listener)
 
 
-def _loader(dataset: str, mode: str) -> "Load":
+def _loader(dataset: str, mode: str) -> "LoadRetrieval":
     from assay.serve.retrieval import load_retrieval
 
     return lambda progress: load_retrieval(dataset, mode, progress)

@@ -108,14 +108,14 @@ def speaks_mcp(target: str) -> bool:
 
 def _own_server(dataset: str, mode: str) -> "MCPServer[None]":
     from assay.agents.builtin import MODES
-    from assay.serve.mcp.library import Library
+    from assay.serve.mcp.search import DocumentSearch
     from assay.serve.mcp.server import mcp_server
     from assay.serve.retrieval import load_retrieval
 
     if mode not in MODES:
         known = ", ".join(f"builtin:{each}" for each in MODES)
         raise UsageError(f"there is no builtin:{mode}; there is: {known}")
-    return mcp_server(Library(lambda progress: load_retrieval(dataset, mode, progress)))
+    return mcp_server(DocumentSearch(lambda progress: load_retrieval(dataset, mode, progress)))
 
 
 def _sampling(provider: CachedProvider) -> SamplingFnT:

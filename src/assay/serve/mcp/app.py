@@ -1,21 +1,29 @@
-"""The MCP server over HTTP: MCP at /mcp and REST beside it, behind the same guards."""
+"""The MCP server over HTTP: MCP at /mcp and the same tools as REST, behind the same guards."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import orjson
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from assay.answer.passages import Answerer
-from assay.serve.guards import guarded, parse_hosts
-from assay.serve.mcp.library import Library, Load
-from assay.serve.mcp.rest import RESET, refused, rest_routes
-from assay.serve.mcp.server import mcp_server
+from assay.errors import AssayError
+from assay.serve.guards import ADMIN_TOKEN_VARIABLE, guarded, parse_hosts
+from assay.serve.mcp.models import SearchRequest
+from assay.serve.mcp.search import DocumentSearch, LoadRetrieval
+from assay.serve.mcp.server import all_problems, mcp_server
+from assay.serve.readiness import health_routes
 from assay.serve.safe_errors import SafeErrors, safe_mcp_error
 
+RESET_PATH = "/stats/reset"
 SESSION_IDLE_S = 1800.0
 MAX_SESSIONS = 1000
 
@@ -28,7 +36,7 @@ _NO_SECOND_CHECK = TransportSecuritySettings(enable_dns_rebinding_protection=Fal
 
 
 def mcp_app(
-    load: Load,
+    load: LoadRetrieval,
     *,
     token: str | None = None,
     admin_token: str | None = None,
@@ -37,27 +45,35 @@ def mcp_app(
     session_idle_s: float = SESSION_IDLE_S,
     max_sessions: int = MAX_SESSIONS,
 ) -> ASGIApp:
-    """`load` starts with the server and may take minutes; calls wait for it. `token` is what every
-    caller needs, `admin_token` what resetting the counts needs."""
-    library = Library(load)
-    server = mcp_server(library, answerer)
+    """MCP and REST over HTTP.
+
+    load: loads the documents; starts with the server and may take minutes, calls wait for it.
+    token: the bearer token that callers need.
+    admin_token: the one that resetting the counts needs.
+    hosts: names by which clients may reach the server, besides this machine's.
+    answerer: writes answers where the client offers no sampling.
+    session_idle_s: after how many idle seconds an MCP session is dropped.
+    max_sessions: how many MCP sessions may be open.
+    """
+    documents = DocumentSearch(load)
+    server = mcp_server(documents, answerer)
     inner = server.streamable_http_app(
         transport_security=_NO_SECOND_CHECK,
         session_idle_timeout=session_idle_s,
         max_sessions=max_sessions,
         max_request_body_size=_BODY_LIMIT,
     )
-    routes = [*inner.routes, *rest_routes(library, may_reset=admin_token is not None)]
+    routes = [*inner.routes, *rest_routes(documents, may_reset=admin_token is not None)]
     app: ASGIApp = Starlette(
         routes=routes,
         lifespan=lambda _app: _sessions(server),
-        exception_handlers={HTTPException: refused},
+        exception_handlers={HTTPException: _http_error},
     )
     return guarded(
         SafeErrors(app, safe_mcp_error),
         token=token,
         admin_token=admin_token,
-        admin_paths={RESET},
+        admin_paths={RESET_PATH},
         hosts=hosts,
         check_host=True,
         host_hint=f"allow it with --allow-hosts or {HOSTS_VARIABLE}",
@@ -70,13 +86,74 @@ def allowed_hosts(listen_host: str, more: str = "") -> tuple[str, ...]:
     return (*SERVICES, listen_host, *parse_hosts(more))
 
 
-async def serve_stdio(load: Load, answerer: Answerer | None = None) -> None:
-    """One client on stdin and stdout, until it closes them."""
-    await mcp_server(Library(load), answerer).run_stdio_async()
+async def serve_stdio(load: LoadRetrieval, answerer: Answerer | None = None) -> None:
+    """Serve one client on stdin and stdout, until it closes them."""
+    await mcp_server(DocumentSearch(load), answerer).run_stdio_async()
 
 
 @asynccontextmanager
 async def _sessions(server: MCPServer[None]) -> AsyncIterator[None]:
-    """A host application has to enter this itself: without it every call to /mcp fails."""
+    """The host application has to enter this itself: without it every call to /mcp fails."""
     async with server.session_manager.run():
         yield
+
+
+def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute]:
+    """The tools as plain REST, for agents that do not speak MCP.
+
+    may_reset: whether counts can be reset at all, which needs the operator's token.
+    """
+
+    async def search(request: Request) -> Response:
+        try:
+            wanted = SearchRequest.model_validate(orjson.loads(await request.body()))
+        except orjson.JSONDecodeError:
+            return _refusal(400, "the body is not valid JSON")
+        except ValidationError as error:
+            return _refusal(422, all_problems(error))
+        try:
+            found = await documents.found_documents(wanted.query, wanted.top_k)
+        except AssayError as error:
+            return _refusal(503, str(error))
+        return _json(found.model_dump_json())
+
+    async def health_check(_request: Request) -> Response:
+        health = documents.health()
+        return _json(health.model_dump_json(), 200 if health.ready else 503)
+
+    async def stats(_request: Request) -> Response:
+        return JSONResponse({"search_call_count": documents.search_calls})
+
+    async def reset(_request: Request) -> Response:
+        if not may_reset:
+            message = (
+                f"set {ADMIN_TOKEN_VARIABLE} on the server to allow resets, and send that token: "
+                "with the one for searching, an agent under test could erase its own count"
+            )
+            return _refusal(403, message)
+        documents.search_calls = 0
+        return JSONResponse({"search_call_count": 0})
+
+    return [
+        Route("/search_nfcorpus", search, methods=["POST"]),
+        Route("/health_check", health_check, methods=["GET", "POST"]),
+        Route("/stats", stats, methods=["GET"]),
+        Route(RESET_PATH, reset, methods=["POST"]),
+        *health_routes("mcp", documents.loading),
+    ]
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    """An unknown path or method, in the shape of every other error."""
+    assert isinstance(error, HTTPException)
+    answer = _refusal(error.status_code, error.detail.lower())
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _json(body: str, status: int = 200) -> Response:
+    return Response(body, status, media_type="application/json")
+
+
+def _refusal(status: int, message: str) -> Response:
+    return JSONResponse({"error": message}, status)

@@ -1,9 +1,9 @@
-"""The MCP server itself, for any transport: tools, documents, and errors in our own words."""
+"""The MCP server for any transport: tools, documents as resources, a prompt, safe errors."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 from mcp import MCPError
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -14,55 +14,180 @@ from mcp.server.mcpserver.exceptions import (
     ToolError,
     UnexpectedToolError,
 )
+from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolResult,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
     GetPromptResult,
     InputRequiredResult,
+    PromptReference,
+    ResourceTemplateReference,
+    ToolAnnotations,
 )
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, Field, ValidationError
 
 from assay.answer.extractive import ExtractiveAnswerer
-from assay.answer.passages import Answerer
+from assay.answer.passages import Answerer, Passage
+from assay.answer.prompt import SYSTEM, question_prompt
 from assay.errors import AssayError
-from assay.serve.mcp.answers import AnswerDesk
-from assay.serve.mcp.documents import add_documents
-from assay.serve.mcp.library import Library
-from assay.serve.mcp.tools import add_tools
+from assay.serve.mcp.answers import AnswerService
+from assay.serve.mcp.models import (
+    AnswerTokens,
+    Health,
+    QueryText,
+    SearchResults,
+    SemanticAnswer,
+    SemanticResults,
+    SyncStatus,
+    Threshold,
+    TopK,
+)
+from assay.serve.mcp.search import DocumentSearch, found_note
 
 _INSTRUCTIONS = (
     "Searches a collection of documents. search_nfcorpus finds documents for a question; "
     "nc_semantic_search_answer answers it with citations; doc://ID reads one document whole."
 )
+_PROMPT_DOCUMENTS = 5
+_MAX_COMPLETIONS = 100  # MCP's own limit
+_READS_ONLY = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+# An id is looked up in a table and never becomes a path, so it may look like one.
+_ANY_ID = ResourceSecurity(exempt_params={"id"})
 
 
-def mcp_server(library: Library, answerer: Answerer | None = None) -> MCPServer[None]:
-    """Starts to load the documents when it is run, on whichever transport."""
-    server = _Server(
+def mcp_server(documents: DocumentSearch, answerer: Answerer | None = None) -> MCPServer[None]:
+    """A server that starts to load its documents when it is run, on any transport.
+
+    answerer: writes answers where the client offers no sampling; extractive by default.
+    """
+    server = _SafeServer(
         name="assay",
         title="Assay",
         version=version("agent-assay"),
         instructions=_INSTRUCTIONS,
-        lifespan=lambda _server: _loading(library),
+        lifespan=lambda _server: _loading(documents),
         subscriptions=False,  # no list ever changes
     )
-    add_tools(server, library, AnswerDesk(library, answerer or ExtractiveAnswerer()))
-    add_documents(server, library)
+    _add_tools(server, documents, AnswerService(documents, answerer or ExtractiveAnswerer()))
+    _add_documents(server, documents)
     return server
 
 
 @asynccontextmanager
-async def _loading(library: Library) -> AsyncIterator[None]:
-    library.loading.start()
+async def _loading(documents: DocumentSearch) -> AsyncIterator[None]:
+    documents.loading.start()
     try:
         yield
     finally:
-        await library.loading.stop()
+        await documents.loading.stop()
 
 
-class _Server(MCPServer[None]):
-    """The SDK quotes arguments that do not fit, and takes our own errors for crashes."""
+def _add_tools(server: MCPServer[Any], documents: DocumentSearch, answers: AnswerService) -> None:
+    """Register the tools. Their docstrings are what models read to choose one.
+
+    Progress messages name the step and never what is searched for.
+    """
+
+    @server.tool(title="Search documents", annotations=_READS_ONLY)
+    async def search_nfcorpus(
+        query: QueryText, ctx: Context[Any, Any], top_k: TopK = 5
+    ) -> SearchResults:
+        """Find the documents that answer a question, best first, with title, text and score."""
+        await ctx.report_progress(0, 1, "searching")
+        found = await documents.found_documents(query, top_k)
+        await ctx.report_progress(1, 1, "done")
+        return found
+
+    @server.tool(title="Health", annotations=_READS_ONLY)
+    async def health_check() -> Health:
+        """Whether the documents have been loaded, which they are and how many."""
+        return documents.health()
+
+    @server.tool(title="Semantic search", annotations=_READS_ONLY)
+    async def nc_semantic_search(
+        query: QueryText,
+        ctx: Context[Any, Any],
+        limit: TopK = 10,
+        score_threshold: Threshold = 0.0,
+    ) -> SemanticResults:
+        """Find notes by meaning, in the shape of Nextcloud's semantic search."""
+        await ctx.report_progress(0, 1, "searching")
+        hits = await documents.search(query, limit, score_threshold)
+        await ctx.report_progress(1, 1, "done")
+        return SemanticResults(
+            success=True,
+            results=[found_note(hit) for hit in hits],
+            query=query,
+            total_found=len(hits),
+            search_method=(await documents.retrieval()).mode,
+        )
+
+    @server.tool(title="Answer with sources", annotations=_READS_ONLY)
+    async def nc_semantic_search_answer(
+        query: QueryText,
+        ctx: Context[Any, Any],
+        limit: TopK = 5,
+        score_threshold: Threshold = 0.0,
+        max_answer_tokens: AnswerTokens = 500,
+    ) -> SemanticAnswer | InputRequiredResult:
+        """Answer a question from the documents, citing them as [1], [2]; says so if it cannot."""
+        return await answers.answer(query, limit, score_threshold, max_answer_tokens, ctx)
+
+    @server.tool(title="Index status", annotations=_READS_ONLY)
+    async def nc_get_vector_sync_status() -> SyncStatus:
+        """How many documents are indexed, and how many are still to come."""
+        return documents.sync_status()
+
+
+def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
+    """Register documents as resources (`doc://MED-10`) and a prompt for a cited answer."""
+
+    @server.resource(
+        "doc://{id}",
+        title="Document",
+        description="One document by its id: its title, an empty line, its text.",
+        mime_type="text/plain",
+        security=_ANY_ID,
+    )
+    async def document(id: str) -> str:
+        found = (await documents.retrieval()).dataset.documents.get(id)
+        if found is None:
+            raise ResourceNotFoundError("there is no document with that id")
+        return f"{found.title}\n\n{found.text}" if found.title else found.text
+
+    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
+    async def complete(
+        ref: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        _context: CompletionContext | None,
+    ) -> Completion | None:
+        """Ids that begin with what was typed so far."""
+        if not isinstance(ref, ResourceTemplateReference) or argument.name != "id":
+            return None
+        ids = (await documents.retrieval()).dataset.documents
+        found = [each for each in ids if each.startswith(argument.value)]
+        more = len(found) > _MAX_COMPLETIONS
+        return Completion(values=found[:_MAX_COMPLETIONS], total=len(found), has_more=more)
+
+    @server.prompt(title="Cited answer")
+    async def cited_answer(
+        question: Annotated[QueryText, Field(description="What to answer.")],
+    ) -> str:
+        """Asks for an answer from the documents found for a question, with citations."""
+        hits = await documents.search(question, _PROMPT_DOCUMENTS)
+        passages = [Passage(hit.doc_id, hit.title, hit.text) for hit in hits]
+        return f"{SYSTEM}\n\n{question_prompt(question, passages)}"
+
+
+class _SafeServer(MCPServer[None]):
+    """Replaces error messages of the SDK, which quote invalid arguments, and lets our own errors
+    through, which the SDK would report as crashes."""
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
@@ -72,11 +197,11 @@ class _Server(MCPServer[None]):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
-                raise ToolError(f"{name}: {problems_of(cause)}") from cause
+                raise ToolError(f"{name}: {all_problems(cause)}") from cause
             if isinstance(cause, AssayError):
                 raise ToolError(f"{name}: {cause}") from cause
             if cause is None:
-                message = "there is no such tool; tools/list names those there are"
+                message = "there is no such tool; see tools/list"
                 raise MCPError(INVALID_PARAMS, message) from None
             raise
 
@@ -93,29 +218,31 @@ class _Server(MCPServer[None]):
             while cause is not None and not isinstance(cause, AssayError | ValidationError):
                 cause = cause.__cause__
             if isinstance(cause, ValidationError):
-                raise MCPError(INVALID_PARAMS, problems_of(cause)) from cause
+                raise MCPError(INVALID_PARAMS, all_problems(cause)) from cause
             if cause is not None:
                 raise MCPError(INTERNAL_ERROR, str(cause)) from cause
-            message = "no such prompt, or arguments that do not fit it; prompts/list describes them"
+            message = "no such prompt, or wrong arguments for it; see prompts/list"
             raise MCPError(INVALID_PARAMS, message) from error
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
-        """Not found in words of ours: the SDK's repeat the address, which is the caller's text."""
+        """The SDK's own message repeats the address, which is the caller's text."""
         try:
             return await super().read_resource(uri, context)
         except ResourceNotFoundError as error:
-            message = "there is no such document; addresses are doc:// and an id that a search gave"
+            message = "there is no such document; use doc:// with an id from a search"
             raise MCPError(INVALID_PARAMS, message) from error
         except ResourceError as error:
             cause = error.__cause__
-            message = str(cause) if isinstance(cause, AssayError) else "it could not be read"
+            message = (
+                str(cause) if isinstance(cause, AssayError) else "the document could not be read"
+            )
             raise MCPError(INTERNAL_ERROR, message) from error
 
 
-def problems_of(error: ValidationError) -> str:
-    """Which argument is wrong and why, without its value."""
+def all_problems(error: ValidationError) -> str:
+    """Each argument that is wrong and why, without its value."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(
         f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg'].lower()}"

@@ -1,4 +1,4 @@
-"""What the MCP server's tools take and give, for MCP and REST alike."""
+"""Arguments and results of the MCP server's tools, shared with REST."""
 
 from typing import Annotated, Literal
 
@@ -7,11 +7,11 @@ from pydantic import BaseModel, Field, StringConstraints
 from assay.contract.envelope import NO_FLAG
 from assay.serve.retrieval import SEARCHABLE
 
-LONGEST_QUERY = 10_000
+MAX_QUERY_LENGTH = 10_000
 
 QueryText = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUERY),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_LENGTH),
     SEARCHABLE,
     Field(description="What to look for, in plain words."),
 ]
@@ -25,11 +25,15 @@ AnswerTokens = Annotated[
 
 
 class SearchRequest(BaseModel):
+    """Arguments of `search_nfcorpus`."""
+
     query: QueryText
     top_k: TopK = 5
 
 
 class FoundDocument(BaseModel):
+    """One document that a search found."""
+
     doc_id: str
     score: float = Field(description="From 0 to 1, higher is better.")
     title: str
@@ -37,10 +41,14 @@ class FoundDocument(BaseModel):
 
 
 class SearchResults(BaseModel):
+    """Result of `search_nfcorpus`."""
+
     results: list[FoundDocument] = Field(description="Best first, each document once.")
 
 
 class Health(BaseModel):
+    """Result of `health_check`."""
+
     status: Literal["healthy", "loading", "unhealthy"]
     ready: bool = Field(description="Whether a search would be answered at once.")
     dataset: str | None = Field(description="What is searched; null until it has been loaded.")
@@ -50,7 +58,7 @@ class Health(BaseModel):
 
 
 class FoundNote(BaseModel):
-    """A document in the words of Nextcloud's semantic search."""
+    """A document in the shape of Nextcloud's semantic search."""
 
     id: str
     doc_type: str
@@ -63,6 +71,8 @@ class FoundNote(BaseModel):
 
 
 class SemanticResults(BaseModel):
+    """Result of `nc_semantic_search`."""
+
     success: bool
     results: list[FoundNote]
     query: str
@@ -71,6 +81,8 @@ class SemanticResults(BaseModel):
 
 
 class SemanticAnswer(BaseModel):
+    """Result of `nc_semantic_search_answer`."""
+
     success: bool
     query: str
     generated_answer: str = Field(description="Cites its sources as [1], [2], by their place.")
@@ -84,6 +96,8 @@ class SemanticAnswer(BaseModel):
 
 
 class SyncStatus(BaseModel):
+    """Result of `nc_get_vector_sync_status`."""
+
     indexed_documents: int
     indexed_chunks: int
     pending_count: int

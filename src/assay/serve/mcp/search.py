@@ -6,17 +6,20 @@ from typing import Literal
 
 from assay.errors import AssayError, SearchError
 from assay.progress import Progress
-from assay.serve.mcp.shapes import FoundDocument, FoundNote, Health, SearchResults, SyncStatus
+from assay.serve.mcp.models import FoundDocument, FoundNote, Health, SearchResults, SyncStatus
 from assay.serve.readiness import Loading
 from assay.serve.retrieval import Hit, Retrieval
 
-Load = Callable[[Progress], Awaitable[Retrieval]]
+LoadRetrieval = Callable[[Progress], Awaitable[Retrieval]]
 
 
-class Library:
-    """Shared by MCP and REST. `search_calls` counts every search that was made for a caller."""
+class DocumentSearch:
+    """Search over documents that load in the background; shared by MCP and REST.
 
-    def __init__(self, load: Load) -> None:
+    `search_calls` counts the searches that callers made.
+    """
+
+    def __init__(self, load: LoadRetrieval) -> None:
         self.loading: Loading[Retrieval] = Loading(self._load_once)
         self.search_calls = 0
         self._load = load
@@ -24,27 +27,30 @@ class Library:
         self._done, self._total = 0, 0
 
     async def retrieval(self) -> Retrieval:
-        """Waits while it loads. Every failure to load comes out as an `AssayError`."""
+        """The documents, once loaded. Raises `SearchError` where loading failed."""
         if self._retrieval is not None:
             return self._retrieval
         try:
             return await self.loading.get()
-        except AssayError as error:  # its words are ours, and hold nothing of a request
+        except AssayError as error:  # our own message, which holds nothing of a request
             raise SearchError(f"the documents could not be loaded: {error}") from error
         except Exception as error:
             raise SearchError("the documents could not be loaded") from error
 
     async def search(self, query: str, top_k: int, threshold: float = 0.0) -> Sequence[Hit]:
+        """Best first, without documents that score below `threshold`."""
         self.search_calls += 1
         retrieval = await self.retrieval()
         hits = await retrieval.search(query, top_k)
         return [hit for hit in hits if hit.score >= threshold] if threshold else hits
 
     async def found_documents(self, query: str, top_k: int) -> SearchResults:
+        """A search in the shape of `search_nfcorpus`."""
         hits = await self.search(query, top_k)
         return SearchResults(results=[_found_document(hit) for hit in hits])
 
     def health(self) -> Health:
+        """Whether the documents have been loaded, which they are and how many."""
         there = self._retrieval
         return Health(
             status="healthy" if there else "loading" if self._is_loading() else "unhealthy",
@@ -56,7 +62,7 @@ class Library:
         )
 
     def sync_status(self) -> SyncStatus:
-        """An index is made as a whole: nothing is pending once it is there."""
+        """How much is indexed. An index is built as a whole: nothing is pending afterwards."""
         if self._retrieval is not None:
             documents = len(self._retrieval.dataset.documents)
             chunks = getattr(self._retrieval.searcher, "chunks", documents)
@@ -78,6 +84,7 @@ class Library:
 
 
 def found_note(hit: Hit) -> FoundNote:
+    """A hit in the shape of Nextcloud's semantic search."""
     return FoundNote(
         id=hit.doc_id,
         doc_type=str(hit.metadata.get("doc_type") or "note"),
