@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Model
-from assay.search.edge import EdgeStore
+from assay.search.edge_store import EdgeStore
 from assay.search.embedding import Vectors
 from assay.search.index import open_index
 from assay.search.retriever import Mode, Retriever

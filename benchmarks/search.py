@@ -22,11 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from assay.data import Dataset, load_dataset
-from assay.search.edge import EdgeStore
-from assay.search.embedding import Embedder, open_embedder
+from assay.search.edge_store import EdgeStore
+from assay.search.embedding import Embedder, VectorCache, open_embedder
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode, Retriever
-from assay.search.vector_cache import VectorCache
 
 GOALS: dict[Mode, str] = {"bm25": "", "dense": "", "hybrid": "8 ms, 40 ms", "tuned": "15 ms, 40 ms"}
 THREADS = 8
@@ -34,7 +33,7 @@ THREADS = 8
 OPENING = """
 import sys
 from pathlib import Path
-from assay.search.edge import EdgeStore
+from assay.search.edge_store import EdgeStore
 from assay.search.embedding import open_embedder
 from assay.search.index import open_index
 with open_index(EdgeStore(Path(sys.argv[1]), "bench"), open_embedder()) as retriever:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from assay.text import is_stop, normalize, sentences, stem, stems, words
+from assay.text import is_stop, normalize, sentences, stem, stems, strip_controls, words
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,19 @@ def test_nothing_is_imported_before_a_stem_is_asked_for() -> None:
     code = "import sys, assay.text; print('Stemmer' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tea", "tea"),
+        ("tea\x00and\x1bmilk", "tea and milk"),
+        ("line\nline\ttab\r", "line\nline\ttab\r"),
+        ("half \ud83d pair", "half ? pair"),
+        ("茶 и чай", "茶 и чай"),
+        ("\x85next", " next"),
+        ("", ""),
+    ],
+)
+def test_every_engine_can_take_a_text_without_controls(text: str, expected: str) -> None:
+    assert strip_controls(text) == expected

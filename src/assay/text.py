@@ -43,7 +43,20 @@ _SENTENCE_END = re.compile(
 )
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTILINE)
 
+# C0 and C1 controls except tab, line feed and carriage return, which are white space.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
 _local = threading.local()
+
+
+def strip_controls(text: str) -> str:
+    """The text without lone surrogates and control characters, which become `?` and spaces.
+
+    JSON may hold half a surrogate pair, which no UTF-8 engine accepts; NUL ends C strings.
+    """
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    return _CONTROL.sub(" ", text)
 
 
 def normalize(text: str) -> str:

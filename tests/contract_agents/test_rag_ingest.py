@@ -19,8 +19,7 @@ from tests.search.samples import WordEmbedder
 from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.data import Document
 from assay.progress import Progress, silent
-from assay.search.edge import EdgeStore
-from assay.search.edge_searcher import EdgeSearcher
+from assay.search.edge_store import EdgeSearcher, EdgeStore
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
 from assay.search.store import Stored

@@ -13,7 +13,7 @@ from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
-from assay.search.edge import EdgeStore
+from assay.search.edge_store import EdgeStore
 from assay.search.embedding import Embedder
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode

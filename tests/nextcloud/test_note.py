@@ -8,7 +8,7 @@ from tests.nextcloud.notes_server import NotesServer
 from assay.data.dataset import Document
 from assay.errors import DataError, UsageError
 from assay.nextcloud.note import Note, check_category, document_of, draft_of, drafts_of, mark_of
-from assay.search.plain_text import plain
+from assay.text import strip_controls
 
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 CATEGORY = "c"
@@ -40,7 +40,7 @@ def test_a_text_that_begins_like_its_title_is_not_taken_for_a_cut_title(
 
 @given(IDS, st.text(max_size=150), st.text(max_size=80))
 def test_every_document_comes_back_as_it_was(doc_id: str, title: str, text: str) -> None:
-    wanted = (" ".join(plain(title).split()), plain(text))
+    wanted = (" ".join(strip_controls(title).split()), strip_controls(text))
     document = Document(doc_id, title, text)
     note = stored(document, NotesServer())
     again = document_of(note, doc_id)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.search.samples import WordEmbedder
 
-from assay.search.edge import EdgeStore
+from assay.search.edge_store import EdgeStore
 from assay.search.store import Store
 
 
@@ -102,7 +102,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """An empty place for an index, in the embedded engine and on a server."""
     if request.param == "edge":
         return EdgeStore(tmp_path / "index", "test")
-    from assay.search.server import ServerStore
+    from assay.search.server_store import ServerStore
 
     server: QdrantServer = request.getfixturevalue("qdrant_server")
     name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]

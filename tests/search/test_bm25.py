@@ -218,7 +218,7 @@ def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(
 
 
 def test_shards_of_a_server_rank_as_one_index_does(qdrant_server: QdrantServer) -> None:
-    from assay.search.server import ClusterSettings, ServerStore
+    from assay.search.server_store import ClusterSettings, ServerStore
 
     cluster = ClusterSettings(shard_number=3)
     store = ServerStore(qdrant_server.url, "bm25-shards", cluster=cluster)
@@ -257,7 +257,7 @@ def test_other_settings_build_the_index_again_and_are_refused_where_they_cannot(
 def test_an_index_of_the_earlier_format_is_refused_and_built_again(
     tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    from assay.search.edge import EdgeStore
+    from assay.search.edge_store import EdgeStore
 
     store = EdgeStore(tmp_path, "test")
     build_index(DOCUMENTS, embedder, store)

@@ -210,7 +210,7 @@ def test_a_document_counts_once_in_bm25_however_many_chunks_it_has(
 
 
 def test_document_vectors_are_those_of_the_index(embedder: WordEmbedder, tmp_path: Path) -> None:
-    from assay.search.edge import EdgeStore
+    from assay.search.edge_store import EdgeStore
 
     store = EdgeStore(tmp_path, "test")
     build_index(DOCUMENTS, embedder, store)

@@ -10,8 +10,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 from assay.data import Document
 from assay.errors import SearchError, UsageError
 from assay.search.index import build_index, open_index
-from assay.search.ranker import Ranked
-from assay.search.retriever import QUERY_CHARACTERS, Mode, Retriever
+from assay.search.retriever import QUERY_CHARACTERS, Mode, Ranked, Retriever
 from assay.search.store import Store
 
 ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")

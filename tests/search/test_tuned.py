@@ -9,7 +9,7 @@ from tests.search.tuning import worlds
 
 from assay.data import Dataset, Document, Query
 from assay.errors import SearchError
-from assay.search.reference import open_retriever
+from assay.search.index import open_retriever
 from assay.search.retriever import Retriever
 from assay.search.tuned import learn, model_path, verdict
 from assay.search.tuning import TuningData

@@ -11,7 +11,7 @@ import pytest
 from tests.search.samples import WordEmbedder
 
 from assay.errors import SearchError
-from assay.search.vector_cache import VectorCache
+from assay.search.embedding import VectorCache
 
 TEXTS = ["green tea", "coffee", "green tea", "bread"]
 
@@ -41,7 +41,7 @@ def test_no_texts_are_no_vectors(tmp_path: Path, embedder: WordEmbedder) -> None
 def test_what_was_done_before_a_failure_is_kept(
     tmp_path: Path, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.search.vector_cache.TEXTS_UNTIL_SAVED", 10)
+    monkeypatch.setattr("assay.search.embedding.TEXTS_UNTIL_SAVED", 10)
     texts = [f"text {i}" for i in range(25)]
 
     class Failing(WordEmbedder):

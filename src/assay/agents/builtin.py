@@ -103,7 +103,7 @@ class BuiltinAgent:
         return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
 
     def _load_retriever(self) -> _Search:
-        from assay.search.reference import open_retriever
+        from assay.search.index import open_retriever
         from assay.search.retriever import check_request
 
         mode = check_request("any", 1, self._mode.removesuffix("+dev"))

@@ -83,8 +83,7 @@ def index(
     from assay.report.numbers import count, duration
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import open_embedder
-    from assay.search.index import build_index
-    from assay.search.reference import open_store
+    from assay.search.index import build_index, open_store
 
     bm25 = Bm25Settings(bm25_k1, bm25_b)
     with progress_bar() as progress:

@@ -227,8 +227,7 @@ def sync(
     from assay.nextcloud.sync import sync as bring
     from assay.report.numbers import count
     from assay.search.embedding import open_embedder
-    from assay.search.index import build_index
-    from assay.search.reference import open_store
+    from assay.search.index import build_index, open_store
 
     with progress_bar() as progress:
         known = documents_by_note(read_note_mapping(mapping), mapping) if mapping.exists() else {}

@@ -77,7 +77,7 @@ def search(
     from assay.data import load_dataset
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import open_embedder
-    from assay.search.reference import open_retriever
+    from assay.search.index import open_retriever
     from assay.search.retriever import check_request
 
     chosen_mode = check_request(query, top_k, mode)

@@ -34,7 +34,7 @@ def tune(
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
     from assay.search.embedding import open_embedder
-    from assay.search.reference import open_retriever
+    from assay.search.index import open_retriever
     from assay.search.tuned import keep, learn, model_path, verdict
 
     with progress_bar() as progress:

@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.data.dataset import Document
 from assay.errors import DataError, UsageError
-from assay.search.plain_text import plain
+from assay.text import strip_controls
 
 UNKNOWN = "note:"
 """Before the id of a note that stands for no document of ours."""
@@ -77,7 +77,7 @@ class Draft:
 
 
 def draft_of(document: Document) -> Draft:
-    title, text = " ".join(plain(document.title).split()), plain(document.text)
+    title, text = " ".join(strip_controls(document.title).split()), strip_controls(document.text)
     whole = f"[{document.id}] {title}".strip()
     content = text if _kept(whole) == whole else f"{title}\n\n{text}"
     return Draft(document.id, whole, content)

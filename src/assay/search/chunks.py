@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from assay.data.dataset import Document
 from assay.search.embedding import Embedder
-from assay.search.plain_text import plain
+from assay.text import strip_controls
 
 POLICY = "sentences, title first, v1"
 
@@ -36,8 +36,8 @@ class Chunk:
 
 def split_documents(documents: Sequence[Document], embedder: Embedder) -> list[list[Chunk]]:
     """At least one chunk for each document, in the order of its text."""
-    titles = [plain(document.title) for document in documents]
-    texts = [plain(document.text) for document in documents]
+    titles = [strip_controls(document.title) for document in documents]
+    texts = [strip_controls(document.text) for document in documents]
     sizes = embedder.count_tokens(titles)
     pieces = _sentences(texts, embedder)
     return [

@@ -1,23 +1,29 @@
-"""From documents to an index that can be searched: only what changed is embedded and written."""
+"""From documents to an index that can be searched: only what changed is embedded and written.
+
+`open_retriever` is the way in: the retriever over a data set, its index built when first needed.
+"""
 
 import hashlib
 import json
+import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from assay.data.dataset import Document
+from assay.data.cache import cache_folder
+from assay.data.dataset import Dataset, Document
 from assay.errors import DataError, SearchError
 from assay.progress import Progress, silent
 from assay.search.bm25 import ANALYZER, Bm25Model, Bm25Settings
 from assay.search.chunks import POLICY, Chunk, split_documents
-from assay.search.embedding import Embedder, Vectors
-from assay.search.plain_text import plain
+from assay.search.embedding import Embedder, VectorCache, Vectors, open_embedder
 from assay.search.retriever import Retriever
 from assay.search.store import DamagedIndexError, Manifest, Point, Store, point_id
-from assay.search.vector_cache import VectorCache
+from assay.text import strip_controls
 
 # Bounds the memory that a large corpus takes while it is indexed.
 _DOCUMENTS_AT_ONCE = 500
@@ -237,7 +243,7 @@ def _point(
 ) -> Point:
     payload = {
         "doc_id": document.id,
-        "title": plain(document.title),
+        "title": strip_controls(document.title),
         "text": chunks[index].text,
         "chunk_index": index,
         "total_chunks": len(chunks),
@@ -250,7 +256,7 @@ def _point(
 
 def _plain_metadata(document: Document) -> dict[str, Any]:
     text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
-    metadata: dict[str, Any] = json.loads(plain(text))
+    metadata: dict[str, Any] = json.loads(strip_controls(text))
     return metadata
 
 
@@ -264,3 +270,71 @@ def _in_documents(
         progress("embedding documents", before + int(share * len(part)), len(documents))
 
     return report
+
+
+def open_retriever(
+    dataset: Dataset,
+    *,
+    embedder: Embedder | None = None,
+    store: Store | None = None,
+    bm25: Bm25Settings | None = None,
+    tuned: bool = False,
+    remember_dev: bool = False,
+    progress: Progress = silent,
+) -> Retriever:
+    """Ready to search these documents, whatever was indexed before; quick where nothing changed.
+
+    `bm25`: left out, ASSAY_BM25_K1 and ASSAY_BM25_B, else the defaults. `tuned` adds the ranking
+    that learned from the train judgments, which takes minutes once; `remember_dev` is for one that
+    knows the dev judgments as well.
+    """
+    embedder = embedder or open_embedder()
+    store = store or open_store(dataset.name)
+    bm25 = bm25 or Bm25Settings.from_environment()
+    build_index(dataset.documents.values(), embedder, store, progress, bm25=bm25)
+    retriever = open_index(store, embedder, bm25=bm25)
+    if not tuned:
+        return retriever
+    return _with_tuned(retriever, dataset, embedder, remember_dev, progress)
+
+
+def _with_tuned(
+    retriever: Retriever,
+    dataset: Dataset,
+    embedder: Embedder,
+    remember_dev: bool,
+    progress: Progress,
+) -> Retriever:
+    from assay.search.tuned import open_tuned  # brings scipy and lightgbm, for this mode alone
+
+    try:
+        ranker = open_tuned(
+            dataset, embedder, retriever, remember_dev=remember_dev, progress=progress
+        )
+    except BaseException:
+        retriever.close()
+        raise
+    return retriever.with_ranking(ranker, list(dataset.documents))
+
+
+def open_store(name: str) -> Store:
+    """A Qdrant server where QDRANT_URL is set, else a folder: QDRANT_PATH, or one in the cache.
+
+    The collection is COLLECTION_NAME, else the name of the data set.
+    """
+    collection = _collection(os.environ.get("COLLECTION_NAME") or name)
+    if url := os.environ.get("QDRANT_URL"):
+        from assay.search.server_store import ClusterSettings, ServerStore
+
+        key = os.environ.get("QDRANT_API_KEY") or None
+        cluster = ClusterSettings.from_environment()
+        return ServerStore(url, collection, api_key=key, cluster=cluster)
+    from assay.search.edge_store import EdgeStore
+
+    path = os.environ.get("QDRANT_PATH")
+    return EdgeStore(Path(path) if path else cache_folder() / "index", collection)
+
+
+def _collection(name: str) -> str:
+    """What both a folder and Qdrant accept."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "documents"

@@ -31,7 +31,7 @@ from assay.errors import DataError, SearchError, UsageError
 from assay.files import atomic_write
 from assay.progress import Progress, silent
 from assay.search.embedding import Vectors
-from assay.search.plain_text import plain
+from assay.text import strip_controls
 
 MAX_TOKENS = 256
 # Measured: a full text by itself is as quick as several together, and needs the least memory.
@@ -96,7 +96,7 @@ class OnnxEmbedder:
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         encoded = self._untruncated.encode_batch_fast(
-            [plain(text) for text in texts], add_special_tokens=False
+            [strip_controls(text) for text in texts], add_special_tokens=False
         )
         return [len(one.ids) for one in encoded]
 
@@ -109,10 +109,9 @@ class OnnxEmbedder:
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         if len(texts) == 1:
-            return self._embed_batch([self._tokenizer.encode(plain(texts[0])).ids])
-        tokens = [
-            one.ids for one in self._tokenizer.encode_batch_fast([plain(one) for one in texts])
-        ]
+            return self._embed_batch([self._tokenizer.encode(strip_controls(texts[0])).ids])
+        encoded = self._tokenizer.encode_batch_fast([strip_controls(text) for text in texts])
+        tokens = [one.ids for one in encoded]
         vectors = np.zeros((len(texts), self._dimension), np.float32)
         batches = list(batches_by_length([len(ids) for ids in tokens]))
         done = 0

@@ -13,19 +13,23 @@ import httpx
 import numpy as np
 
 from assay.errors import SearchError, UsageError
+from assay.net.client import open_sync_client
+from assay.net.redact import redact_secrets, redact_url
+from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.progress import Progress, silent
 from assay.search.embedding import Vectors
-from assay.search.plain_text import plain
+from assay.text import strip_controls
 
 MAX_TOKENS = 256
 TEXTS_IN_A_REQUEST = 64
-ATTEMPTS = 5
-LONGEST_WAIT = 60.0
 TIMEOUT = httpx.Timeout(120.0, connect=10.0)
+RETRIES = RetryPolicy(attempts=5, max_retry_after=60.0, cap_retry_after=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Dialect:
+class _Api:
+    """How a kind of server is called, and where the vectors are in its answer."""
+
     default_url: str
     path: str
     key_names: tuple[str, ...]
@@ -37,14 +41,14 @@ def _openai_vectors(answer: Any) -> Any:
     return [item["embedding"] for item in sorted(answer["data"], key=lambda item: item["index"])]
 
 
-_DIALECTS: Mapping[str, _Dialect] = {
-    "ollama": _Dialect(
+_APIS: Mapping[str, _Api] = {
+    "ollama": _Api(
         "http://127.0.0.1:11434",
         "/api/embed",
         ("ASSAY_EMBEDDER_KEY",),
         lambda answer: answer["embeddings"],
     ),
-    "openai": _Dialect(
+    "openai": _Api(
         "https://api.openai.com",
         "/v1/embeddings",
         ("ASSAY_EMBEDDER_KEY", "OPENAI_API_KEY"),
@@ -57,24 +61,24 @@ def open_remote(spec: str) -> "RemoteEmbedder":
     """`KIND:MODEL[@URL]`; the model is asked once, to learn its dimension."""
     kind, _, rest = spec.partition(":")
     model, _, url = rest.partition("@")
-    if kind not in _DIALECTS or not model:
+    if kind not in _APIS or not model:
         raise UsageError(
             f"--embedder {spec!r} is not understood; give ollama:MODEL[@URL] or openai:MODEL[@URL]"
         )
-    dialect = _DIALECTS[kind]
-    url = url or os.environ.get("OLLAMA_HOST", "") * (kind == "ollama") or dialect.default_url
+    api = _APIS[kind]
+    url = url or os.environ.get("OLLAMA_HOST", "") * (kind == "ollama") or api.default_url
     url = url.rstrip("/").removesuffix("/v1")
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise UsageError(f"--embedder {spec!r}: {url!r} is no http(s) address")
-    return RemoteEmbedder(f"{kind}:{model}", model, url, dialect)
+    return RemoteEmbedder(f"{kind}:{model}", model, url, api)
 
 
 class RemoteEmbedder:
-    def __init__(self, name: str, model: str, url: str, dialect: _Dialect) -> None:
-        self._model, self._url, self._dialect = model, url, dialect
-        key = next((os.environ[one] for one in dialect.key_names if os.environ.get(one)), None)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
+    def __init__(self, name: str, model: str, url: str, api: _Api) -> None:
+        self._model, self._url, self._api = model, url, api
+        self._key = next((os.environ[one] for one in api.key_names if os.environ.get(one)), None)
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        self._client = open_sync_client(timeout=TIMEOUT, headers=headers)
         weakref.finalize(self, self._client.close)
         self._dimension = 0
         self._dimension = self._request(["dimension"]).shape[1]
@@ -102,69 +106,58 @@ class RemoteEmbedder:
         parts = [np.zeros((0, self._dimension), np.float32)]
         for start in range(0, len(texts), TEXTS_IN_A_REQUEST):
             batch = texts[start : start + TEXTS_IN_A_REQUEST]
-            parts.append(self._request([plain(text) or " " for text in batch]))
+            parts.append(self._request([strip_controls(text) or " " for text in batch]))
             progress("embedding", start + len(batch), len(texts))
         vectors = np.concatenate(parts)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)
 
     def _request(self, texts: Sequence[str]) -> Vectors:
-        answer = self._ask({"model": self._model, "input": list(texts)})
+        answer = self._post({"model": self._model, "input": list(texts)})
         try:
-            vectors = np.array(self._dialect.vectors(answer.json()), np.float32, ndmin=1)
+            vectors = np.array(self._api.vectors(answer.json()), np.float32, ndmin=1)
         except (ValueError, KeyError, TypeError) as error:
-            raise self._refusal(f"its answer is not understood ({error!r})") from None
+            raise self._error(f"the response cannot be parsed ({error!r})") from None
         wanted = (len(texts), self._dimension or vectors.shape[-1])
         if vectors.shape != wanted or 0 in vectors.shape or not np.isfinite(vectors).all():
-            raise self._refusal(
-                f"its answer is no matrix of {wanted} finite numbers, but one of {vectors.shape}"
+            raise self._error(
+                f"expected a matrix of {wanted} finite numbers, got one of {vectors.shape}"
             )
         return vectors
 
-    def _ask(self, body: Mapping[str, Any]) -> httpx.Response:
-        """Ask again where that can help: no connection, 429, 5xx."""
-        for attempt in range(1, ATTEMPTS + 1):
-            pause = min(2.0 ** (attempt - 2), LONGEST_WAIT)
+    def _post(self, body: Mapping[str, Any]) -> httpx.Response:
+        """Retry where that can help: no connection, 429, 5xx."""
+        attempt = 0
+        while True:
+            attempt += 1
+            retry_after = None
             try:
-                answer = self._client.post(self._url + self._dialect.path, json=body)
+                answer = self._client.post(self._url + self._api.path, json=body)
+            except httpx.TransportError as error:
+                reason = f"{type(error).__name__}: {error}"
             except httpx.HTTPError as error:
-                why = f"{type(error).__name__}: {error}"
+                raise self._error(str(error)) from None
             else:
                 if answer.is_success:
                     return answer
-                why = f"HTTP {answer.status_code}: {_reason(answer)}"
+                said = redact_secrets(answer.text, self._key) or answer.reason_phrase
+                reason = f"HTTP {answer.status_code}: {said}"
                 if answer.status_code != 429 and answer.status_code < 500:
-                    raise self._refusal(why)
-                pause = _retry_after(answer, pause)
-            if attempt < ATTEMPTS:
-                time.sleep(pause)
-        raise self._refusal(f"{why} (asked {ATTEMPTS} times)")
+                    raise self._error(reason)
+                retry_after = parse_retry_after(answer.headers.get("Retry-After"))
+            if RETRIES.gives_up(attempt, retry_after):
+                raise self._error(f"{reason} (after {attempt} attempts)")
+            time.sleep(RETRIES.delay(attempt, retry_after))
 
-    def _refusal(self, why: str) -> SearchError:
-        keys = " or ".join(self._dialect.key_names)
+    def _error(self, reason: str) -> SearchError:
+        keys = " or ".join(self._api.key_names)
         return SearchError(
-            f"no embeddings of the model {self._model!r} from {_without_password(self._url)}: "
-            f"{why}; check the address, the model's name and, where it wants one, the key in {keys}"
+            f"no embeddings of the model {self._model!r} from {redact_url(self._url)}: {reason}; "
+            f"check the address, the name of the model and, if the server needs one, the key in "
+            f"{keys}"
         )
 
 
 def _estimate(text: str) -> int:
     ascii_count = sum(character.isascii() for character in text)
     return math.ceil(ascii_count / 3) + len(text) - ascii_count
-
-
-def _retry_after(answer: httpx.Response, pause: float) -> float:
-    try:
-        return min(max(float(answer.headers["Retry-After"]), 0.0), LONGEST_WAIT)
-    except (KeyError, ValueError):  # absent, or a date
-        return pause
-
-
-def _reason(answer: httpx.Response) -> str:
-    """The server's own words: short, and on one line."""
-    return " ".join(answer.text.split())[:200] or answer.reason_phrase
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

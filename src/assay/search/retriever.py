@@ -2,17 +2,36 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from assay.errors import SearchError, UsageError
 from assay.search.bm25 import ANALYZER, QUERY_CHARACTERS, Bm25Model, SparseVector, overlap
-from assay.search.candidates import Candidates
 from assay.search.embedding import Embedder, Vectors
 from assay.search.filters import Condition, conditions
-from assay.search.fuse import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, fuse, moved, ranked
-from assay.search.plain_text import plain
-from assay.search.ranker import Ranked, TunedRanker
+from assay.search.fusion import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, Candidates, fuse, moved, ranked
 from assay.search.store import DamagedIndexError, Manifest, Searcher, point_id
+from assay.text import strip_controls
+
+
+class Ranked(NamedTuple):
+    """A document by its place in the index, with a score from 0 to 1."""
+
+    document: int
+    score: float
+    signals: Mapping[str, int]
+    """The document's rank for each kind of evidence that brought it up."""
+
+
+class TunedRanker(Protocol):
+    def rank(
+        self, query_text: str, query_vector: NDArray[np.float32], top_k: int
+    ) -> Sequence[Ranked] | None:
+        """Best first. None: nothing that was learned fits, so the zero-shot ranking is better."""
+        ...
+
 
 Mode = Literal["bm25", "dense", "hybrid", "tuned"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -232,7 +251,7 @@ def check_request(query: str, top_k: int, mode: str) -> Mode:
 
 
 def _readable(query: str) -> str:
-    return plain(query[:QUERY_CHARACTERS]).strip()
+    return strip_controls(query[:QUERY_CHARACTERS]).strip()
 
 
 def _bm25_model(manifest: Manifest) -> Bm25Model:

@@ -11,14 +11,13 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
-from assay.search.embedding import Embedder
+from assay.search.embedding import Embedder, VectorCache
 from assay.search.index import document_vectors
 from assay.search.retriever import MOST, Retriever
 from assay.search.tuning import TunedRanker, TuningData, fingerprint_of, fit, load, save
 from assay.search.tuning.arrays import Integers
 from assay.search.tuning.examination import ZeroShot
 from assay.search.tuning.heldout import Gain, HeldOut
-from assay.search.vector_cache import VectorCache
 
 
 def open_tuned(

@@ -14,14 +14,14 @@ from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Index, Bm25Settings
 from assay.search.filters import Condition, conditions, holds
-from assay.search.plain_text import plain
-from assay.search.reference import open_retriever
+from assay.search.index import open_retriever
 from assay.search.retriever import Hit as Hit
 from assay.search.retriever import Mode, check_request
+from assay.text import strip_controls
 
 
 def _searchable(query: str) -> str:
-    if not plain(query).strip():
+    if not strip_controls(query).strip():
         raise PydanticCustomError("string_too_short", "String should have at least 1 character")
     return query
 

@@ -5,7 +5,7 @@ import pytest
 from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
-from assay.search.ranker import Ranked
+from assay.search.retriever import Ranked
 from assay.search.tuning import TunedRanker, TuningData
 
 

@@ -6,7 +6,7 @@ import lightgbm
 import numpy as np
 
 from assay.errors import SearchError
-from assay.search.ranker import Ranked
+from assay.search.retriever import Ranked
 from assay.search.tuning.arrays import Floats, Integers
 from assay.search.tuning.boosting import predict
 from assay.search.tuning.candidates import PAGE, Candidates, propose

@@ -30,11 +30,10 @@ from assay.search.bm25 import (
     unpack_frequencies,
 )
 from assay.search.chunks import POLICY
-from assay.search.embedding import Embedder
+from assay.search.embedding import Embedder, VectorCache
 from assay.search.index import IndexReport, content_hash
+from assay.search.index_files import writer_lock
 from assay.search.store import Draft, Manifest, Point, Searcher, Store, point_id
-from assay.search.vector_cache import VectorCache
-from assay.search.writer_lock import writer_lock
 
 _CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+)")
 _DIGESTS = 1 << 256
@@ -108,12 +107,12 @@ EMBEDDING = "embedding chunks"
 def store_of(name: str) -> Store:
     """On the Qdrant server that QDRANT_URL names, else in a folder: QDRANT_PATH or the cache."""
     if url := os.environ.get("QDRANT_URL"):
-        from assay.search.server import ClusterSettings, ServerStore
+        from assay.search.server_store import ClusterSettings, ServerStore
 
         key = os.environ.get("QDRANT_API_KEY") or None
         cluster = ClusterSettings.from_environment()
         return ServerStore(url, _PREFIX + name, api_key=key, cluster=cluster)
-    from assay.search.edge import EdgeStore
+    from assay.search.edge_store import EdgeStore
 
     path = os.environ.get("QDRANT_PATH")
     return EdgeStore(Path(path) if path else cache_folder() / "index", _PREFIX + name)

@@ -27,9 +27,9 @@ from assay.data.dataset import Document
 from assay.progress import Progress
 from assay.search.embedding import Embedder
 from assay.search.index import IndexReport
-from assay.search.plain_text import plain
 from assay.serve.contract_agents.knowledge_bases import NAME, KnowledgeBases
 from assay.serve.contract_agents.knowledge_store import EMBEDDING, replace_documents
+from assay.text import strip_controls
 
 MAX_DOCUMENTS = 1000
 _DEEPEST = 32
@@ -227,8 +227,8 @@ def cut_document(
 ) -> list[Document]:
     """At most `size` characters each, and no more than the model reads: a chunk is never cut again
     by the index. Nothing where the text holds no words."""
-    title = _short_title(plain(title).strip(), embedder)
-    pieces = [piece for piece in _windows(plain(text).strip(), size, overlap) if piece]
+    title = _short_title(strip_controls(title).strip(), embedder)
+    pieces = [piece for piece in _windows(strip_controls(text).strip(), size, overlap) if piece]
     fitting = [part for piece in pieces for part in _fit(title, piece, embedder)]
     return [
         Document(chunk_id(doc_id, index), title, part, dict(metadata))

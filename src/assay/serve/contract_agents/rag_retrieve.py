@@ -21,7 +21,7 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import read_inputs
-from assay.search.fuse import DEPTH
+from assay.search.fusion import DEPTH
 from assay.search.retriever import MOST, Mode
 from assay.serve.contract_agents.knowledge_bases import (
     FoundChunk,

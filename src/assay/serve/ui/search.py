@@ -151,7 +151,7 @@ async def _open(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ..
 def _load(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
     """Offer the tuned ranking only where it has been trained: a search box starts no training."""
     from assay.search.embedding import open_embedder
-    from assay.search.reference import open_retriever
+    from assay.search.index import open_retriever
     from assay.search.tuned import model_path
 
     dataset, embedder = load_dataset(name, progress=progress), open_embedder()

@@ -1,4 +1,7 @@
-"""The files of one embedded index: complete before it is named, never changed afterwards."""
+"""The files of one embedded index, and the lock of whoever writes them.
+
+A generation is complete before it is named, and never changed afterwards.
+"""
 
 import json
 import os
@@ -9,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import SearchError
-from assay.search.edge_searcher import engine_errors
+from assay.files import FileLock, atomic_write
+from assay.progress import Progress
 from assay.search.store import DamagedIndexError, Manifest
 
 _MANIFEST = "manifest.json"
@@ -22,7 +26,7 @@ DISK_MARGIN = 64 << 20
 def seal(generation: Path, manifest: Manifest) -> None:
     """Nothing is written to the generation after this."""
     content = {"manifest": manifest.as_json(), "sizes": _sizes(generation)}
-    replace_text(generation / _MANIFEST, json.dumps(content, indent=1))
+    atomic_write(generation / _MANIFEST, json.dumps(content, indent=1).encode())
 
 
 def read_manifest(generation: Path) -> Manifest:
@@ -34,7 +38,9 @@ def check_sizes(generation: Path) -> None:
     """A file that was cut short would end the process when the engine maps it."""
     for path, size in _files(generation).items():
         if not path.is_file() or path.stat().st_size != size:
-            raise damaged(generation, f"{path.name} is missing or has another size than it had")
+            raise damaged_index(
+                generation, f"{path.name} is missing or has another size than it had"
+            )
 
 
 def copy_generation(source: Path, target: Path) -> None:
@@ -53,21 +59,25 @@ def refuse_full_disk(home: Path, needed: int) -> None:
         raise _full_disk(home, f"{free >> 20} MB free, {(needed + DISK_MARGIN) >> 20} MB needed")
 
 
-def replace_text(path: Path, content: str) -> None:
-    """All of it or nothing, also when the machine stops in between."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
-def damaged(generation: Path, why: str) -> DamagedIndexError:
+def damaged_index(generation: Path, why: str) -> DamagedIndexError:
     return DamagedIndexError(
         f"the index at {generation.parent} is damaged ({why}); build it again: assay index "
         "(vectors come from the cache)"
     )
+
+
+@contextmanager
+def engine_errors(where: str) -> Iterator[None]:
+    """The engine raises bare Exceptions, and its panics are not even those."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        raise DamagedIndexError(
+            f"the index at {where} cannot be used ({error}); build it again: assay index "
+            "(vectors come from the cache)"
+        ) from error
 
 
 @contextmanager
@@ -94,16 +104,16 @@ def _content(generation: Path) -> dict[str, Any]:
     try:
         content = json.loads((generation / _MANIFEST).read_bytes())
     except (OSError, ValueError) as error:
-        raise damaged(generation, str(error)) from None
+        raise damaged_index(generation, str(error)) from None
     if not isinstance(content, dict) or not isinstance(content.get("manifest"), dict):
-        raise damaged(generation, f"{_MANIFEST} is not one")
+        raise damaged_index(generation, f"{_MANIFEST} is not one")
     return content
 
 
 def _files(generation: Path) -> dict[Path, int]:
     sizes = _content(generation).get("sizes")
     if not isinstance(sizes, dict):
-        raise damaged(generation, f"{_MANIFEST} names no files")
+        raise damaged_index(generation, f"{_MANIFEST} names no files")
     return {generation / name: size for name, size in sizes.items()}
 
 
@@ -130,3 +140,15 @@ def _copy_sparse(source: Path, target: Path) -> None:
             else:
                 writer.write(block)
         writer.truncate()
+
+
+@contextmanager
+def writer_lock(path: Path, progress: Progress) -> Iterator[None]:
+    """Held while an index is built; tells `progress` which process it waits for."""
+    lock = FileLock(path)
+    for holder in lock.wait():
+        progress(f"waiting for {holder}, which is building this index", 0, None)
+    try:
+        yield
+    finally:
+        lock.release()

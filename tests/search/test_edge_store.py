@@ -14,21 +14,21 @@ import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError
-from assay.search.edge import EdgeStore
+from assay.search.edge_store import EdgeStore
+from assay.search.embedding import VectorCache
 from assay.search.index import build_index, open_index
 from assay.search.store import Manifest
-from assay.search.vector_cache import VectorCache
 
 # A process that embeds a little, says so, and then waits to be killed.
 KILLED = """
 import sys
 from pathlib import Path
-from assay.search import vector_cache
-from assay.search.edge import EdgeStore
+from assay.search import embedding
+from assay.search.edge_store import EdgeStore
 from assay.search.index import build_index
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
-vector_cache.TEXTS_UNTIL_SAVED = 2
+embedding.TEXTS_UNTIL_SAVED = 2
 
 class Waiting(WordEmbedder):
     def embed(self, texts, progress=lambda *_: None):
@@ -43,7 +43,7 @@ build_index(DOCUMENTS, Waiting(), EdgeStore(Path(sys.argv[1]), "test"))
 SEARCHING = """
 import sys
 from pathlib import Path
-from assay.search.edge import EdgeStore
+from assay.search.edge_store import EdgeStore
 from assay.search.index import open_index
 from tests.search.samples import WordEmbedder
 

@@ -12,7 +12,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError, UsageError
 from assay.search.index import build_index, open_index
-from assay.search.server import ClusterSettings, ServerStore
+from assay.search.server_store import ClusterSettings, ServerStore
 
 
 def test_nobody_at_the_address_is_told_with_what_to_do() -> None:
@@ -158,7 +158,7 @@ def test_only_the_live_collection_is_kept(
 
 
 def test_a_server_too_old_for_manifests_is_refused() -> None:
-    from assay.search.server import _refuse_old
+    from assay.search.server_store import _refuse_old
 
     _refuse_old("1.16.0", "http://here")
     _refuse_old("2.0.0-dev", "http://here")

@@ -19,23 +19,129 @@ from typing import Any
 import qdrant_edge as edge
 
 from assay.errors import SearchError
+from assay.files import atomic_write
 from assay.progress import Progress
-from assay.search.edge_searcher import EdgeSearcher
-from assay.search.generation import (
+from assay.search.bm25 import SparseVector
+from assay.search.embedding import Vectors
+from assay.search.filters import Condition
+from assay.search.index_files import (
     check_sizes,
     copy_generation,
     disk_errors,
+    engine_errors,
     read_manifest,
     refuse_full_disk,
-    replace_text,
     seal,
+    writer_lock,
 )
-from assay.search.store import BM25, DENSE, Draft, Manifest, Point
-from assay.search.writer_lock import writer_lock
+from assay.search.store import (
+    BM25,
+    DENSE,
+    PLACE,
+    Draft,
+    Found,
+    Manifest,
+    Point,
+    Signal,
+    Stored,
+)
 
 # Vectors of less than this many KB are compared one by one, which is exact; beyond it, by HNSW.
 _INDEXING_THRESHOLD_KB = 20_000
 _POINTS_IN_A_CALL = 512
+_POINTS_IN_A_PAGE = 5000
+# About 60 MB.
+_PLACES_KEPT = 200_000
+
+
+class EdgeSearcher:
+    def __init__(self, generation: Path, manifest: Manifest) -> None:
+        self._where = str(generation.parent)
+        self._manifest = manifest
+        self._places: dict[Any, tuple[str, int, int]] = {}
+        with engine_errors(self._where):
+            self._shard = edge.EdgeShard.load(str(generation))
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._manifest
+
+    def nearest(
+        self,
+        signal: Signal,
+        vector: Vectors | SparseVector,
+        limit: int,
+        *,
+        where: Sequence[Condition] = (),
+        among: Sequence[str] | None = None,
+    ) -> list[Found]:
+        request = edge.QueryRequest(
+            limit=limit,
+            query=edge.Query.Nearest(_vector(vector), using=signal),
+            filter=_filter(where, among),
+            with_payload=False,
+        )
+        with engine_errors(self._where):
+            return self._placed(self._shard.query(request))
+
+    def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
+        with engine_errors(self._where):
+            records = self._shard.retrieve(
+                list(ids), with_payload=True, with_vector=[DENSE] if vectors else False
+            )
+        return [_stored(record) for record in records]
+
+    def matching(self, ids: Sequence[str], where: Sequence[Condition]) -> set[str]:
+        request = edge.ScrollRequest(
+            limit=max(1, len(ids)), filter=_filter(where, ids), with_payload=False
+        )
+        with engine_errors(self._where):
+            records, _ = self._shard.scroll(request)
+        return {str(record.id) for record in records}
+
+    def contents(self) -> dict[str, tuple[str, int]]:
+        found: dict[str, tuple[str, int]] = {}
+        offset: Any = None
+        while True:
+            request = edge.ScrollRequest(
+                offset=offset,
+                limit=_POINTS_IN_A_PAGE,
+                with_payload=["doc_id", "content_hash", "total_chunks"],
+            )
+            with engine_errors(self._where):
+                records, offset = self._shard.scroll(request)
+            for record in records:
+                payload = record.payload or {}
+                found[payload["doc_id"]] = payload["content_hash"], payload["total_chunks"]
+            if offset is None:
+                return found
+
+    def _placed(self, points: Sequence[edge.ScoredPoint]) -> list[Found]:
+        """Payloads hold whole texts, which take longer to read than a search does: what a search
+        needs of them is kept in memory, as a generation never changes.
+        """
+        scores = [(point.id, point.score) for point in points]
+        kept = self._places  # never shrunk, only replaced: other threads may hold it too
+        try:
+            return [Found(*kept[one], score) for one, score in scores]
+        except KeyError:
+            kept = kept if len(kept) < _PLACES_KEPT else {}
+            kept.update(self._read_places([one for one, _ in scores if one not in kept]))
+            self._places = kept
+            return [Found(*kept[one], score) for one, score in scores]
+
+    def _read_places(self, ids: Sequence[Any]) -> dict[Any, tuple[str, int, int]]:
+        if not ids:
+            return {}
+        places = {}
+        for record in self._shard.retrieve(list(ids), with_payload=PLACE, with_vector=False):
+            payload = record.payload or {}
+            place = payload["doc_id"], payload["chunk_index"], payload["total_chunks"]
+            places[record.id] = place
+        return places
+
+    def close(self) -> None:
+        self._shard.close()
 
 
 class EdgeStore:
@@ -145,7 +251,7 @@ class _EdgeDraft:
             # The engine writes a few files anew when it first loads a shard: let it do so now.
             edge.EdgeShard.load(str(self._generation)).close()
             seal(self._generation, self._manifest)
-            replace_text(self._home / "current", self._generation.name)
+            atomic_write(self._home / "current", self._generation.name.encode("ascii"))
 
 
 def _edge_point(point: Point) -> edge.Point:
@@ -162,3 +268,29 @@ def _config(dimension: int) -> edge.EdgeConfig:
         optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_INDEXING_THRESHOLD_KB),
         wal_enabled=False,
     )
+
+
+def _vector(vector: Vectors | SparseVector) -> Any:
+    if isinstance(vector, SparseVector):
+        return edge.SparseVector(vector.indices, vector.values)
+    return vector.tolist()
+
+
+def _filter(where: Sequence[Condition], among: Sequence[str] | None) -> edge.Filter | None:
+    must: list[Any] = [_condition(one) for one in where]
+    if among is not None:
+        must.append(edge.HasIdCondition(set(among)))
+    return edge.Filter(must=must) if must else None
+
+
+def _condition(condition: Condition) -> edge.FieldCondition:
+    if condition.bounds is not None:
+        return edge.FieldCondition(condition.key, range=edge.RangeFloat(**condition.bounds))
+    values: list[Any] = list(condition.values)
+    match: Any = edge.MatchValue(values[0]) if len(values) == 1 else edge.MatchAny(values)
+    return edge.FieldCondition(condition.key, match=match)
+
+
+def _stored(record: edge.Record) -> Stored:
+    vectors: Any = record.vector or {}
+    return Stored(str(record.id), record.payload or {}, vectors.get(DENSE, ()))

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.search.fuse import LEXICAL_WEIGHT, fuse, moved, ranked
+from assay.search.fusion import LEXICAL_WEIGHT, fuse, moved, ranked
 
 scores = st.dictionaries(st.text(max_size=3), st.floats(-1, 1e6, width=32), max_size=6)
 
