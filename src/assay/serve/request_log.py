@@ -17,17 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _logger = logging.getLogger("assay.serve.requests")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # Libraries that quote what passes through them, in messages or in the reprs of tasks.
-_LIBRARIES = (
-    "a2a",
-    "mcp",
-    "httpx",
-    "httpx2",
-    "httpcore",
-    "sse_starlette",
-    "asyncio",
-    "starlette",
-    "bm25s",  # it turns on debugging for itself
-)
+_LIBRARIES = ("a2a", "mcp", "httpx", "httpx2", "httpcore", "sse_starlette", "asyncio", "starlette")
 # Nothing of these: one quotes in each warning what did not parse, the other writes whole URLs.
 _SILENT = ("a2a", "uvicorn.access")
 # Its messages are fixed sentences; only the tracebacks quote.

@@ -1,15 +1,29 @@
-"""What a sentence says, as far as that can be told without a model: its words, its numbers,
-whether it denies, which way it points, and how sure it is."""
+"""Does a text say what a claim says? Decided without a model, and in doubt left open.
+
+A claim passes only where a sentence, or two consecutive ones, have nearly all of its words, in
+about their order, all of its numbers, the same negation and direction, and no hedge of their own.
+It fails where a sentence is about the same subject with another number, negation or direction.
+Everything else is unclear: a paraphrase may be true, which cannot be decided here.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
-import Stemmer
+from assay.text import is_stop, sentences, stem, words
 
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*")
+ClaimVerdict = Literal["pass", "fail", "unclear"]
+
+STRICTNESS = {"lenient": 0.7, "normal": 0.8, "strict": 1.0}
+"""The share of a claim's words that its evidence must have."""
+
+_SAME_SUBJECT = 0.75
+_MIN_OVERLAP = 0.3
+_IN_ORDER = 0.75
+_MAX_QUOTES = 2
 _CLAUSE = re.compile(
     r"[;:]\s|(?<=[.!?])\s|,\s+and\b"
     r"|\b(?:but|although|though|whereas|while|however|except|unlike)\b",
@@ -17,8 +31,8 @@ _CLAUSE = re.compile(
 )
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 _NUMBER_WORDS = {
@@ -45,12 +59,6 @@ _HEDGES = _set(
     "potential potentially"
 )
 _UNIVERSAL = _set("all every always only each entire entirely completely any")
-_EMPTY = _set(
-    "a an and are as at be been being by did do does doing for from had has have having he her his "
-    "i in into is it its of on or our she so such than that the their them then there these they "
-    "this those to too was we were what when where which who whom whose will with you your also "
-    "more most very"
-)
 _UP = "increase raise rise rose risen high higher highest elevate elevated grow grew gain greater"
 _DOWN = "decrease reduce lower low lowest fall fell fallen decline drop diminish less fewer lose"
 _DIRECTIONS = (
@@ -65,120 +73,123 @@ _DIRECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """`terms` in order, each once: stems, with the words of a direction under one name. `turns`
-    are the directions in order, each as often as it comes; `denials` is how often it denies."""
+class Statement:
+    """What a sentence says, as far as that can be read without a model.
+
+    Parameters:
+        terms: stems in order, each once, with the words of a direction under one name.
+        directions: those of the terms that are directions, as often as they occur.
+        numbers: in one spelling.
+        negations: how often it negates.
+        hedged: whether it limits its certainty.
+        universal: whether it speaks of all cases.
+    """
 
     terms: tuple[str, ...]
-    turns: tuple[str, ...]
+    directions: tuple[str, ...]
     numbers: frozenset[str]
-    denials: int
+    negations: int
     hedged: bool
     universal: bool
 
-    def denies(self, other: "Words") -> bool:
-        return (self.denials - other.denials) % 2 == 1
+    def negates(self, other: "Statement") -> bool:
+        """Whether one of the two negates and the other does not."""
+        return (self.negations - other.negations) % 2 == 1
 
-    def opposes(self, other: "Words") -> bool:
-        """Whether it speaks of the same directions, and at least one is turned round."""
-        axes = [turn[:-1] for turn in self.turns]
-        return axes == [turn[:-1] for turn in other.turns] and self.turns != other.turns
+    def opposes(self, other: "Statement") -> bool:
+        """Whether both have the same axes of direction, and at least one is reversed."""
+        axes = [each[:-1] for each in self.directions]
+        other_axes = [each[:-1] for each in other.directions]
+        return axes == other_axes and self.directions != other.directions
 
-    def follows(self, other: "Words") -> bool:
-        """Whether its directions are found in the other, in their order."""
-        theirs = iter(other.turns)
-        return all(turn in theirs for turn in self.turns)
-
-
-class WordReader:
-    """Not for several threads at once: the stemmer is not."""
-
-    def __init__(self) -> None:
-        self._stem = Stemmer.Stemmer("english").stemWord
-        self._direction = {
-            self._stem(word): f"{place}{sign}"
-            for place, sides in enumerate(_DIRECTIONS)
-            for sign, words in zip("+-", sides, strict=True)
-            for word in words.split()
-        }
-
-    def read(self, text: str) -> Words:
-        tokens = [token.lower().replace("’", "'") for token in _TOKEN.findall(text)]
-        plain = {_NUMBER_WORDS.get(token, token) for token in tokens}
-        terms = [self._term(token) for token in tokens if self._carries_meaning(token)]
-        return Words(
-            terms=tuple(dict.fromkeys(terms)),
-            turns=tuple(term for term in terms if is_direction(term)),
-            numbers=frozenset(_number(token) for token in plain if token[0].isdigit()),
-            denials=sum(token in _NEGATIONS or token.endswith("n't") for token in tokens),
-            hedged=any(token in _HEDGES for token in tokens),
-            universal=any(token in _UNIVERSAL for token in tokens),
-        )
-
-    def _carries_meaning(self, token: str) -> bool:
-        if token[0].isdigit() or token in _NUMBER_WORDS or token.endswith("n't"):
-            return False
-        return not (token in _EMPTY or token in _NEGATIONS or token in _HEDGES | _UNIVERSAL)
-
-    def _term(self, token: str) -> str:
-        stem = str(self._stem(token.removesuffix("'s")))
-        return self._direction.get(stem, stem)
+    def follows(self, other: "Statement") -> bool:
+        """Whether its directions occur in the other, in their order."""
+        theirs = iter(other.directions)
+        return all(each in theirs for each in self.directions)
 
 
-def is_direction(term: str) -> bool:
+def read_statement(text: str) -> Statement:
+    """The words, numbers, negations and directions of a text."""
+    tokens = words(text)
+    terms = [_term(token) for token in tokens if _has_meaning(token)]
+    numbers = {_NUMBER_WORDS.get(token, token) for token in tokens}
+    return Statement(
+        terms=tuple(dict.fromkeys(terms)),
+        directions=tuple(term for term in terms if _is_direction(term)),
+        numbers=frozenset(_number(token) for token in numbers if token[0].isdigit()),
+        negations=sum(token in _NEGATIONS or token.endswith("n't") for token in tokens),
+        hedged=any(token in _HEDGES for token in tokens),
+        universal=any(token in _UNIVERSAL for token in tokens),
+    )
+
+
+def _has_meaning(token: str) -> bool:
+    if token[0].isdigit() or token in _NUMBER_WORDS:
+        return False
+    if token in _NEGATIONS or token in _HEDGES or token in _UNIVERSAL:
+        return False
+    return not is_stop(token) or stem(token) in _directions()
+
+
+def _term(token: str) -> str:
+    found = stem(token.removesuffix("'s"))
+    return _directions().get(found, found)
+
+
+@cache
+def _directions() -> dict[str, str]:
+    """Stem -> axis and sign, such as "0+"."""
+    return {
+        stem(word): f"{axis}{sign}"
+        for axis, sides in enumerate(_DIRECTIONS)
+        for sign, side in zip("+-", sides, strict=True)
+        for word in side.split()
+    }
+
+
+def _is_direction(term: str) -> bool:
     return term.endswith(("+", "-"))
 
 
-def clauses_of(sentence: str) -> list[str]:
-    """A denial in one clause says nothing about another."""
-    return [part for part in _CLAUSE.split(sentence) if part.strip()]
-
-
 def _number(token: str) -> str:
-    """1,200 and 1200 are one number, and so are 12.0 and 12."""
-    digits = token.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", token) else token
-    value = digits.replace(",", ".")
+    """12.0 and 12 are one number."""
+    value = token.replace(",", ".")
     try:
         return f"{float(value):g}" if value.count(".") <= 1 and len(value) < 16 else value
-    except ValueError:
+    except ValueError:  # a time or a fraction
         return value
 
 
-Verdict = Literal["pass", "fail", "unclear"]
-
-STRICTNESS = {"lenient": 0.7, "normal": 0.8, "strict": 1.0}
-"""The share of a claim's words that its evidence must hold."""
-
-_SAME_SUBJECT = 0.75
-_WORTH_A_LOOK = 0.3
-_IN_ORDER = 0.75
-_QUOTES = 2
-_BOUNDARY = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+def _clauses(sentence: str) -> list[str]:
+    """A negation in one clause says nothing about another."""
+    return [part for part in _CLAUSE.split(sentence) if part.strip()]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`quote` stands in its chunk, letter by letter."""
+    """`quote` occurs in its chunk, letter by letter."""
 
     chunk_id: str
     quote: str
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    verdict: Verdict
+class ClaimFinding:
+    """The verdict on one claim, why, and the quotes it rests on."""
+
+    verdict: ClaimVerdict
     reason: str
     evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """One sentence, or two that follow each other: then `parts` are what each of them says."""
+    """One sentence, or two consecutive ones: then `parts` are what each of them says."""
 
     evidence: Evidence
-    words: Words
-    clauses: tuple[Words, ...]
-    parts: tuple[Words, ...] = ()
+    statement: Statement
+    clauses: tuple[Statement, ...]
+    parts: tuple[Statement, ...] = ()
 
     @property
     def is_sentence(self) -> bool:
@@ -186,97 +197,102 @@ class _Span:
 
 
 class EvidenceBase:
-    """The sentences of the grounding, read once for all claims."""
+    """The sentences of the grounding, read once for all claims. `chunks` are ids and texts."""
 
     def __init__(self, chunks: Sequence[tuple[str, str]]) -> None:
-        self._reader = WordReader()
-        self._spans = [span for chunk_id, text in chunks for span in self._read(chunk_id, text)]
+        self._spans = [span for chunk_id, text in chunks for span in _spans(chunk_id, text)]
         self._places: dict[str, list[int]] = {}
         for place, span in enumerate(self._spans):
-            for term in span.words.terms:
+            for term in span.statement.terms:
                 self._places.setdefault(term, []).append(place)
 
-    def check(self, claim: str, needed: float) -> Finding:
-        words = self._reader.read(claim)
-        if not words.terms:
-            return Finding("unclear", "the claim holds no words that could be looked for")
-        spans = self._about(words)
-        supports = [span for span in spans if _supports(span, words, needed)]
+    def check(self, claim: str, needed: float) -> ClaimFinding:
+        """The verdict on a claim; `needed` is the share of its words that evidence must have."""
+        statement = read_statement(claim)
+        if not statement.terms:
+            return ClaimFinding("unclear", "the claim has no words to look for")
+        spans = self._candidates(statement)
+        supports = [span for span in spans if _supports(span, statement, needed)]
         contradicts = [
-            (span, why) for span in spans if (why := _contradiction(span, words)) is not None
+            (span, why) for span in spans if (why := _contradiction(span, statement)) is not None
         ]
-        return _weighed(supports, contradicts)
+        return _decide(supports, contradicts)
 
-    def _about(self, claim: Words) -> list[_Span]:
-        """Those that share enough words with the claim to be worth a closer look."""
+    def _candidates(self, claim: Statement) -> list[_Span]:
+        """Those that share enough words with the claim to be compared with it."""
         shared = Counter(place for term in claim.terms for place in self._places.get(term, ()))
-        enough = _WORTH_A_LOOK * len(claim.terms)
+        enough = _MIN_OVERLAP * len(claim.terms)
         return [self._spans[place] for place in sorted(shared) if shared[place] >= enough]
 
-    def _read(self, chunk_id: str, text: str) -> Iterator[_Span]:
-        before: tuple[int, _Span] | None = None
-        for start, end in _sentence_spans(text):
-            span = self._span(chunk_id, text[start:end])
-            yield span
-            if before is not None:
-                both = self._span(chunk_id, text[before[0] : end])
-                yield replace(both, parts=(before[1].words, span.words))
-            before = start, span
 
-    def _span(self, chunk_id: str, quote: str) -> _Span:
-        clauses = tuple(self._reader.read(part) for part in clauses_of(quote))
-        return _Span(Evidence(chunk_id, quote), self._reader.read(quote), clauses)
+def _spans(chunk_id: str, text: str) -> Iterator[_Span]:
+    before: tuple[int, _Span] | None = None
+    position = 0
+    for sentence in sentences(text):
+        start = text.index(sentence, position)
+        position = start + len(sentence)
+        span = _span(chunk_id, sentence)
+        yield span
+        if before is not None:
+            both = _span(chunk_id, text[before[0] : position])
+            yield replace(both, parts=(before[1].statement, span.statement))
+        before = start, span
 
 
-def _weighed(supports: Sequence[_Span], contradicts: Sequence[tuple[_Span, str]]) -> Finding:
-    against = [span.evidence for span, _ in contradicts[:_QUOTES]]
+def _span(chunk_id: str, quote: str) -> _Span:
+    clauses = tuple(read_statement(part) for part in _clauses(quote))
+    return _Span(Evidence(chunk_id, quote), read_statement(quote), clauses)
+
+
+def _decide(supports: Sequence[_Span], contradicts: Sequence[tuple[_Span, str]]) -> ClaimFinding:
+    against = [span.evidence for span, _ in contradicts[:_MAX_QUOTES]]
     if supports and contradicts:
         both = (_shortest(supports)[0], against[0])
-        return Finding("unclear", "the grounding says it and contradicts it", both)
+        return ClaimFinding("unclear", "the grounding says it and contradicts it", both)
     if supports:
-        return Finding("pass", "the grounding says it", tuple(_shortest(supports)))
+        return ClaimFinding("pass", "the grounding says it", tuple(_shortest(supports)))
     if contradicts:
-        return Finding("fail", contradicts[0][1], tuple(against))
-    return Finding("unclear", "nothing in the grounding says or contradicts it in these words")
+        return ClaimFinding("fail", contradicts[0][1], tuple(against))
+    return ClaimFinding("unclear", "nothing in the grounding says or contradicts it in these words")
 
 
 def _shortest(spans: Sequence[_Span]) -> list[Evidence]:
-    """One sentence says more clearly than two what bears a claim out."""
+    """One sentence is clearer evidence than two."""
     alone = [span for span in spans if span.is_sentence] or spans
-    return sorted((span.evidence for span in alone), key=lambda each: len(each.quote))[:_QUOTES]
+    return sorted((span.evidence for span in alone), key=lambda each: len(each.quote))[:_MAX_QUOTES]
 
 
-def _supports(span: _Span, claim: Words, needed: float) -> bool:
-    if _share(claim, span.words) < needed or not claim.numbers <= span.words.numbers:
+def _supports(span: _Span, claim: Statement, needed: float) -> bool:
+    if _share(claim, span.statement) < needed or not claim.numbers <= span.statement.numbers:
         return False
     if any(_share(claim, part) >= needed for part in span.parts):
-        return False  # one sentence speaks of it all, so its neighbour's numbers are about others
+        return False  # one sentence has it all, so its neighbor's numbers are about something else
     clauses = _clauses_about(span, claim, needed)
     return (
         all(_agrees(clause, claim) for clause in clauses)
-        and claim.follows(span.words)
+        and claim.follows(span.statement)
         and (not claim.universal or any(clause.universal for clause in clauses))
-        and _in_order(claim.terms, span.words.terms) >= _IN_ORDER
+        and _in_order(claim.terms, span.statement.terms) >= _IN_ORDER
     )
 
 
-def _agrees(clause: Words, claim: Words) -> bool:
+def _agrees(clause: Statement, claim: Statement) -> bool:
     return (
-        clause.denials == claim.denials
+        clause.negations == claim.negations
         and not claim.opposes(clause)
         and (claim.hedged or not clause.hedged)
     )
 
 
-def _clauses_about(span: _Span, claim: Words, needed: float) -> list[Words]:
-    """The clause that says it all, else all those that have a part in it: where only some of them
-    deny, nobody knows without understanding what is denied."""
+def _clauses_about(span: _Span, claim: Statement, needed: float) -> list[Statement]:
+    """The clause that says it all, else all that have a part in it: where only some of them negate,
+    what is negated cannot be told without understanding."""
     whole = [clause for clause in span.clauses if _share(claim, clause) >= needed]
     return whole[:1] or [clause for clause in span.clauses if _share(claim, clause)]
 
 
-def _contradiction(span: _Span, claim: Words) -> str | None:
-    """In one clause, so that what is denied, or points the other way, is what is claimed."""
+def _contradiction(span: _Span, claim: Statement) -> str | None:
+    """Why the span contradicts the claim: in one clause, so that what is negated is the claim."""
     if not span.is_sentence or len(_subject(claim)) < 2:
         return None
     for clause in span.clauses:
@@ -286,43 +302,35 @@ def _contradiction(span: _Span, claim: Words) -> str | None:
     return None
 
 
-def _difference(clause: Words, claim: Words, share: float) -> str | None:
-    if claim.opposes(clause) and not claim.denies(clause):
+def _difference(clause: Statement, claim: Statement, share: float) -> str | None:
+    if claim.opposes(clause) and not claim.negates(clause):
         return "the grounding says the opposite direction"
-    if claim.denies(clause) and not claim.opposes(clause):
-        return "the grounding denies what is claimed, or the reverse"
+    if claim.negates(clause) and not claim.opposes(clause):
+        return "the grounding negates the claim, or the reverse"
     if share == 1 and claim.numbers and clause.numbers and not claim.numbers & clause.numbers:
         return "the grounding has other numbers"
     return None
 
 
-def _share(claim: Words, text: Words) -> float:
+def _share(claim: Statement, text: Statement) -> float:
     return sum(term in text.terms for term in claim.terms) / len(claim.terms)
 
 
-def _subject(claim: Words) -> list[str]:
-    """Without directions: they are what may differ."""
-    return [term for term in claim.terms if not is_direction(term)]
+def _subject(claim: Statement) -> list[str]:
+    """The terms without directions, which may differ."""
+    return [term for term in claim.terms if not _is_direction(term)]
 
 
-def _subject_share(claim: Words, text: Words) -> float:
+def _subject_share(claim: Statement, text: Statement) -> float:
     subject = _subject(claim)
     return sum(term in text.terms for term in subject) / len(subject) if subject else 0.0
 
 
 def _in_order(wanted: Sequence[str], text: Sequence[str]) -> float:
-    """The longest run of shared terms that stand in the same order, as a share of the shared."""
+    """The longest common subsequence of the shared terms, as a share of them."""
     places = {term: place for place, term in enumerate(text)}
     shared = [places[term] for term in wanted if term in places]
     longest: list[int] = []
     for at, place in enumerate(shared):
         longest.append(1 + max((longest[i] for i in range(at) if shared[i] < place), default=0))
     return max(longest, default=0) / len(shared) if shared else 0.0
-
-
-def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for boundary in [*(match.span() for match in _BOUNDARY.finditer(text)), (len(text), len(text))]:
-        if text[start : boundary[0]].strip():
-            yield start, boundary[0]
-        start = boundary[1]

@@ -1,4 +1,4 @@
-"""CLAIM_VERIFY: is each claim borne out by the grounding it came with?"""
+"""CLAIM_VERIFY: does the grounding support each claim?"""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,14 +15,15 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import read_inputs
-from assay.serve.contract_agents.claim_evidence import STRICTNESS, EvidenceBase, Finding
+from assay.net.json import JsonObject
+from assay.serve.contract_agents.claim_evidence import STRICTNESS, ClaimFinding, EvidenceBase
 from assay.serve.contract_agents.rag_retrieve import CHARACTERS_PER_TOKEN
 
 MAX_CLAIMS = 200
 
 
 def _claim_text(value: Any) -> Any:
-    """Callers send claims as texts, or as objects with the text inside."""
+    """Callers send claims as strings, or as objects that contain the string."""
     if isinstance(value, dict):
         return value.get("claim", value.get("text"))
     return value
@@ -36,20 +37,26 @@ Claim = Annotated[
 
 
 class ChunkInput(ContractModel):
+    """A chunk or source of the grounding, in any dialect."""
+
     chunk_id: str = Field(validation_alias=AliasChoices("chunk_id", "chunkId", "id"))
     text: str = Field(default="", validation_alias=AliasChoices("text", "content"))
 
 
 class GroundingInput(ContractModel):
+    """The grounding to check claims against."""
+
     chunks: list[ChunkInput] = Field(default_factory=list)
     sources: list[ChunkInput] = Field(default_factory=list)
 
     def passages(self) -> list[tuple[str, str]]:
-        """Sources are looked at where there are no chunks."""
+        """Ids and texts; of the sources where there are no chunks."""
         return [(each.chunk_id, each.text) for each in self.chunks or self.sources]
 
 
 class ClaimInputs(ContractModel):
+    """The inputs of the task."""
+
     claims: list[Claim] = Field(min_length=1, max_length=MAX_CLAIMS)
     grounding: GroundingInput = Field(
         validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding")
@@ -62,23 +69,26 @@ class ClaimInputs(ContractModel):
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerify:
+    """The work of the agent."""
+
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         inputs = read_inputs(ClaimInputs, request)
         passages, warning = _within(inputs.grounding.passages(), request.budgets.max_context_tokens)
         evidence = await asyncio.to_thread(EvidenceBase, passages)
         report("grounding read", percent=10, chunks=len(passages))
-        findings: list[Finding] = []
+        findings: list[ClaimFinding] = []
         for claim in inputs.claims:
             needed = STRICTNESS[inputs.strictness]
             findings.append(await asyncio.to_thread(evidence.check, claim, needed))
             percent = round(10 + 90 * len(findings) / len(inputs.claims))
             report("checked", percent=percent, claims=len(findings))
-        closed = is_closed(request.mode, inputs.governance_mode)
+        closed = fails_closed(request.mode, inputs.governance_mode)
         return succeeded(
             request,
             {
                 "claim_verdicts": [
-                    _shown(claim, each) for claim, each in zip(inputs.claims, findings, strict=True)
+                    _verdict_json(claim, each)
+                    for claim, each in zip(inputs.claims, findings, strict=True)
                 ],
                 "overallPass": _overall(findings, closed=closed, unread=warning is not None),
             },
@@ -89,19 +99,19 @@ class ClaimVerify:
         )
 
 
-def is_closed(mode: str, governance_mode: str | None) -> bool:
-    """Whether doubt counts against a claim: everywhere but in a plain demonstration."""
+def fails_closed(mode: str, governance_mode: str | None) -> bool:
+    """Whether an unclear claim fails the whole: everywhere but in a plain demonstration."""
     return any(each.upper() != "DEMO" for each in (mode, governance_mode or "DEMO"))
 
 
-def _overall(findings: Sequence[Finding], *, closed: bool, unread: bool) -> bool:
+def _overall(findings: Sequence[ClaimFinding], *, closed: bool, unread: bool) -> bool:
     verdicts = {finding.verdict for finding in findings}
     if closed:
         return verdicts == {"pass"} and not unread
     return "fail" not in verdicts
 
 
-def _shown(claim: str, finding: Finding) -> dict[str, Any]:
+def _verdict_json(claim: str, finding: ClaimFinding) -> JsonObject:
     return {
         "claim": claim,
         "verdict": finding.verdict,
@@ -110,7 +120,7 @@ def _shown(claim: str, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _evidence_ids(findings: Sequence[Finding]) -> list[str]:
+def _evidence_ids(findings: Sequence[ClaimFinding]) -> list[str]:
     return list(dict.fromkeys(each.chunk_id for one in findings for each in one.evidence))
 
 
