@@ -5,8 +5,7 @@ import pytest
 from assay.answer.citations import EMPTY_REPLY, NO_CITATION, read_generated
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import NOT_FOUND, Passage
-from assay.answer.prompt import ABSTAIN, SYSTEM, answer_prompts, question_prompt
-from assay.answer.prompt_files import load_prompt
+from assay.answer.prompt import ABSTAIN, SYSTEM, answer_prompts, load_prompt, question_prompt
 
 
 @pytest.mark.parametrize(

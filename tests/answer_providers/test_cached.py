@@ -15,15 +15,15 @@ from tests.answer_providers.conftest import OpenProvider
 from tests.answer_providers.model_server import ModelServer
 
 from assay.answer.providers.cached import CachedProvider, ReplyCache, reply_key
-from assay.answer.providers.provider import Completion, Usage
+from assay.answer.providers.provider import Completion, TokenUsage
 from assay.answer.providers.spending import Price, max_tokens_of, price_of
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 
 
 class CountingModel:
-    def __init__(self, name: str = "openai:gpt-4o", usage: Usage | None = None) -> None:
+    def __init__(self, name: str = "openai:gpt-4o", usage: TokenUsage | None = None) -> None:
         self.name = self.identity = name
-        self.usage = usage or Usage(100, 10)
+        self.usage = usage or TokenUsage(100, 10)
         self.asked: list[str] = []
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
@@ -66,23 +66,23 @@ async def test_a_failure_is_not_remembered(server: ModelServer, opened: OpenProv
 
 def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
     kept = cache(tmp_path)
-    kept.keep(reply_key("m", "a private prompt", 5), Completion("yes", Usage(1, 2), "length"))
+    kept.keep(reply_key("m", "a private prompt", 5), Completion("yes", TokenUsage(1, 2), "length"))
     assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
     everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"private" not in everything
     found = kept.find(reply_key("m", "a private prompt", 5))
-    assert found == Completion("yes", Usage(1, 2), "length", cached=True)
+    assert found == Completion("yes", TokenUsage(1, 2), "length", cached=True)
 
 
 def test_two_processes_fill_one_cache_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from assay.answer.providers.cached import ReplyCache, reply_key\n"
-        "from assay.answer.providers.provider import Completion, Usage\n"
+        "from assay.answer.providers.provider import Completion, TokenUsage\n"
         "cache = ReplyCache(Path(sys.argv[1]))\n"
         "for i in range(100):\n"
         "    key = reply_key(sys.argv[2], str(i), 1)\n"
-        "    cache.keep(key, Completion(sys.argv[2], Usage(1, 1)))\n"
+        "    cache.keep(key, Completion(sys.argv[2], TokenUsage(1, 1)))\n"
     )
     path = tmp_path / "replies.sqlite3"
     both = [subprocess.Popen([sys.executable, "-c", code, str(path), who]) for who in ("a", "b")]
@@ -102,7 +102,7 @@ def test_a_damaged_cache_is_set_aside_and_filled_anew(
     with caplog.at_level(logging.WARNING):
         assert kept.find(b"key") is None
     assert "damaged" in caplog.text
-    kept.keep(b"key", Completion("yes", Usage()))
+    kept.keep(b"key", Completion("yes", TokenUsage()))
     assert kept.find(b"key") is not None
     assert kept.path.with_suffix(".damaged").exists()
 
@@ -124,8 +124,8 @@ def test_the_estimate_of_tokens_is_on_the_safe_side(text: str) -> None:
 async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
     tmp_path: Path,
 ) -> None:
-    model = CountingModel(usage=Usage(50, 100))
-    paid = Price(2.5, 10.0).of(Usage(50, 100))
+    model = CountingModel(usage=TokenUsage(50, 100))
+    paid = Price(2.5, 10.0).of(TokenUsage(50, 100))
     provider = CachedProvider(model, cache=cache(tmp_path), max_cost=2.5 * paid)
     replies = [await provider.generate(f"prompt {i}", 100) for i in range(2)]
     with pytest.raises(BudgetExceeded, match=r"the next call could cost \$0\.00"):
@@ -135,11 +135,11 @@ async def test_the_budget_stops_before_it_is_exceeded_and_keeps_what_was_paid(
     assert len(model.asked) == 2
 
 
-@pytest.mark.parametrize("told", [Usage(0, 0), Usage(-5, -5), Usage(0, 3)])
-async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: Usage) -> None:
+@pytest.mark.parametrize("told", [TokenUsage(0, 0), TokenUsage(-5, -5), TokenUsage(0, 3)])
+async def test_tokens_that_nobody_counted_cost_what_was_set_aside(told: TokenUsage) -> None:
     """Else an endpoint that sends no usage would be free, and its budget without end."""
     model = CountingModel(usage=told)
-    worst = Price(2.5, 10.0).of(Usage(max_tokens_of("p"), 100))
+    worst = Price(2.5, 10.0).of(TokenUsage(max_tokens_of("p"), 100))
     provider = CachedProvider(model, max_cost=2.5 * worst)
     for _ in range(2):
         await provider.generate("p", 100)
@@ -166,8 +166,8 @@ def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
 
 async def test_calls_under_way_count_against_the_budget() -> None:
     """Else ten calls at once would each find the budget untouched."""
-    model = CountingModel(usage=Usage(50, 100))
-    worst = Price(2.5, 10.0).of(Usage(max_tokens_of("p"), 100))
+    model = CountingModel(usage=TokenUsage(50, 100))
+    worst = Price(2.5, 10.0).of(TokenUsage(max_tokens_of("p"), 100))
     provider = CachedProvider(model, max_cost=3.5 * worst, concurrency=10)
     results = await asyncio.gather(
         *(provider.generate("p", 100) for _ in range(10)), return_exceptions=True

@@ -12,7 +12,7 @@ from tests.answer_providers.model_server import WAITS, ModelServer
 
 from assay.answer.providers.cached import CachedProvider
 from assay.answer.providers.opening import open_provider
-from assay.answer.providers.provider import REPLY_MAX_BYTES, Usage
+from assay.answer.providers.provider import REPLY_MAX_BYTES, TokenUsage
 from assay.errors import ProviderError, ProviderFailure
 from assay.net.retry import RetryPolicy
 
@@ -56,7 +56,7 @@ async def test_a_reply_that_was_cut_says_so(
     server.patch = cut
     completion = await opened(kind).complete("question", 1)
     assert completion.stop_reason == "length"
-    assert completion.usage == Usage(12, 3)
+    assert completion.usage == TokenUsage(12, 3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 from assay.answer.citations import read_generated
 from assay.answer.extractive import EXTRACTIVE, ExtractiveAnswerer
 from assay.answer.passages import Answer, Passage, not_found
-from assay.answer.prompt import SYSTEM, answer_prompts, question_prompt
-from assay.answer.prompt_files import load_prompt, mark_code, marked
+from assay.answer.prompt import (
+    SYSTEM,
+    answer_prompts,
+    delimited,
+    delimiter_code,
+    load_prompt,
+    question_prompt,
+)
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
@@ -40,8 +46,8 @@ class ModelAnswerer:
 
     async def answer_from_memory(self, question: str, max_tokens: int) -> Answer:
         """What the model says without any document: a question it knows needs no retrieval."""
-        code = mark_code(question)
-        marks = marked("question", code, question)
+        code = delimiter_code(question)
+        marks = delimited("question", code, question)
         prompt = load_prompt("question_alone").fill(code=code, question=marks)
         return await self._ask(prompt, 0, max_tokens)
 

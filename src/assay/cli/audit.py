@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, show
-from assay.cli.judging import (
+from assay.cli.judgments import (
     Archive,
     DatasetName,
-    Judging,
+    JudgmentSource,
     Qrels,
     Split,
     from_dataset,
@@ -94,7 +94,7 @@ def _at_hand(name: str | None) -> str | None:
     )
 
 
-def _lines(result: "AuditResult", judging: Judging) -> Iterator[str]:
+def _lines(result: "AuditResult", judging: JudgmentSource) -> Iterator[str]:
     from assay.report.numbers import count, counted
 
     failed = f", of which {count(result.failed)} failed" if result.failed else ""
@@ -139,7 +139,7 @@ def _disagreements(claim: "ClaimAudit") -> Iterator[str]:
         yield f"  and {counted(len(wrong) - _SHOWN, 'more query', 'more queries')} (all: --json)"
 
 
-def _as_json(result: "AuditResult", judging: Judging) -> dict[str, Any]:
+def _as_json(result: "AuditResult", judging: JudgmentSource) -> dict[str, Any]:
     from dataclasses import asdict
 
     claims = [

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, show
-from assay.cli.judging import (
+from assay.cli.judgments import (
     Archive,
     DatasetName,
-    Judging,
+    JudgmentSource,
     Qrels,
     Split,
     from_dataset,
@@ -93,7 +93,9 @@ class _Facts:
         self.ignored = sum(query_id not in judged for query_id in rankings)
 
 
-def _judging(qrels: Path | None, dataset: str | None, split: str, archive: Path | None) -> Judging:
+def _judging(
+    qrels: Path | None, dataset: str | None, split: str, archive: Path | None
+) -> JudgmentSource:
     if qrels is not None:
         return from_qrels(qrels)
     if dataset is not None:
@@ -110,7 +112,7 @@ def _usual(top_k: int | None) -> list["Metric"]:
     return [*first, Precision @ k, MRR @ k, AP, Judged @ k]
 
 
-def _refuse_strangers(run: Path, rankings: Mapping[str, object], judging: Judging) -> None:
+def _refuse_strangers(run: Path, rankings: Mapping[str, object], judging: JudgmentSource) -> None:
     """A run and judgments without a common query belong to different data, not to a score of 0."""
     if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
         ours, theirs = next(iter(rankings)), next(iter(judging.judgments))

@@ -93,9 +93,9 @@ def reference_answers(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def read_ground_truth(path: Path, dataset: "Dataset") -> list[dict[str, Any]]:
     """As the file has it, with the texts that it had to leave out."""
-    from assay.answer.ground_truth.records import load_ground_truth, to_json
+    from assay.answer.ground_truth.records import load_ground_truth, record_to_json
 
-    return [to_json(truth) for truth in load_ground_truth(path, dataset)]
+    return [record_to_json(truth) for truth in load_ground_truth(path, dataset)]
 
 
 def _query_ids(config: pytest.Config) -> list[str]:

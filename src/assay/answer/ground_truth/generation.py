@@ -14,7 +14,12 @@ from typing import Any
 
 import orjson
 
-from assay.answer.ground_truth.records import GroundTruth, from_json, read_records, to_json
+from assay.answer.ground_truth.records import (
+    GroundTruth,
+    read_records,
+    record_from_json,
+    record_to_json,
+)
 from assay.answer.ground_truth.writers import ExtractWriter, ReferenceWriter
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
@@ -97,14 +102,14 @@ class Journal:
         if rest:
             self.path.write_bytes(b"".join(line + b"\n" for line in lines))
         return [
-            from_json(_parsed(line, self.path), self.path, place)
+            record_from_json(_parsed(line, self.path), self.path, place)
             for place, line in enumerate(lines, 1)
             if line
         ]
 
     def append(self, truth: GroundTruth) -> None:
         """Add one answer."""
-        line = orjson.dumps(to_json(truth), option=orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(record_to_json(truth), option=orjson.OPT_APPEND_NEWLINE)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(descriptor, line)
@@ -193,7 +198,7 @@ async def generate_ground_truth(
             + "; ".join(sorted(set(run.left_out.values())))
         )
     others = [each for query_id, each in earlier.items() if query_id not in run.asked]
-    _write([to_json(each, text=text) for each in [*truths, *others]], out)
+    _write([record_to_json(each, text=text) for each in [*truths, *others]], out)
     journal.remove()
     return GenerationResult(truths, run.written, len(truths) - run.written, run.left_out)
 

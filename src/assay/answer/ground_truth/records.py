@@ -35,7 +35,7 @@ class GroundTruth:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
-def to_json(truth: GroundTruth, *, text: bool = True) -> dict[str, Any]:
+def record_to_json(truth: GroundTruth, *, text: bool = True) -> dict[str, Any]:
     """The record as JSON; without `text`, hashes replace question and answer."""
     fields = asdict(truth)
     fields["query_text"] = truth.query_text or None
@@ -50,7 +50,7 @@ def to_json(truth: GroundTruth, *, text: bool = True) -> dict[str, Any]:
     return fields | {"provenance": {**truth.provenance, **hashes}}
 
 
-def from_json(fields: Any, file: Path, place: int) -> GroundTruth:
+def record_from_json(fields: Any, file: Path, place: int) -> GroundTruth:
     """A record from JSON; text that was left out is empty. `place` is its number, for messages."""
     try:
         if not isinstance(fields, dict):
@@ -74,7 +74,7 @@ def read_records(path: Path) -> list[GroundTruth]:
     content = _content(path)
     if not isinstance(content, list):
         raise DataError(f"must be a JSON list of records, got {shown(content)}", file=path)
-    truths = [from_json(fields, path, place) for place, fields in enumerate(content, 1)]
+    truths = [record_from_json(fields, path, place) for place, fields in enumerate(content, 1)]
     first: dict[str, int] = {}
     for place, truth in enumerate(truths, 1):
         if (earlier := first.setdefault(truth.query_id, place)) != place:

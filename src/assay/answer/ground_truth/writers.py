@@ -15,7 +15,7 @@ from assay.answer.ground_truth.candidates import (
     parse_candidate,
 )
 from assay.answer.passages import Passage
-from assay.answer.prompt_files import load_prompt, mark_code, marked
+from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.answer.providers.cached import complete
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Document, Fact
@@ -101,14 +101,14 @@ class ModelWriter:
 def reference_prompt(question: str, documents: Sequence[Document]) -> str:
     """Asks a model for a comprehensive answer from the documents."""
     texts = [f"Title: {each.title}\n{each.text}" for each in documents]
-    code = mark_code(question, *texts)
+    code = delimiter_code(question, *texts)
     return load_prompt("ground_truth_answer").fill(
         code=code,
         documents="\n\n".join(
-            f"Document {place}:\n{marked('document', code, text)}"
+            f"Document {place}:\n{delimited('document', code, text)}"
             for place, text in enumerate(texts, 1)
         ),
-        question=f"Question:\n{marked('question', code, question)}",
+        question=f"Question:\n{delimited('question', code, question)}",
     )
 
 
@@ -198,8 +198,10 @@ def _empty_if_refused(error: ProviderError) -> str:
 def candidate_prompt(document: Document, seed: int) -> str:
     """Asks a model for one question about the document, as JSON."""
     shown = f"{document.title}\n\n{_part(document, seed)}".strip()
-    code = mark_code(shown)
-    return load_prompt("question_writing").fill(code=code, document=marked("document", code, shown))
+    code = delimiter_code(shown)
+    return load_prompt("question_writing").fill(
+        code=code, document=delimited("document", code, shown)
+    )
 
 
 def _part(document: Document, seed: int) -> str:

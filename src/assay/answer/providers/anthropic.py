@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.answer.providers.provider import (
     Completion,
-    Usage,
+    TokenUsage,
     http_failure,
     parse_address,
     request_failure,
@@ -126,7 +126,7 @@ def _read(message: Any) -> Completion:
     """The client does not validate what it builds, so that is done here."""
     try:
         text = "".join(block.text for block in message.content if block.type == "text")
-        usage = Usage(int(message.usage.input_tokens), int(message.usage.output_tokens))
+        usage = TokenUsage(int(message.usage.input_tokens), int(message.usage.output_tokens))
         stop_reason = message.stop_reason
     except (AttributeError, TypeError, ValueError):
         raise _unreadable() from None

@@ -8,7 +8,7 @@ from types import TracebackType
 
 import orjson
 
-from assay.answer.providers.provider import Completion, LLMProvider, Model, Usage
+from assay.answer.providers.provider import Completion, LLMProvider, Model, TokenUsage
 from assay.answer.providers.spending import CostTracker, Spending, billed_usage
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import ProviderError, ProviderFailure, UsageError
@@ -44,7 +44,7 @@ class ReplyCache:
         if row is None:
             return None
         text, input_tokens, output_tokens, stop_reason = row
-        return Completion(text, Usage(input_tokens, output_tokens), stop_reason, cached=True)
+        return Completion(text, TokenUsage(input_tokens, output_tokens), stop_reason, cached=True)
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Store a reply under its key."""
@@ -172,7 +172,7 @@ async def complete(provider: LLMProvider, prompt: str, max_tokens: int) -> Compl
     """A reply with the reason why it ended, which only a `CachedProvider` knows."""
     if isinstance(provider, CachedProvider):
         return await provider.complete(prompt, max_tokens)
-    return Completion(await provider.generate(prompt, max_tokens), Usage())
+    return Completion(await provider.generate(prompt, max_tokens), TokenUsage())
 
 
 def _gave_up(error: ProviderError) -> ProviderError:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from assay.answer.providers.provider import (
     REPLY_MAX_BYTES,
     Completion,
-    Usage,
+    TokenUsage,
     http_failure,
     parse_address,
     request_failure,
@@ -93,7 +93,7 @@ class OllamaModel:
         text = reply.message.content
         if text is None or not reply.done:
             raise self._unreadable("is not complete")
-        usage = Usage(reply.prompt_eval_count or 0, reply.eval_count or 0)
+        usage = TokenUsage(reply.prompt_eval_count or 0, reply.eval_count or 0)
         return Completion(text, usage, "length" if reply.done_reason == "length" else "end")
 
     def _unreadable(self, what: str) -> ProviderError:

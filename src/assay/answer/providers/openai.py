@@ -9,7 +9,7 @@ import httpx
 from assay.answer.providers.provider import (
     REPLY_MAX_BYTES,
     Completion,
-    Usage,
+    TokenUsage,
     http_failure,
     parse_address,
     request_failure,
@@ -126,7 +126,9 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
         choice = reply["choices"][0]
         message, reason = choice["message"], choice.get("finish_reason")
         usage: Mapping[str, Any] = reply.get("usage") or {}
-        tokens = Usage(int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0)))
+        tokens = TokenUsage(
+            int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
+        )
         refused = bool(message.get("refusal")) or reason == "content_filter"
         text = message.get("content")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):

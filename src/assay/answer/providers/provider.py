@@ -27,7 +27,7 @@ class LLMProvider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Tokens of one call, as the service counted them; 0 where it did not."""
 
     input_tokens: int = 0
@@ -39,7 +39,7 @@ class Completion:
     """A reply. `stop_reason` is `end` or `length`; `cached` replies were paid for earlier."""
 
     text: str
-    usage: Usage
+    usage: TokenUsage
     stop_reason: str = "end"
     cached: bool = False
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from assay.answer.providers.provider import Completion, Usage
+from assay.answer.providers.provider import Completion, TokenUsage
 from assay.errors import BudgetExceeded, UsageError
 
 PRICES_VARIABLE = "RAG_EVAL_PRICES"
@@ -29,7 +29,7 @@ class Price:
     input: float
     output: float
 
-    def of(self, usage: Usage) -> float:
+    def of(self, usage: TokenUsage) -> float:
         """What these tokens cost."""
         return (usage.input_tokens * self.input + usage.output_tokens * self.output) / _MILLION
 
@@ -145,7 +145,7 @@ class CostTracker:
         finally:
             self._reserved -= worst
 
-    def add(self, usage: Usage) -> None:
+    def add(self, usage: TokenUsage) -> None:
         """Count a call that was billed."""
         self._calls += 1
         self._input += usage.input_tokens
@@ -156,24 +156,24 @@ class CostTracker:
         self._cached += 1
 
     def _cost(self) -> float:
-        return self._price.of(Usage(self._input, self._output)) if self._price else 0.0
+        return self._price.of(TokenUsage(self._input, self._output)) if self._price else 0.0
 
     def _worst(self, prompt: str, max_tokens: int) -> float:
-        return self._price.of(Usage(max_tokens_of(prompt), max_tokens)) if self._price else 0.0
+        return self._price.of(TokenUsage(max_tokens_of(prompt), max_tokens)) if self._price else 0.0
 
 
-def billed_usage(completion: Completion, prompt: str, max_tokens: int) -> Usage:
+def billed_usage(completion: Completion, prompt: str, max_tokens: int) -> TokenUsage:
     """What the service counted; of what it did not count, the most that it can have been.
 
     Otherwise a service that reports no usage would be free, and its budget unlimited.
     """
     reported = completion.usage
     if reported.input_tokens <= 0:
-        return Usage(max_tokens_of(prompt), max(reported.output_tokens, max_tokens))
+        return TokenUsage(max_tokens_of(prompt), max(reported.output_tokens, max_tokens))
     uncounted = reported.output_tokens < 0 or (
         reported.output_tokens == 0 and completion.text != ""
     )
-    return Usage(reported.input_tokens, max_tokens if uncounted else reported.output_tokens)
+    return TokenUsage(reported.input_tokens, max_tokens if uncounted else reported.output_tokens)
 
 
 def max_tokens_of(text: str) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.answer.citations import without_markers
 from assay.answer.passages import NOT_FOUND
-from assay.answer.prompt_files import load_prompt, mark_code, marked
+from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
@@ -202,37 +202,37 @@ class Judge:
 
 def correctness_prompt(question: str, answer: str, reference: str, vote: int = 0) -> str:
     """The public evaluator's question, with the reference first in every second vote."""
-    code = mark_code(question, answer, reference, str(vote))
+    code = delimiter_code(question, answer, reference, str(vote))
     blocks = [
-        f"Generated Answer:\n{marked('answer', code, answer)}",
-        f"Ground Truth Answer:\n{marked('answer', code, reference)}",
+        f"Generated Answer:\n{delimited('answer', code, answer)}",
+        f"Ground Truth Answer:\n{delimited('answer', code, reference)}",
     ]
     first, second = reversed(blocks) if vote % 2 else blocks
     return load_prompt("judge_correctness").fill(
-        code=code, question=marked("question", code, question), first=first, second=second
+        code=code, question=delimited("question", code, question), first=first, second=second
     )
 
 
 def fact_prompt(question: str, answer: str, fact: Fact) -> str:
     """Asks whether the answer states, contradicts or leaves out one fact."""
-    code = mark_code(question, answer, fact.text)
+    code = delimiter_code(question, answer, fact.text)
     wordings = "; ".join(fact.accept)
     said = f"{fact.text} (for example: {wordings})" if wordings else fact.text
     return load_prompt("judge_fact").fill(
         code=code,
-        question=marked("question", code, question),
-        fact=marked("fact", code, said),
-        answer=marked("answer", code, answer),
+        question=delimited("question", code, question),
+        fact=delimited("fact", code, said),
+        answer=delimited("answer", code, answer),
     )
 
 
 def support_prompt(statement: str, sources: Sequence[str]) -> str:
     """Asks whether the sources support one statement."""
-    code = mark_code(statement, *sources)
+    code = delimiter_code(statement, *sources)
     return load_prompt("judge_support").fill(
         code=code,
-        documents="\n\n".join(marked("document", code, source) for source in sources),
-        statement=marked("statement", code, statement),
+        documents="\n\n".join(delimited("document", code, source) for source in sources),
+        statement=delimited("statement", code, statement),
     )
 
 

@@ -1,4 +1,4 @@
-"""Where the verbs that score a file get their judgments: a qrels file or a data set."""
+"""Where the commands that score a file get their judgments: a qrels file or a data set."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -41,21 +41,23 @@ Archive = Annotated[
 ]
 
 
-class Judging(NamedTuple):
-    """`known` are the ids that exist, None where a qrels file alone cannot tell."""
+class JudgmentSource(NamedTuple):
+    """Judgments and their source; `known` are all document ids, None for a qrels file."""
 
     source: str
     judgments: "Judgments"
     known: "Container[str] | None"
 
 
-def from_qrels(path: Path) -> Judging:
+def from_qrels(path: Path) -> JudgmentSource:
+    """The judgments of a TREC or BEIR file."""
     from assay.data import read_qrels
 
-    return Judging(str(path), read_qrels(path), None)
+    return JudgmentSource(str(path), read_qrels(path), None)
 
 
-def from_dataset(name: str, split: str, archive: Path | None) -> Judging:
+def from_dataset(name: str, split: str, archive: Path | None) -> JudgmentSource:
+    """The judgments of one split of a data set, which is downloaded where it is missing."""
     from assay.data import load_dataset
 
     with progress_bar() as progress:
@@ -63,4 +65,4 @@ def from_dataset(name: str, split: str, archive: Path | None) -> Judging:
     for warning in dataset.warnings:
         warn(warning)
     source = f"{dataset.name} {split}"
-    return Judging(source, dataset.judgments_in(split), dataset.documents.keys())
+    return JudgmentSource(source, dataset.judgments_in(split), dataset.documents.keys())
