@@ -8,7 +8,7 @@ import pytest
 
 from assay.errors import DataError
 from assay.measure import nDCG, parse_metric
-from assay.measure.audit import AuditResult, Flaw, audit
+from assay.measure.audit import AuditResult, Flaw, audit_report
 
 JUDGMENTS: dict[str, dict[str, int]] = {
     f"PLAIN-{number}": {f"MED-{number * 10 + place}": 1 + (place == 0) for place in range(8)}
@@ -84,7 +84,7 @@ def with_repeats() -> dict[str, list[str]]:
 
 
 def test_a_right_report_is_found_right() -> None:
-    result = audit(report(lists()), JUDGMENTS)
+    result = audit_report(report(lists()), JUDGMENTS)
     assert result.correct
     assert flaws_of(result) == set()
     assert (result.queries, result.failed, result.unjudged) == (8, 0, ())
@@ -111,7 +111,7 @@ def test_every_combination_of_mistakes_is_told_apart(
         Flaw.DUPLICATES_CREDITED: credit_repeats,
         Flaw.FAILED_DROPPED: drop_failed,
     }
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     assert flaws_of(result) == {flaw for flaw, made_so in present.items() if made_so}
     assert result.failed == 1
 
@@ -120,7 +120,7 @@ def test_a_mean_alone_is_explained_without_figures_of_single_queries() -> None:
     made = report(lists(), ideal_from_retrieved=True)
     for row in made["per_query_results"]:
         del row["ndcg_at_5"]
-    assert flaws_of(audit(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
+    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
 
 
 def test_figures_printed_to_three_digits_are_explained() -> None:
@@ -128,7 +128,7 @@ def test_figures_printed_to_three_digits_are_explained() -> None:
     made["summary"]["mean_ndcg_at_5"] = round(made["summary"]["mean_ndcg_at_5"], 3)
     for row in made["per_query_results"]:
         row["ndcg_at_5"] = round(row["ndcg_at_5"], 3)
-    assert flaws_of(audit(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
+    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.IDEAL_FROM_RETRIEVED}
 
 
 def test_a_round_claim_is_not_taken_for_a_rough_one() -> None:
@@ -136,7 +136,7 @@ def test_a_round_claim_is_not_taken_for_a_rough_one() -> None:
     made = report({query: list(grades)[:5] for query, grades in JUDGMENTS.items()})
     assert made["summary"]["mean_ndcg_at_5"] == 1.0
     made["per_query_results"][0]["retrieved_docs"] = ["other", "MED-11"]
-    (claim,) = audit(made, JUDGMENTS).claims
+    (claim,) = audit_report(made, JUDGMENTS).claims
     assert claim.recomputed < 0.96
     assert claim.flaws is None
 
@@ -144,7 +144,7 @@ def test_a_round_claim_is_not_taken_for_a_rough_one() -> None:
 def test_failed_queries_without_a_row_are_counted_by_the_total() -> None:
     made = report(lists(), failed=["PLAIN-1", "PLAIN-2"], drop_failed=True)
     made["per_query_results"] = made["per_query_results"][2:]
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     assert flaws_of(result) == {Flaw.FAILED_DROPPED}
     assert (result.queries, result.failed) == (8, 2)
 
@@ -160,7 +160,7 @@ def test_one_failed_query_dropped_among_thousands_is_noticed(ids: list[str], cla
     ]
     rows[0] |= {"retrieved_docs": [], "status": "failed"}
     made = {"summary": {"mean_ndcg_at_5": claim}, "per_query_results": rows}
-    result = audit(made, small_judgments(3_000))
+    result = audit_report(made, small_judgments(3_000))
     assert result.claims[0].claimed - result.claims[0].recomputed < 5e-4
     assert flaws_of(result) == {Flaw.FAILED_DROPPED}
 
@@ -168,7 +168,7 @@ def test_one_failed_query_dropped_among_thousands_is_noticed(ids: list[str], cla
 def test_rounding_on_the_way_to_the_mean_is_no_mistake() -> None:
     made = report(lists())
     made["summary"]["mean_ndcg_at_5"] += 0.000412345
-    assert audit(made, JUDGMENTS).correct
+    assert audit_report(made, JUDGMENTS).correct
 
 
 def test_where_two_ways_give_the_rounded_mean_the_single_queries_decide() -> None:
@@ -181,18 +181,18 @@ def test_where_two_ways_give_the_rounded_mean_the_single_queries_decide() -> Non
         for number, query in enumerate(judgments)
     ]
     made = {"summary": {"mean_ndcg_at_5": 0.83}, "per_query_results": rows}
-    assert flaws_of(audit(made, judgments)) == {Flaw.IDEAL_FROM_RETRIEVED}
+    assert flaws_of(audit_report(made, judgments)) == {Flaw.IDEAL_FROM_RETRIEVED}
 
 
 def test_empty_lists_dropped_from_the_mean_are_noticed() -> None:
     made = report({**lists(), "PLAIN-3": []}, drop_empty=True)
-    assert flaws_of(audit(made, JUDGMENTS)) == {Flaw.EMPTY_DROPPED}
+    assert flaws_of(audit_report(made, JUDGMENTS)) == {Flaw.EMPTY_DROPPED}
 
 
 def test_an_invented_mean_is_unexplained() -> None:
     made = report(lists())
     made["summary"]["mean_ndcg_at_5"] = 0.987654
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     assert flaws_of(result) is None
     assert not result.correct
     assert result.claims[0].own_mean == pytest.approx(result.claims[0].recomputed)
@@ -202,7 +202,7 @@ def test_a_right_mean_over_wrong_rows_is_not_right() -> None:
     made = report(lists())
     made["per_query_results"][0]["ndcg_at_5"] += 0.1
     made["per_query_results"][1]["ndcg_at_5"] -= 0.1
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     assert flaws_of(result) == set()
     assert [each.query_id for each in result.claims[0].disagreements] == ["PLAIN-1", "PLAIN-2"]
     assert not result.correct
@@ -213,7 +213,7 @@ def test_queries_that_nobody_judged_are_named_and_left_out() -> None:
     stranger = {"query_id": "stranger", "retrieved_docs": ["x"]}
     made["per_query_results"].append(stranger)
     made["summary"]["total_queries"] += 1
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     assert result.unjudged == ("stranger",)
     assert result.correct
 
@@ -221,7 +221,7 @@ def test_queries_that_nobody_judged_are_named_and_left_out() -> None:
 def test_every_metric_that_is_claimed_is_checked() -> None:
     made = report(lists())
     made["metrics"] = {"ndcg@5": made["summary"].pop("mean_ndcg_at_5"), "p@5": 0.9, "speed": 3}
-    claims = {claim.metric: claim for claim in audit(made, JUDGMENTS).claims}
+    claims = {claim.metric: claim for claim in audit_report(made, JUDGMENTS).claims}
     assert [str(metric) for metric in claims] == ["nDCG@5", "Precision@5"]
     assert claims[nDCG @ 5].correct
     assert claims[parse_metric("p@5")].flaws is None
@@ -229,7 +229,7 @@ def test_every_metric_that_is_claimed_is_checked() -> None:
 
 def test_a_report_inside_the_results_of_a_platform_is_found() -> None:
     wrapped = {"participants": {}, "results": [{"detail": 1}, [report(lists())]]}
-    assert audit(wrapped, JUDGMENTS).correct
+    assert audit_report(wrapped, JUDGMENTS).correct
 
 
 @pytest.mark.parametrize(
@@ -250,14 +250,14 @@ def test_what_cannot_be_audited_is_refused_with_the_reason(
     made: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        audit(made, JUDGMENTS)
+        audit_report(made, JUDGMENTS)
 
 
 def test_a_repeated_query_is_told_and_counted_once() -> None:
     made = report(lists())
     made["per_query_results"].append(dict(made["per_query_results"][2]))
     made["summary"]["total_queries"] += 1
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     again = made["per_query_results"][2]["query_id"]
     assert not result.correct
     assert f"query {again!r} has 2 rows; only the first is counted here" in result.contradictions
@@ -281,7 +281,7 @@ def test_parts_of_a_report_that_disagree_are_named(
 ) -> None:
     made = report(lists())
     made[part] = made.get(part, {}) | changes
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     assert any(words in each for each in result.contradictions), result.contradictions
     assert not result.correct
 
@@ -289,6 +289,6 @@ def test_parts_of_a_report_that_disagree_are_named(
 def test_a_count_of_queries_beyond_reason_takes_no_memory() -> None:
     made = report(lists())
     made["summary"]["total_queries"] = 1e13
-    result = audit(made, JUDGMENTS)
+    result = audit_report(made, JUDGMENTS)
     assert result.queries == 10**13
     assert result.claims[0].recomputed < 1e-9

@@ -11,13 +11,13 @@ from assay.errors import DataError
 from assay.nextcloud.category import category_status, clean_up, plan_cleanup
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.failures import NotesError
-from assay.nextcloud.upload import CATEGORY, upload
+from assay.nextcloud.upload import CATEGORY, upload_documents
 
 
 @pytest.fixture
 async def uploaded(client: NotesClient, mapping_path: Path) -> list[Document]:
     documents = [Document(f"d{n}", "", f"Text {n}.") for n in range(4)]
-    await upload(documents, client, mapping_path)
+    await upload_documents(documents, client, mapping_path)
     return documents
 
 

@@ -45,7 +45,7 @@ async def test_a_long_category_comes_whole_in_parts(
 @pytest.mark.parametrize(
     ("cursors", "message"),
     [
-        (cycle(["1-1-1", "1-1-2"]), "the same cursor came twice"),
+        (cycle(["1-1-1", "1-1-2"]), "the same cursor twice"),
         ((f"1-1-{n}" for n in count()), "does not end after 20 parts"),
     ],
 )

@@ -25,7 +25,7 @@ from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import RunConfig
 from assay.nextcloud.client import NotesClient
-from assay.nextcloud.upload import upload
+from assay.nextcloud.upload import upload_documents
 from assay.nextcloud.wait import Find, NotRetrievable, sample_documents, wait_until_found
 
 PROGRAM = os.environ.get("ASSAY_NEXTCLOUD_MCP")
@@ -133,7 +133,7 @@ async def test_a_data_set_is_uploaded_waited_for_and_evaluated(
 ) -> None:
     monkeypatch.setenv("ASSAY_NOTE_MAPPING", str(mapping_path))
     await listening(mcp_url)
-    await upload(dataset.documents.values(), client, mapping_path)
+    await upload_documents(dataset.documents.values(), client, mapping_path)
     agent = open_target(f"nextcloud:{mcp_url}", dataset)
     find = finder(agent)
     await agent.open()

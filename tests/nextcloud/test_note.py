@@ -7,7 +7,14 @@ from tests.nextcloud.notes_server import NotesServer
 
 from assay.data.dataset import Document
 from assay.errors import DataError, UsageError
-from assay.nextcloud.note import Note, check_category, document_of, draft_of, drafts_of, mark_of
+from assay.nextcloud.note import (
+    Note,
+    check_category,
+    document_from,
+    marker_of,
+    plan_note,
+    plan_notes,
+)
 from assay.text import strip_controls
 
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
@@ -15,26 +22,26 @@ CATEGORY = "c"
 
 
 def stored(document: Document, server: NotesServer) -> Note:
-    draft = draft_of(document)
-    return Note.from_json(server.add(draft.title, draft.content, CATEGORY).data([]))
+    planned = plan_note(document)
+    return Note.from_json(server.add(planned.title, planned.content, CATEGORY).data([]))
 
 
 def test_a_note_is_called_after_its_document() -> None:
-    draft = draft_of(Document("MED-10", "Statin use", "Text."))
-    assert (draft.title, draft.content) == ("[MED-10] Statin use", "Text.")
+    planned = plan_note(Document("MED-10", "Statin use", "Text."))
+    assert (planned.title, planned.content) == ("[MED-10] Statin use", "Text.")
 
 
 @pytest.mark.parametrize("title", ["Why? How: so/and", "long " * 40])
 def test_a_title_that_the_app_would_cut_is_kept_in_the_text(title: str) -> None:
-    draft = draft_of(Document("d1", title, "Text."))
-    assert draft.content == f"{title.strip()}\n\nText."
+    planned = plan_note(Document("d1", title, "Text."))
+    assert planned.content == f"{title.strip()}\n\nText."
 
 
 def test_a_text_that_begins_like_its_title_is_not_taken_for_a_cut_title(
     documents: list[Document],
 ) -> None:
     document = Document("d1", "Coffee", "Coffee: what it does to arteries\n\nIt widens them.")
-    again = document_of(stored(document, NotesServer()), "d1")
+    again = document_from(stored(document, NotesServer()), "d1")
     assert (again.title, again.text) == (document.title, document.text)
 
 
@@ -43,9 +50,9 @@ def test_every_document_comes_back_as_it_was(doc_id: str, title: str, text: str)
     wanted = (" ".join(strip_controls(title).split()), strip_controls(text))
     document = Document(doc_id, title, text)
     note = stored(document, NotesServer())
-    again = document_of(note, doc_id)
-    assert draft_of(document).is_in(note)
-    assert mark_of(note.title) == doc_id
+    again = document_from(note, doc_id)
+    assert plan_note(document).matches(note)
+    assert marker_of(note.title) == doc_id
     assert (again.id, again.title, again.text) == (doc_id, *wanted)
 
 
@@ -53,33 +60,33 @@ def test_a_numbered_title_is_still_ours() -> None:
     server, document = NotesServer(), Document("d1", "t" * 200, "Text.")
     first, second = stored(document, server), stored(document, server)
     assert second.title != first.title
-    assert draft_of(document).is_in(second)
+    assert plan_note(document).matches(second)
 
 
 def test_another_title_or_text_is_not_ours() -> None:
     note = stored(Document("d1", "Title", "Text."), NotesServer())
-    assert not draft_of(Document("d1", "Title two", "Text.")).is_in(note)
-    assert not draft_of(Document("d1", "Title", "Texts.")).is_in(note)
+    assert not plan_note(Document("d1", "Title two", "Text.")).matches(note)
+    assert not plan_note(Document("d1", "Title", "Texts.")).matches(note)
 
 
 def test_a_note_of_no_document_is_named_as_unknown() -> None:
     note = Note(7, "", "Shopping", "Milk", CATEGORY, 0)
-    assert document_of(note, None).id == "note:7"
+    assert document_from(note, None).id == "note:7"
 
 
 def test_a_title_that_was_numbered_by_its_author_is_no_number_of_the_app() -> None:
     note = stored(Document("d1", "Part (2)", "Text."), NotesServer())
-    assert not draft_of(Document("d1", "Part two", "Text.")).is_in(note)
+    assert not plan_note(Document("d1", "Part two", "Text.")).matches(note)
 
 
 def test_ids_that_titles_cannot_tell_apart_are_refused() -> None:
-    with pytest.raises(DataError, match="'a/b' cannot be told from 'ab'"):
-        drafts_of([Document("ab", "", "Text."), Document("a/b", "", "Text.")])
+    with pytest.raises(DataError, match="'a/b' looks like 'ab' in the title"):
+        plan_notes([Document("ab", "", "Text."), Document("a/b", "", "Text.")])
 
 
 def test_an_id_that_no_title_can_hold_is_refused() -> None:
     with pytest.raises(DataError, match="does not fit into the title"):
-        drafts_of([Document("x" * 120, "", "Text.")])
+        plan_notes([Document("x" * 120, "", "Text.")])
 
 
 @pytest.mark.parametrize("category", ["nfcorpus_rag_eval", "work/rag eval", "v1.2"])
@@ -89,5 +96,5 @@ def test_a_category_that_can_be_a_folder_is_accepted(category: str) -> None:
 
 @pytest.mark.parametrize("category", ["a:b", ".hidden", "a//b", "a/ b", "", "/a"])
 def test_a_category_that_would_be_kept_under_another_name_is_refused(category: str) -> None:
-    with pytest.raises(UsageError, match="cannot keep a category"):
+    with pytest.raises(UsageError, match="cannot keep the category"):
         check_category(category)

@@ -10,8 +10,8 @@ from assay.data.note_mapping import documents_by_note, read_note_mapping
 from assay.errors import DataError, UsageError
 from assay.nextcloud import client as client_module
 from assay.nextcloud.client import NotesClient
-from assay.nextcloud.sync import SyncReport, sync
-from assay.nextcloud.upload import CATEGORY, upload
+from assay.nextcloud.sync import SyncReport, sync_notes
+from assay.nextcloud.upload import CATEGORY, upload_documents
 
 
 class Clock:
@@ -40,7 +40,7 @@ def fill(server: NotesServer, count: int) -> list[int]:
 
 
 async def synced(client: NotesClient, folder: Path) -> SyncReport:
-    return await sync(client, folder, category=CATEGORY, doc_ids={})
+    return await sync_notes(client, folder, category=CATEGORY, doc_ids={})
 
 
 async def test_the_folder_is_a_data_set_of_the_notes(
@@ -116,10 +116,10 @@ async def test_a_note_that_was_moved_into_the_category_is_fetched(
 async def test_uploaded_documents_come_back_as_they_were(
     client: NotesClient, folder: Path, mapping_path: Path, documents: list[Document]
 ) -> None:
-    await upload(documents, client, mapping_path)
+    await upload_documents(documents, client, mapping_path)
     doc_ids = documents_by_note(read_note_mapping(mapping_path), mapping_path)
     questions = Dataset("q", {}, {"q1": Query("q1", "statins")}, {"test": {"q1": {"MED-10": 2}}})
-    await sync(client, folder, category=CATEGORY, doc_ids=doc_ids, questions=questions)
+    await sync_notes(client, folder, category=CATEGORY, doc_ids=doc_ids, questions=questions)
     data = load_dataset(folder)
     assert {d.id: (d.title, d.text) for d in data.documents.values()} == {
         d.id: (d.title.strip(), d.text) for d in documents
@@ -142,12 +142,12 @@ async def test_a_folder_of_something_else_is_not_written_over(
     fill(server, 1)
     await synced(client, folder)
     with pytest.raises(UsageError, match="choose another folder"):
-        await sync(client, folder, category="another", doc_ids={})
+        await sync_notes(client, folder, category="another", doc_ids={})
     (folder / "notes.json").unlink()
     with pytest.raises(UsageError, match="not made by a sync"):
         await synced(client, folder)
 
 
 async def test_an_empty_category_is_told(client: NotesClient, folder: Path) -> None:
-    with pytest.raises(DataError, match="there are no notes of ada at"):
+    with pytest.raises(DataError, match="no notes found for ada at"):
         await synced(client, folder)

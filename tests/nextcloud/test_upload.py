@@ -10,7 +10,7 @@ from assay.data.dataset import Document
 from assay.errors import DataError
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.failures import NotesError
-from assay.nextcloud.upload import CATEGORY, upload
+from assay.nextcloud.upload import CATEGORY, upload_documents
 
 
 def mapped(path: Path) -> dict[str, int]:
@@ -25,7 +25,7 @@ def many(count: int) -> list[Document]:
 async def test_each_document_becomes_a_note_of_the_category(
     client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
 ) -> None:
-    report = await upload(documents, client, mapping_path)
+    report = await upload_documents(documents, client, mapping_path)
     assert (report.created, report.documents) == (5, 5)
     assert {note.category for note in server.notes.values()} == {CATEGORY}
     notes = {doc_id: server.notes[note_id] for doc_id, note_id in mapped(mapping_path).items()}
@@ -36,9 +36,9 @@ async def test_each_document_becomes_a_note_of_the_category(
 async def test_an_upload_again_changes_nothing(
     client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
 ) -> None:
-    await upload(documents, client, mapping_path)
+    await upload_documents(documents, client, mapping_path)
     before = mapped(mapping_path)
-    report = await upload(documents, client, mapping_path)
+    report = await upload_documents(documents, client, mapping_path)
     assert (report.unchanged, report.created, report.updated) == (5, 0, 0)
     assert (server.count("POST"), server.count("PUT")) == (5, 0)
     assert mapped(mapping_path) == before
@@ -47,10 +47,10 @@ async def test_an_upload_again_changes_nothing(
 async def test_a_lost_mapping_is_found_again(
     client: NotesClient, server: NotesServer, mapping_path: Path, documents: list[Document]
 ) -> None:
-    await upload(documents, client, mapping_path)
+    await upload_documents(documents, client, mapping_path)
     before = mapped(mapping_path)
     mapping_path.unlink()
-    report = await upload(documents, client, mapping_path)
+    report = await upload_documents(documents, client, mapping_path)
     assert (report.adopted, report.created, len(server.notes)) == (5, 0, 5)
     assert mapped(mapping_path) == before
 
@@ -58,11 +58,11 @@ async def test_a_lost_mapping_is_found_again(
 async def test_changed_and_deleted_notes_are_put_right(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
-    await upload(many(3), client, mapping_path)
+    await upload_documents(many(3), client, mapping_path)
     before = mapped(mapping_path)
     server.notes[before["d0"]].content = "scribbled over"
     del server.notes[before["d1"]]
-    report = await upload(many(3), client, mapping_path)
+    report = await upload_documents(many(3), client, mapping_path)
     assert (report.updated, report.created, report.unchanged) == (1, 1, 1)
     assert sorted(note.content for note in server.notes.values()) == [
         "Text 0.",
@@ -75,7 +75,7 @@ async def test_notes_of_others_are_left_alone_and_counted(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
     theirs = server.add("[d0] My thoughts on this", "Mine.", CATEGORY)
-    report = await upload(many(2), client, mapping_path)
+    report = await upload_documents(many(2), client, mapping_path)
     assert (report.foreign, report.created) == (1, 2)
     assert server.notes[theirs.id].content == "Mine."
 
@@ -83,8 +83,8 @@ async def test_notes_of_others_are_left_alone_and_counted(
 async def test_documents_that_left_the_data_set_stay_in_the_mapping(
     client: NotesClient, mapping_path: Path
 ) -> None:
-    await upload(many(3), client, mapping_path)
-    report = await upload(many(2), client, mapping_path)
+    await upload_documents(many(3), client, mapping_path)
+    report = await upload_documents(many(2), client, mapping_path)
     assert report.outdated == 1
     assert sorted(mapped(mapping_path)) == ["d0", "d1", "d2"]
 
@@ -97,7 +97,7 @@ async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
         Fault("POST", 502),
         Fault("POST", 500, done=True),
     ]
-    report = await upload(many(6), client, mapping_path, concurrency=1)
+    report = await upload_documents(many(6), client, mapping_path, concurrency=1)
     assert report.created == 6
     assert server.titles() == [f"[d{n}] Title {n}" for n in range(6)]
     assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
@@ -106,9 +106,9 @@ async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
 async def test_copies_of_a_note_are_taken_away(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
-    await upload(many(2), client, mapping_path)
+    await upload_documents(many(2), client, mapping_path)
     server.add("[d1] Title 1", "Text 1.", CATEGORY)
-    report = await upload(many(2), client, mapping_path)
+    report = await upload_documents(many(2), client, mapping_path)
     assert (report.copies, len(server.notes)) == (1, 2)
     assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
 
@@ -118,10 +118,10 @@ async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(
 ) -> None:
     server.faults = [Fault("POST", 507)]
     with pytest.raises(NotesError, match=r"document 'd0' could not be uploaded.*storage is full"):
-        await upload(many(20), client, mapping_path, concurrency=4)
+        await upload_documents(many(20), client, mapping_path, concurrency=4)
     done = mapped(mapping_path)
     assert "d0" not in done
-    report = await upload(many(20), client, mapping_path)
+    report = await upload_documents(many(20), client, mapping_path)
     assert report.created + report.unchanged + report.adopted == 20
     assert len(server.notes) == 20
 
@@ -129,22 +129,22 @@ async def test_a_failed_upload_is_an_error_that_keeps_what_was_done(
 async def test_notes_that_vanish_meanwhile_are_an_error(
     client: NotesClient, server: NotesServer, mapping_path: Path
 ) -> None:
-    await upload(many(3), client, mapping_path)
+    await upload_documents(many(3), client, mapping_path)
     first = mapped(mapping_path)["d0"]
 
     def vanish(what: str, done: int, total: int | None) -> None:
         if what == "uploading notes":
             server.notes.pop(first, None)
 
-    with pytest.raises(NotesError, match=r"1 notes are gone.*'d0'"):
-        await upload(many(4), client, mapping_path, progress=vanish)
+    with pytest.raises(NotesError, match=r"1 notes have disappeared.*'d0'"):
+        await upload_documents(many(4), client, mapping_path, progress=vanish)
 
 
 @pytest.mark.parametrize("part", ["content", "title"])
 async def test_notes_that_are_changed_meanwhile_are_an_error(
     client: NotesClient, server: NotesServer, mapping_path: Path, part: str
 ) -> None:
-    await upload(many(3), client, mapping_path)
+    await upload_documents(many(3), client, mapping_path)
     first = mapped(mapping_path)["d0"]
 
     def scribble(what: str, done: int, total: int | None) -> None:
@@ -152,7 +152,7 @@ async def test_notes_that_are_changed_meanwhile_are_an_error(
             setattr(server.notes[first], part, "scribbled over")
 
     with pytest.raises(NotesError, match=r"1 notes do not hold what was written.*'d0'"):
-        await upload(many(4), client, mapping_path, progress=scribble)
+        await upload_documents(many(4), client, mapping_path, progress=scribble)
 
 
 async def test_a_server_that_says_unchanged_at_once_is_told(
@@ -160,7 +160,7 @@ async def test_a_server_that_says_unchanged_at_once_is_told(
 ) -> None:
     server.faults = [Fault("GET", 304)]
     with pytest.raises(NotesError, match="is not the Notes API"):
-        await upload(many(1), client, mapping_path)
+        await upload_documents(many(1), client, mapping_path)
 
 
 async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(
@@ -168,7 +168,7 @@ async def test_a_mapping_that_cannot_be_written_is_told_before_the_work(
 ) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
-        await upload(many(3), client, tmp_path / "file" / "mapping.json")
+        await upload_documents(many(3), client, tmp_path / "file" / "mapping.json")
     assert not server.notes
 
 
@@ -181,4 +181,4 @@ async def test_a_damaged_mapping_is_refused(
 ) -> None:
     mapping_path.write_text(content)
     with pytest.raises(DataError, match=message):
-        await upload(many(3), client, mapping_path)
+        await upload_documents(many(3), client, mapping_path)

@@ -43,7 +43,7 @@ def audit(
     Judgments: --qrels, else --dataset, else the data set and split that the report names, else
     nfcorpus. Exits 1 when a figure is wrong, or the report contradicts itself.
     """
-    from assay.measure.audit import audit as recompute
+    from assay.measure.audit import audit_report
     from assay.measure.foreign_report import read_report
 
     content = _read(report)
@@ -56,7 +56,7 @@ def audit(
             split = foreign.split
     judging = from_qrels(qrels) if qrels else from_dataset(dataset or _DEFAULT, split, archive)
     with _naming(report):
-        result = recompute(content, judging.judgments)
+        result = audit_report(content, judging.judgments)
     if as_json:
         print_json(_as_json(result, judging))
     else:

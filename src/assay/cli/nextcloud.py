@@ -90,7 +90,7 @@ def upload(
     """
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
-    from assay.nextcloud.upload import upload as carry_out
+    from assay.nextcloud.upload import upload_documents
     from assay.report.numbers import count, counted, duration
 
     with progress_bar() as progress:
@@ -102,7 +102,7 @@ def upload(
             "progress": progress,
         }
         report = _with_notes(
-            host, username, lambda client: carry_out(documents, client, mapping, **options)
+            host, username, lambda client: upload_documents(documents, client, mapping, **options)
         )
     if report.outdated or report.foreign:
         warn(
@@ -224,7 +224,7 @@ def sync(
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import documents_by_note, read_note_mapping
-    from assay.nextcloud.sync import sync as bring
+    from assay.nextcloud.sync import sync_notes
     from assay.report.numbers import count
     from assay.search.embedding import open_embedder
     from assay.search.index import build_index, open_store
@@ -234,7 +234,7 @@ def sync(
         asked = load_dataset(questions, archive=archive, progress=progress) if questions else None
         options: dict[str, Any] = {"doc_ids": known, "questions": asked, "progress": progress}
         report = _with_notes(
-            host, username, lambda client: bring(client, folder, category=category, **options)
+            host, username, lambda client: sync_notes(client, folder, category=category, **options)
         )
         data = load_dataset(folder.resolve())
         chosen, store = open_embedder(model=model, embedder=embedder), open_store(data.name)

@@ -19,7 +19,7 @@ from assay.cli.judgments import (
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from assay.measure import Metric, Scores, Summary
+    from assay.measure import Metric, SampleSummary, Scores
 
 _WRONG = {
     "duplicate": "repeated, and earned nothing the second time",
@@ -155,7 +155,7 @@ def _print_rows(scores: "Scores") -> None:
 def _as_json(
     source: str,
     scores: "Scores",
-    summaries: Mapping["Metric", "Summary"],
+    summaries: Mapping["Metric", "SampleSummary"],
     facts: _Facts,
     per_query: bool,
 ) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from assay.data.archive import archive_files
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
 from assay.data.qrels import read_judgments
-from assay.data.text_file import Findings, Record, TextFile, plain_file, read_by_id, shown
+from assay.data.text_file import Findings, Record, TextFile, plain_file, read_by_id, short_repr
 from assay.errors import DataError
 
 _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
@@ -181,7 +181,9 @@ def _fact(record: Record, value: object) -> Fact:
     fields = value if isinstance(value, dict) else {"text": value}
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise record.refusal(f'a fact must be {{"text": ..., "accept": [...]}}, got {shown(value)}')
+        raise record.refusal(
+            f'a fact must be {{"text": ..., "accept": [...]}}, got {short_repr(value)}'
+        )
     return Fact(text, _texts(record, fields, "accept") or (text,))
 
 
@@ -189,7 +191,9 @@ def _texts(record: Record, fields: dict[str, Any], key: str) -> tuple[str, ...]:
     values = _list(record, fields, key)
     for value in values:
         if not isinstance(value, str) or not value.strip():
-            raise record.refusal(f"{key!r} must hold texts that are not empty, got {shown(value)}")
+            raise record.refusal(
+                f"{key!r} must hold texts that are not empty, got {short_repr(value)}"
+            )
     return tuple(values)
 
 
@@ -198,5 +202,5 @@ def _list(record: Record, fields: dict[str, Any], key: str) -> list[Any]:
     if values is None:
         return []
     if not isinstance(values, list):
-        raise record.refusal(f"{key!r} must be a list, got {shown(values)}")
+        raise record.refusal(f"{key!r} must be a list, got {short_repr(values)}")
     return values

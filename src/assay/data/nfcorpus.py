@@ -43,7 +43,7 @@ def find_archive(archive: Path | None = None, progress: Progress = silent) -> Pa
         return _given(Path(named).expanduser(), "the archive in NFCORPUS_ARCHIVE")
     cached = cache_folder() / "nfcorpus.zip"
     if not _is_cached(cached):
-        write_cached(cached, _download(progress))
+        write_cached(cached, _download_archive(progress))
     return cached
 
 
@@ -80,10 +80,10 @@ def _wrong_hash(stream: BufferedReader | BytesIO) -> str | None:
     return None
 
 
-def _download(progress: Progress) -> bytes:
+def _download_archive(progress: Progress) -> bytes:
     url = os.environ.get("NFCORPUS_URL") or ADDRESS
     try:
-        body = fetch(url, limit=MAX_BYTES, what="downloading nfcorpus.zip", progress=progress)
+        body = download(url, limit=MAX_BYTES, what="downloading nfcorpus.zip", progress=progress)
     except DownloadError as error:
         raise _no_archive(url, str(error)) from error
     if wrong := _wrong_hash(BytesIO(body)):
@@ -100,7 +100,7 @@ def _no_archive(url: str, why: str) -> DownloadError:
     )
 
 
-def fetch(url: str, *, limit: int, what: str, progress: Progress = silent) -> bytes:
+def download(url: str, *, limit: int, what: str, progress: Progress = silent) -> bytes:
     """The whole body, at most `limit` bytes; every failure is a DownloadError that says why."""
     import httpx  # costs 0.1 s: paid only where something is fetched
 

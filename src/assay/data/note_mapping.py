@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from assay.data.text_file import shown, write_file
+from assay.data.text_file import short_repr, write_file
 from assay.errors import DataError
 
 VARIABLE = "ASSAY_NOTE_MAPPING"
@@ -33,11 +33,14 @@ def read_note_mapping(path: Path) -> dict[str, int]:
     except orjson.JSONDecodeError as error:
         raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
     if not isinstance(mapping, dict):
-        raise DataError(f"must be one JSON object, as {_FORM}, got {shown(mapping)}", file=path)
+        raise DataError(
+            f"must be one JSON object, as {_FORM}, got {short_repr(mapping)}", file=path
+        )
     for doc_id, note_id in mapping.items():
         if not isinstance(note_id, int) or isinstance(note_id, bool):
             raise DataError(
-                f"the note of document {doc_id!r} must be a number, got {shown(note_id)}", file=path
+                f"the note of document {doc_id!r} must be a number, got {short_repr(note_id)}",
+                file=path,
             )
     return mapping
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import Judgments
-from assay.data.text_file import Findings, TextFile, plain_file, shown
+from assay.data.text_file import Findings, TextFile, plain_file, short_repr
 from assay.errors import DataError
 
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
@@ -80,13 +80,13 @@ def _fields(file: TextFile, line: int, text: str, layout: _Layout) -> tuple[str,
     try:
         grade = int(fields[-1])
     except ValueError:
-        grade = _whole_number(file, line, fields[-1])
+        grade = _integer(file, line, fields[-1])
     if abs(grade) > MAX_GRADE:
         raise _wrong_grade(file, line, fields[-1])
     return query, document, grade
 
 
-def _whole_number(file: TextFile, line: int, text: str) -> int:
+def _integer(file: TextFile, line: int, text: str) -> int:
     """Table software writes a column of whole numbers as 1.0, 2.0."""
     if not _is_number(text) or not float(text).is_integer():
         raise _wrong_grade(file, line, text)
@@ -102,7 +102,9 @@ def _is_number(text: str) -> bool:
 
 
 def _wrong_grade(file: TextFile, line: int, text: str) -> DataError:
-    message = f"a grade must be a whole number up to {MAX_GRADE}, as 0, 1, 2, got {shown(text)}"
+    message = (
+        f"a grade must be a whole number up to {MAX_GRADE}, as 0, 1, 2, got {short_repr(text)}"
+    )
     return DataError(message, file=file.label, line=line)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from assay.data.text_file import plain_file, shown
+from assay.data.text_file import plain_file, short_repr
 from assay.errors import DataError
 
 _FORMS = (
@@ -51,7 +51,7 @@ def _score(path: str | Path, line: int | None, value: Any) -> float:
     except (TypeError, ValueError):
         score = float("nan")
     if isnan(score):
-        raise DataError(f"a score must be a number, got {shown(value)}", file=path, line=line)
+        raise DataError(f"a score must be a number, got {short_repr(value)}", file=path, line=line)
     return score
 
 
@@ -101,7 +101,7 @@ def _from_value(path: str | Path, query: str, ranking: Any) -> list[str]:
         return rank_by_score(scored) if scored else []
     if not isinstance(ranking, list) or not all(isinstance(item, str) for item in ranking):
         message = (
-            f"query {query!r} must have a list of document ids, got {shown(ranking)}; {_FORMS}"
+            f"query {query!r} must have a list of document ids, got {short_repr(ranking)}; {_FORMS}"
         )
         raise DataError(message, file=path)
     return [intern(document) for document in ranking]

@@ -129,13 +129,13 @@ class Record:
     def identifier(self, key: str) -> str:
         """Ids are interned: judgments repeat them by the million."""
         if key not in self.fields:
-            found = shown(list(self.fields))
+            found = short_repr(list(self.fields))
             raise self.refusal(f"has no {key!r}, only {found}; give every line its {key!r}")
         value = self.fields[key]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str) or not value.strip():
-            raise self.refusal(f"{key!r} must be text that is not empty, got {shown(value)}")
+            raise self.refusal(f"{key!r} must be text that is not empty, got {short_repr(value)}")
         return intern(value)
 
     def text(self, key: str) -> str:
@@ -144,7 +144,7 @@ class Record:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.refusal(f"{key!r} must be text, got {shown(value)}")
+            raise self.refusal(f"{key!r} must be text, got {short_repr(value)}")
         return value
 
     def refusal(self, message: str) -> DataError:
@@ -175,7 +175,7 @@ def read_by_id(
     return found
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value for a message: short and shallow, whatever was in the file."""
     return _SHORT.repr(value)
 
@@ -187,7 +187,7 @@ def _parse(file: TextFile, line: int, text: str) -> dict[str, Any]:
         message = f"is not valid JSON: {error.msg} (column {error.colno}); mend or delete the line"
         raise DataError(message, file=file.label, line=line) from None
     if not isinstance(fields, dict):
-        message = f"must be one JSON object, as {{...}}, got {shown(fields)}"
+        message = f"must be one JSON object, as {{...}}, got {short_repr(fields)}"
         raise DataError(message, file=file.label, line=line)
     return fields
 

@@ -18,7 +18,7 @@ from assay.evaluation.gates import Gate, judge
 from assay.evaluation.plan import RunConfig
 from assay.evaluation.results import NOT_ASKED, Batch, Results
 from assay.measure.metrics import MRR, Metric, Precision, Recall
-from assay.measure.statistics import Summary, below, summarize
+from assay.measure.statistics import SampleSummary, below, summarize
 from assay.measure.violations import KINDS, Violations
 
 _PERCENTILES = (50, 90, 95, 99)
@@ -132,7 +132,7 @@ def _outcome(call: Call | None) -> dict[str, Any]:
 
 def _summary(
     results: Results,
-    spread: Mapping[Metric, Summary],
+    spread: Mapping[Metric, SampleSummary],
     config: RunConfig,
     latency: Mapping[str, float],
     seconds: float,
@@ -165,7 +165,7 @@ def _summary(
     return summary
 
 
-def _statistics(summary: Summary, ceiling: float) -> dict[str, float | None]:
+def _statistics(summary: SampleSummary, ceiling: float) -> dict[str, float | None]:
     return {
         "mean": summary.mean,
         "low": summary.low,

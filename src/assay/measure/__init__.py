@@ -16,7 +16,7 @@ from assay.measure.metrics import (
 from assay.measure.scoring import Scores, score, score_rankings
 from assay.measure.statistics import (
     PairedComparison,
-    Summary,
+    SampleSummary,
     compare_paired,
     holm,
     queries_needed,
@@ -35,8 +35,8 @@ __all__ = [
     "Precision",
     "Recall",
     "Rprec",
+    "SampleSummary",
     "Scores",
-    "Summary",
     "Violation",
     "Violations",
     "compare_paired",

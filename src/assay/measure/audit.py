@@ -155,7 +155,7 @@ class AuditResult:
         return all(claim.correct for claim in self.claims) and not self.contradictions
 
 
-def audit(report: Mapping[str, Any], judgments: Judgments) -> AuditResult:
+def audit_report(report: Mapping[str, Any], judgments: Judgments) -> AuditResult:
     """Recompute every figure that the report claims and that Assay knows."""
     foreign = read_report(report)
     rows = [row for row in foreign.rows if _is_judged(row, judgments)]

@@ -76,13 +76,13 @@ def read_report(value: Any) -> ForeignReport:
     claims = _claims(report)
     if not claims:
         raise DataError("claims no figure that can be recomputed, such as summary.mean_ndcg_at_5")
-    total = _whole_number(_object_in(report, "summary").get("total_queries"))
+    total = _integer(_object_in(report, "summary").get("total_queries"))
     made_on, config = _object_in(report, "dataset"), _object_in(report, "config")
     return ForeignReport(
         claims,
         rows,
         max(0, (total or 0) - len(rows)),
-        _whole_number(config.get("top_k")),
+        _integer(config.get("top_k")),
         tuple(_contradictions(report, read)),
         # The name that it was asked for by may be a path; the one that the data carry is not.
         dataset=_text(config.get("dataset")) or _text(made_on.get("name")),
@@ -248,7 +248,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _whole_number(value: Any) -> int | None:
+def _integer(value: Any) -> int | None:
     """Data parts of A2A turn 5 into 5.0."""
     return int(value) if _is_figure(value) and value >= 1 else None
 

@@ -20,7 +20,7 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SampleSummary:
     """`low` and `high` bound the mean; None where fewer than two queries say nothing about it."""
 
     n: int
@@ -49,7 +49,7 @@ class PairedComparison:
     losses: int
 
 
-def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> Summary:
+def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> SampleSummary:
     """The mean with an interval that holds for few queries too: see `bounded_means`.
 
     Values outside [0, 1] are no scores; their interval is that of `compare_paired`. `std` is the
@@ -57,10 +57,10 @@ def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> 
     """
     array = _finite(values)
     if array.size == 0:
-        return Summary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
+        return SampleSummary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
     bounded = array.min() >= 0 and array.max() <= 1
     low, high = (_bounded_interval if bounded else _interval)(array, seed, confidence)
-    return Summary(
+    return SampleSummary(
         n=array.size,
         mean=float(array.mean()),
         low=low,

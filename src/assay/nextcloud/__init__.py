@@ -1,1 +1,1 @@
-"""Documents as notes in a Nextcloud: put there, indexed, waited for, taken away again."""
+"""Documents as notes in a Nextcloud: upload, sync, wait for its index, clean up."""

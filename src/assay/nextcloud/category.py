@@ -1,4 +1,4 @@
-"""What is in a category of notes, held against the note mapping, and how it is deleted again."""
+"""A category of notes compared with the note mapping, and the deletion of its notes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +11,23 @@ from assay.progress import Progress, silent
 
 @dataclass(frozen=True, slots=True)
 class CategoryStatus:
+    """What a category holds.
+
+    `missing` are documents whose note is not in the category, `foreign` counts notes in it that
+    hold no document.
+    """
+
     host: str
     category: str
     api_versions: str
     notes: int
     mapped: int
     missing: tuple[str, ...]
-    """Documents whose note is not in the category."""
     foreign: int
-    """Notes in the category that stand for no document."""
 
 
 async def category_status(client: NotesClient, mapping_path: Path, category: str) -> CategoryStatus:
+    """Compare a category with the note mapping."""
     mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
     listing = await client.notes_in(category, exclude=("content",))
     there = listing.ids if listing else frozenset()
@@ -39,8 +44,10 @@ async def category_status(client: NotesClient, mapping_path: Path, category: str
 
 @dataclass(frozen=True, slots=True)
 class CleanupPlan:
-    """`left` are notes in the category that no mapping names; `elsewhere` are mapped notes that
-    are not there: deleted already, or moved to another category by somebody who wants them.
+    """Which notes to delete.
+
+    `left` counts notes in the category that the mapping does not name; `elsewhere` counts mapped
+    notes that are not in it: they were deleted already, or moved to another category.
     """
 
     delete: tuple[int, ...]
@@ -51,7 +58,10 @@ class CleanupPlan:
 async def plan_cleanup(
     client: NotesClient, mapping_path: Path, category: str, *, everything: bool = False
 ) -> CleanupPlan:
-    """`everything` in the category, whoever wrote it; no mapping is needed then."""
+    """The mapped notes in the category, or with `everything` all of its notes.
+
+    With `everything` no mapping is needed.
+    """
     mapped: set[int] = set()
     if mapping_path.exists() or not everything:
         mapped = set(read_note_mapping(mapping_path).values())
@@ -69,7 +79,10 @@ async def clean_up(
     concurrency: int = 8,
     progress: Progress = silent,
 ) -> None:
-    """The mapping keeps what is still to delete, so that doing it again goes on from there."""
+    """Delete the planned notes and the mapping.
+
+    On a failure the mapping keeps the notes that are left, so that a second call can continue.
+    """
     gone: set[int] = set()
 
     async def delete(note_id: int) -> None:

@@ -33,7 +33,10 @@ _EXPECTED = {"GET": 304, "PUT": 412}
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`host` with scheme, and with the path where Nextcloud is not at the root of its server."""
+    """A Nextcloud and a user of it. The password is never part of a message.
+
+    `host` has a scheme, and a path where Nextcloud is not at the root of its server.
+    """
 
     host: str
     username: str
@@ -41,7 +44,7 @@ class Account:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.host)
-        if "@" in parts.netloc:  # not quoted: what stands before the @ is a password
+        if "@" in parts.netloc:  # not quoted: what precedes the @ is a password
             raise UsageError(
                 f"{HOST} must not hold a user name or password; set {USERNAME} and {PASSWORD}"
             )
@@ -60,7 +63,10 @@ class Account:
 
 
 def account_from_environment(host: str | None = None, username: str | None = None) -> Account:
-    """The password comes from the environment alone: a command line is seen by others."""
+    """The account of the arguments, else of the environment.
+
+    The password comes from the environment only: other users can see a command line.
+    """
     values = {
         HOST: host or os.environ.get(HOST),
         USERNAME: username or os.environ.get(USERNAME),
@@ -69,8 +75,8 @@ def account_from_environment(host: str | None = None, username: str | None = Non
     missing = [name for name, value in values.items() if not value]
     if missing:
         raise UsageError(
-            f"not set: {', '.join(missing)}. Nextcloud is reached with {HOST}, {USERNAME} and "
-            f"{PASSWORD} (an app password, from Settings, Security)"
+            f"not set: {', '.join(missing)}. Set {HOST}, {USERNAME} and {PASSWORD} "
+            "(an app password from Settings, Security)"
         )
     return Account(str(values[HOST]), str(values[USERNAME]), str(values[PASSWORD]))
 
@@ -79,8 +85,8 @@ def account_from_environment(host: str | None = None, username: str | None = Non
 class Listing:
     """The notes of a category. With `prune_before`, `notes` are only those changed since then.
 
-    `ids` are always all of them. `etag` is None for a list that came in several parts: the tag of
-    a part does not change with the rest.
+    `ids` are always all of them. `etag` is None for a listing in several parts: the tag of a part
+    does not change with the others.
     """
 
     notes: tuple[Note, ...]
@@ -143,7 +149,7 @@ class NotesClient:
         parts, seen = [first], set[str]()
         while cursor := parts[-1].headers.get(_CURSOR):
             if cursor in seen:
-                raise self._unreadable("the same cursor came twice")
+                raise self._unreadable("the same cursor twice")
             if len(parts) >= _MAX_PARTS:
                 raise self._unreadable(f"a listing does not end after {_MAX_PARTS:,} parts")
             seen.add(cursor)
@@ -173,7 +179,7 @@ class NotesClient:
         headers = {"If-Match": f'"{note.etag}"'} if note.etag else {}
         response = await self._request("PUT", f"notes/{note.id}", json=body, headers=headers)
         current = self._note(response)
-        # Also where our own first attempt had its effect and its answer was lost.
+        # 412 also comes where an earlier attempt succeeded and its response was lost.
         if response.status_code == 412 and current.content != content:
             raise NotesError(
                 f"note {note.id} was changed by someone else at the same time; try again",
@@ -242,12 +248,12 @@ class NotesClient:
             raise self._unreadable("a note without its fields") from None
 
     def _listing(self, parts: Sequence[httpx.Response]) -> Listing:
-        """A note that changed while the parts were read comes twice: the later one counts."""
+        """A note that changed while the parts were read appears twice: the later one counts."""
         notes: dict[int, Note] = {}
         ids: set[int] = set()
         for value in (each for part in parts for each in self._items(part)):
             ids.add(value["id"])
-            if len(value) > 1:  # else it is pruned, and says no more than that it is there
+            if len(value) > 1:  # a pruned note has nothing but its id
                 notes[value["id"]] = self._read(value)
         first, last = parts[0].headers, parts[-1].headers
         return Listing(

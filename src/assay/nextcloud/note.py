@@ -1,30 +1,32 @@
 """A note, and how a document becomes one and is read back.
 
 The Notes app keeps a note as a file named after its title: it takes characters out that file
-systems dislike, and cuts the name after 100. What it would cut is kept in the note's text.
+systems dislike, and cuts the name after 100. What it would cut is kept in the note's content.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from assay.data.dataset import Document
 from assay.errors import DataError, UsageError
+from assay.net.json import JsonObject
 from assay.text import strip_controls
 
 UNKNOWN = "note:"
-"""Before the id of a note that stands for no document of ours."""
+"""Begins the id of a note that holds no document of the data set."""
 
-_LONGEST_TITLE = 100
+_TITLE_LENGTH = 100
 _DROPPED = re.compile(r'[*|/\\:"<>?]')
-_MARK = re.compile(r"\s*\[([^\]]+)\]\s*")
-# ` (2)`: the app's way to tell two notes of one title apart.
+_MARKER = re.compile(r"\s*\[([^\]]+)\]\s*")
+# ` (2)`: how the app distinguishes two notes of one title.
 _NUMBERED = re.compile(r"\s\(\d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
+    """A note as the Notes API has it; `modified` is a Unix time."""
+
     id: int
     etag: str
     title: str
@@ -33,8 +35,8 @@ class Note:
     modified: int
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Note":
-        """Fields may be excluded from a listing; a note without an id is none."""
+    def from_json(cls, value: JsonObject) -> "Note":
+        """From an object of the API; `KeyError` without an id. Other fields may be excluded."""
         return cls(
             id=int(value["id"]),
             etag=str(value.get("etag", "")),
@@ -44,86 +46,90 @@ class Note:
             modified=int(value.get("modified", 0)),
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
+        """The object that `from_json` reads."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """What a document's note is to hold."""
+class PlannedNote:
+    """What the note of a document has to hold."""
 
     doc_id: str
     title: str
     content: str
 
     @property
-    def mark(self) -> str:
-        return mark_of(self.title)
+    def marker(self) -> str:
+        """What its title begins with in brackets, as far as the app keeps it."""
+        return marker_of(self.title)
 
-    def is_in(self, note: Note) -> bool:
+    def matches(self, note: Note) -> bool:
+        """Whether the note holds the content under this title, as the app may have changed it."""
         return note.content == self.content and self._title_fits(note.title)
 
-    def stands_in(self, note: Note) -> bool:
-        """The mark is enough: a server may spell the rest of a title in its own way."""
-        marked = note.content == self.content and mark_of(note.title) == self.mark
-        return marked or self.is_in(note)
+    def matches_by_marker(self, note: Note) -> bool:
+        """The same, but the marker of the title is enough: servers may change the rest."""
+        marked = note.content == self.content and marker_of(note.title) == self.marker
+        return marked or self.matches(note)
 
     def _title_fits(self, stored: str) -> bool:
-        """Whether this is what the app made of our title: versions differ in what they drop."""
+        """Whether the app made `stored` of the title: versions differ in what they drop."""
         wanted, unnumbered = _letters(_kept(self.title)), _letters(_NUMBERED.sub("", stored))
-        if len(stored) == _LONGEST_TITLE and _NUMBERED.search(stored):  # cut to fit its number
+        if len(stored) == _TITLE_LENGTH and _NUMBERED.search(stored):  # cut to fit its number
             return wanted.startswith(unnumbered)
         return wanted in (_letters(stored), unnumbered)
 
 
-def draft_of(document: Document) -> Draft:
+def plan_note(document: Document) -> PlannedNote:
+    """The note for a document; a title that the app would cut is repeated in the content."""
     title, text = " ".join(strip_controls(document.title).split()), strip_controls(document.text)
-    whole = f"[{document.id}] {title}".strip()
-    content = text if _kept(whole) == whole else f"{title}\n\n{text}"
-    return Draft(document.id, whole, content)
+    marked = f"[{document.id}] {title}".strip()
+    content = text if _kept(marked) == marked else f"{title}\n\n{text}"
+    return PlannedNote(document.id, marked, content)
 
 
 def check_category(category: str) -> None:
-    """A category is a folder: under another name than was meant, its notes would not be found."""
+    """Raise `UsageError` for a category that Nextcloud would rename: it becomes a folder."""
     kept = "/".join(_DROPPED.sub("", step).strip().lstrip(". ") for step in category.split("/"))
     if kept != category or "//" in f"/{category}/":
         raise UsageError(
-            f"Nextcloud cannot keep a category {category!r}: a name has none of "
-            '* | \\ : " < > ?, and no blank or dot before it'
+            f"Nextcloud cannot keep the category {category!r}: a name must not contain "
+            '* | \\ : " < > ?, nor begin with a blank or a dot'
         )
 
 
-def drafts_of(documents: Iterable[Document]) -> list[Draft]:
-    """Each with a mark of its own, by which a note is known again after a kill."""
-    drafts = [draft_of(document) for document in documents]
+def plan_notes(documents: Iterable[Document]) -> list[PlannedNote]:
+    """A note for each document, each with a marker of its own, by which it is recognized later."""
+    planned = [plan_note(document) for document in documents]
     seen: dict[str, str] = {}
-    for draft in drafts:
-        other = seen.setdefault(draft.mark, draft.doc_id)
-        if not draft.mark or other != draft.doc_id:
-            what = f"cannot be told from {other!r} by" if draft.mark else "does not fit into"
+    for each in planned:
+        other = seen.setdefault(each.marker, each.doc_id)
+        if not each.marker or other != each.doc_id:
+            what = f"looks like {other!r} in" if each.marker else "does not fit into"
             raise DataError(
-                f"document id {draft.doc_id!r} {what} the title of a note, which holds 100 "
+                f"document id {each.doc_id!r} {what} the title of a note, which holds 100 "
                 'characters and none of * | / \\ : " < > ?; give the document another id'
             )
-    return drafts
+    return planned
 
 
-def mark_of(title: str) -> str:
+def marker_of(title: str) -> str:
     """The `MED-10` of a title that begins with `[MED-10]`, as far as the app keeps it."""
-    match = _MARK.match(_kept(title))
+    match = _MARKER.match(_kept(title))
     return " ".join(match[1].split()) if match else ""
 
 
-def document_of(note: Note, doc_id: str | None) -> Document:
-    """The document as it was before it became a note; or the note itself, where it was none."""
+def document_from(note: Note, doc_id: str | None) -> Document:
+    """The document that a note was made of; where `doc_id` is None, the note itself."""
     metadata = {"note_id": note.id, "category": note.category, "modified": note.modified}
     if doc_id is None:
         return Document(f"{UNKNOWN}{note.id}", note.title, note.content, metadata)
     title, gap, text = note.content.partition("\n\n")
     with_long_title = Document(doc_id, title, text, metadata)
-    if gap and draft_of(with_long_title).is_in(note):
+    if gap and plan_note(with_long_title).matches(note):
         return with_long_title
-    return Document(doc_id, _MARK.sub("", note.title, count=1), note.content, metadata)
+    return Document(doc_id, _MARKER.sub("", note.title, count=1), note.content, metadata)
 
 
 def _writable(text: str) -> str:
@@ -132,7 +138,7 @@ def _writable(text: str) -> str:
 
 
 def _kept(title: str) -> str:
-    return _DROPPED.sub("", title).strip()[:_LONGEST_TITLE]
+    return _DROPPED.sub("", title).strip()[:_TITLE_LENGTH]
 
 
 def _letters(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Notes of a Nextcloud as a data set and an index of ours, kept up to date by what changed.
+"""Notes of a Nextcloud as a data set, updated by what changed since the last sync.
 
 The folder holds a data set in the form of BEIR, which every verb takes, and `notes.json`, the notes
-as they were last seen. Where no data set gives the queries, the titles of the notes are asked for:
-a search for a title should find its note.
+as they were at the last sync. Where no data set gives the queries, the titles of the notes become
+the queries: a search for a title should find its note.
 """
 
 import csv
@@ -18,15 +18,15 @@ from assay.data.dataset import Dataset, Document, Query
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
 from assay.nextcloud.client import Listing, NotesClient
-from assay.nextcloud.note import Note, document_of
+from assay.nextcloud.note import Note, document_from
 from assay.progress import Progress, silent
 
 _FILE = "notes.json"
 
 
 @dataclass(frozen=True, slots=True)
-class SeenNotes:
-    """`etag` and `last_modified` as the Notes API gave them with the last listing."""
+class SyncState:
+    """The notes at the last sync; `etag` and `last_modified` are those of its listing."""
 
     source: str
     etag: str | None = None
@@ -34,12 +34,12 @@ class SeenNotes:
     notes: Mapping[int, Note] = field(default_factory=dict)
 
 
-def read_seen(folder: Path, source: str) -> SeenNotes:
-    """Nothing seen where the folder is new; everything is then fetched."""
+def read_sync_state(folder: Path, source: str) -> SyncState:
+    """The state in `folder`; an empty one where the folder is new, so that all is fetched."""
     path = folder / _FILE
     try:
         value = orjson.loads(path.read_bytes())
-        seen = SeenNotes(
+        seen = SyncState(
             str(value["source"]),
             value["etag"],
             int(value["last_modified"]),
@@ -47,9 +47,9 @@ def read_seen(folder: Path, source: str) -> SeenNotes:
         )
     except FileNotFoundError:
         _refuse_foreign(folder)
-        return SeenNotes(source)
+        return SyncState(source)
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        return SeenNotes(source)  # damaged: what it would have saved is fetched again
+        return SyncState(source)  # damaged: what it would have saved is fetched again
     if seen.source != source:
         raise UsageError(
             f"{folder} holds the notes of {seen.source}, not those of {source}; "
@@ -58,7 +58,8 @@ def read_seen(folder: Path, source: str) -> SeenNotes:
     return seen
 
 
-def write_seen(folder: Path, seen: SeenNotes) -> None:
+def write_sync_state(folder: Path, seen: SyncState) -> None:
+    """Save the state that the next sync starts from."""
     value = {
         "source": seen.source,
         "etag": seen.etag,
@@ -69,7 +70,7 @@ def write_seen(folder: Path, seen: SeenNotes) -> None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """A data set that no sync made is somebody's, and not to be written over."""
+    """A data set that was not made by a sync must not be overwritten."""
     if (folder / "corpus.jsonl").exists():
         raise UsageError(
             f"{folder} holds a data set that was not made by a sync; "
@@ -79,7 +80,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """`fetched`: how many notes were sent by the server, which sends those that changed."""
+    """What a sync changed; `fetched` counts the notes that the server sent."""
 
     notes: int
     added: int
@@ -88,7 +89,7 @@ class SyncReport:
     fetched: int
 
 
-async def sync(
+async def sync_notes(
     client: NotesClient,
     folder: Path,
     *,
@@ -97,36 +98,43 @@ async def sync(
     questions: Dataset | None = None,
     progress: Progress = silent,
 ) -> SyncReport:
-    """Bring `folder` up to the category. `doc_ids` say which notes stand for which document."""
+    """Update the data set in `folder` from the notes of a category.
+
+    Parameters:
+        client: The account whose notes are read.
+        folder: Where the data set is written.
+        category: The category of the notes.
+        doc_ids: The documents that notes hold, by note id.
+        questions: Where queries and judgments come from; by default the titles are the queries.
+        progress: Called as the sync proceeds.
+    """
     source = f"{client.account.username} at {client.account.host}, category {category!r}"
-    before = read_seen(folder, source)
+    before = read_sync_state(folder, source)
     progress("reading notes", 0, None)
     listing = await client.notes_in(
         category, prune_before=before.last_modified, unless_etag=before.etag
     )
     now = before if listing is None else await _merged(before, listing, client)
     report = _compared(before, now, 0 if listing is None else len(listing.notes))
-    documents = [document_of(note, doc_ids.get(note.id)) for note in now.notes.values()]
+    documents = [document_from(note, doc_ids.get(note.id)) for note in now.notes.values()]
     if not documents:
-        raise DataError(
-            f"there are no notes of {source}; nothing to index. Upload some: assay nextcloud upload"
-        )
+        raise DataError(f"no notes found for {source}; upload some with: assay nextcloud upload")
     _write_dataset(folder, documents, questions)
-    write_seen(folder, now)  # last: after a kill, the notes of this time are fetched again
+    write_sync_state(folder, now)  # last: after a crash, these notes are fetched again
     return report
 
 
-async def _merged(before: SeenNotes, listing: Listing, client: NotesClient) -> SeenNotes:
+async def _merged(before: SyncState, listing: Listing, client: NotesClient) -> SyncState:
     notes = {note_id: note for note_id, note in before.notes.items() if note_id in listing.ids}
     notes.update({note.id: note for note in listing.notes})
     for note_id in sorted(listing.ids - notes.keys()):
-        # Unchanged for the server and unknown to us: it was moved into the category.
+        # Unchanged on the server and unknown here: it was moved into the category.
         notes[note_id] = await client.get(note_id)
     ordered = dict(sorted(notes.items()))
-    return SeenNotes(before.source, listing.etag, listing.last_modified, ordered)
+    return SyncState(before.source, listing.etag, listing.last_modified, ordered)
 
 
-def _compared(before: SeenNotes, now: SeenNotes, fetched: int) -> SyncReport:
+def _compared(before: SyncState, now: SyncState, fetched: int) -> SyncReport:
     common = before.notes.keys() & now.notes.keys()
     return SyncReport(
         notes=len(now.notes),

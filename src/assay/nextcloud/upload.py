@@ -1,7 +1,7 @@
-"""A data set's documents as notes: all of them, each once, however often it is interrupted.
+"""Uploads the documents of a data set as notes, each exactly once, however often it is interrupted.
 
-What is left to do is known from two places. The mapping says which note stands for which document.
-A note that was made just before a kill is not in it, and is known by its mark and its content.
+What is left to do is known from two places. The mapping says which note holds which document. A
+note that was created just before a crash is not in it, and is recognized by its marker and content.
 """
 
 import time
@@ -14,64 +14,23 @@ from assay.data.note_mapping import read_note_mapping, write_note_mapping
 from assay.net.gather import for_each
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.failures import NotesError
-from assay.nextcloud.note import Draft, Note, check_category, drafts_of, mark_of
+from assay.nextcloud.note import Note, PlannedNote, check_category, marker_of, plan_notes
 from assay.progress import Progress, silent
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    create: Sequence[Draft]
-    update: Sequence[tuple[Draft, Note]]
-    adopt: Mapping[str, int]
-    unchanged: Mapping[str, int]
-    copies: Sequence[int]
-    outdated: Mapping[str, int]
-    foreign: int
-
-
-def plan_upload(drafts: Sequence[Draft], mapping: Mapping[str, int], notes: Iterable[Note]) -> Plan:
-    """What is left to do, given the notes of the category as they are now."""
-    there = {note.id: note for note in notes}
-    wanted = {draft.doc_id for draft in drafts}
-    outdated = {d: n for d, n in mapping.items() if d not in wanted and n in there}
-    spoken_for = {mapping[doc_id] for doc_id in wanted & mapping.keys()} | set(outdated.values())
-    nameless: dict[tuple[str, str], list[int]] = {}
-    for note in there.values():
-        if note.id not in spoken_for:
-            nameless.setdefault((mark_of(note.title), note.content), []).append(note.id)
-    create: list[Draft] = []
-    update: list[tuple[Draft, Note]] = []
-    adopt: dict[str, int] = {}
-    unchanged: dict[str, int] = {}
-    copies: list[int] = []
-    for draft in drafts:
-        known = there.get(mapping.get(draft.doc_id, -1))
-        same = nameless.pop((draft.mark, draft.content), [])
-        if known is not None and draft.is_in(known):
-            unchanged[draft.doc_id] = known.id
-        elif known is not None:
-            update.append((draft, known))
-        elif same:
-            adopt[draft.doc_id] = same.pop(0)
-        else:
-            create.append(draft)
-        copies += same
-    foreign = sum(map(len, nameless.values()))
-    return Plan(create, update, adopt, unchanged, copies, outdated, foreign)
-
 
 CATEGORY = "nfcorpus_rag_eval"
 CONCURRENCY = 8
-_SECONDS_BETWEEN_WRITES = 1.0
-_MOST_CREATIONS = 3
+
+_WRITE_INTERVAL = 1.0
+_CREATE_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class UploadReport:
-    """`adopted` notes were made by an earlier upload that was ended before it could note them.
+    """What an upload did.
 
-    `copies` of a document's note were deleted. `outdated` stand for documents that the data set no
-    longer has, `foreign` are other notes in the category: both are left, and can be found.
+    `adopted` notes were created by an earlier upload that ended before it could record them.
+    `copies` of a document's note were deleted. `outdated` notes hold documents that the data set no
+    longer has, `foreign` are other notes in the category: both stay, and a search can find them.
     """
 
     documents: int
@@ -85,7 +44,20 @@ class UploadReport:
     seconds: float
 
 
-async def upload(
+@dataclass(frozen=True, slots=True)
+class UploadPlan:
+    """What an upload has to do; the attributes are those of `UploadReport`."""
+
+    create: Sequence[PlannedNote]
+    update: Sequence[tuple[PlannedNote, Note]]
+    adopt: Mapping[str, int]
+    unchanged: Mapping[str, int]
+    copies: Sequence[int]
+    outdated: Mapping[str, int]
+    foreign: int
+
+
+async def upload_documents(
     documents: Iterable[Document],
     client: NotesClient,
     mapping_path: Path,
@@ -94,20 +66,29 @@ async def upload(
     concurrency: int = CONCURRENCY,
     progress: Progress = silent,
 ) -> UploadReport:
-    """Afterwards each document has its note, or this raises; doing it again does what is left."""
+    """Give every document its note, or raise; a second call does what the first one left.
+
+    Parameters:
+        documents: What is uploaded.
+        client: The account whose notes they become.
+        mapping_path: The note mapping, which is read, extended and written.
+        category: The category of the notes.
+        concurrency: How many requests are sent at once.
+        progress: Called with each note that is done.
+    """
     started = time.monotonic()
     check_category(category)
-    drafts = drafts_of(documents)
+    planned = plan_notes(documents)
     mapping = read_note_mapping(mapping_path) if mapping_path.exists() else {}
     progress("reading notes", 0, None)
     listing = await client.notes_in(category)
     assert listing is not None, "only a listing with a tag can be unchanged"
-    plan = plan_upload(drafts, mapping, listing.notes)
-    book = _Book(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
-    book.write()  # also tells now, and not after an hour, that the file cannot be written
-    await _Upload(client, category, book, drafts, progress).carry_out(plan, concurrency)
+    plan = plan_upload(planned, mapping, listing.notes)
+    mapping_file = _MappingFile(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
+    mapping_file.write()  # fails now, and not after an hour, where the file cannot be written
+    await _Upload(client, category, mapping_file, planned, progress).run(plan, concurrency)
     return UploadReport(
-        documents=len(drafts),
+        documents=len(planned),
         created=len(plan.create),
         updated=len(plan.update),
         adopted=len(plan.adopt),
@@ -119,17 +100,50 @@ async def upload(
     )
 
 
+def plan_upload(
+    planned: Sequence[PlannedNote], mapping: Mapping[str, int], notes: Iterable[Note]
+) -> UploadPlan:
+    """What is left to do, given the notes of the category as they are now."""
+    existing = {note.id: note for note in notes}
+    doc_ids = {each.doc_id for each in planned}
+    outdated = {d: n for d, n in mapping.items() if d not in doc_ids and n in existing}
+    mapped = {mapping[doc_id] for doc_id in doc_ids & mapping.keys()} | set(outdated.values())
+    unmapped: dict[tuple[str, str], list[int]] = {}
+    for note in existing.values():
+        if note.id not in mapped:
+            unmapped.setdefault((marker_of(note.title), note.content), []).append(note.id)
+    create: list[PlannedNote] = []
+    update: list[tuple[PlannedNote, Note]] = []
+    adopt: dict[str, int] = {}
+    unchanged: dict[str, int] = {}
+    copies: list[int] = []
+    for each in planned:
+        known = existing.get(mapping.get(each.doc_id, -1))
+        same = unmapped.pop((each.marker, each.content), [])
+        if known is not None and each.matches(known):
+            unchanged[each.doc_id] = known.id
+        elif known is not None:
+            update.append((each, known))
+        elif same:
+            adopt[each.doc_id] = same.pop(0)
+        else:
+            create.append(each)
+        copies += same
+    foreign = sum(map(len, unmapped.values()))
+    return UploadPlan(create, update, adopt, unchanged, copies, outdated, foreign)
+
+
 @dataclass
-class _Book:
-    """The mapping as it grows, on disk once a second: what a kill loses is found by its mark."""
+class _MappingFile:
+    """The mapping as it grows, written once a second: what a crash loses is found by its marker."""
 
     path: Path
     notes: dict[str, int]
     _written: float = field(default=0.0, init=False)
 
-    def enter(self, doc_id: str, note_id: int) -> None:
+    def add(self, doc_id: str, note_id: int) -> None:
         self.notes[doc_id] = note_id
-        if time.monotonic() - self._written >= _SECONDS_BETWEEN_WRITES:
+        if time.monotonic() - self._written >= _WRITE_INTERVAL:
             self.write()
 
     def write(self) -> None:
@@ -141,84 +155,91 @@ class _Book:
 class _Upload:
     client: NotesClient
     category: str
-    book: _Book
-    drafts: Sequence[Draft]
+    mapping: _MappingFile
+    planned: Sequence[PlannedNote]
     progress: Progress
     _done: int = field(default=0, init=False)
 
-    async def carry_out(self, plan: Plan, concurrency: int) -> None:
+    async def run(self, plan: UploadPlan, concurrency: int) -> None:
         self._done = len(plan.adopt) + len(plan.unchanged)
         try:
             await for_each(plan.copies, self.client.delete, concurrency)
             await for_each(plan.update, self._update, concurrency)
             await for_each(plan.create, self._create, concurrency)
-            await self._check()
+            await self._verify()
         finally:
-            self.book.write()
+            self.mapping.write()
 
-    async def _update(self, change: tuple[Draft, Note]) -> None:
-        draft, note = change
+    async def _update(self, change: tuple[PlannedNote, Note]) -> None:
+        planned, note = change
         try:
-            await self.client.update(note, draft.title, draft.content)
+            await self.client.update(note, planned.title, planned.content)
         except NotesError as error:
-            raise self._failed(draft, error) from error
-        self._enter(draft, note.id)
+            raise self._failed(planned, error) from error
+        self._add(planned, note.id)
 
-    async def _create(self, draft: Draft) -> None:
+    async def _create(self, planned: PlannedNote) -> None:
         try:
-            note_id = await self._created(draft)
+            note_id = await self._created(planned)
         except NotesError as error:
-            raise self._failed(draft, error) from error
-        self._enter(draft, note_id)
+            raise self._failed(planned, error) from error
+        self._add(planned, note_id)
 
-    async def _created(self, draft: Draft) -> int:
-        """A creation whose answer was lost may have happened: look, before doing it again."""
-        for attempt in range(1, _MOST_CREATIONS + 1):
+    async def _created(self, planned: PlannedNote) -> int:
+        """The id of the new note. A creation whose response was lost may have happened: look for
+        the note before creating another one.
+        """
+        for attempt in range(1, _CREATE_ATTEMPTS + 1):
             try:
-                return (await self.client.create(draft.title, draft.content, self.category)).id
+                made = await self.client.create(planned.title, planned.content, self.category)
+                return made.id
             except NotesError as error:
-                if not error.maybe_done or attempt == _MOST_CREATIONS:
+                if not error.maybe_done or attempt == _CREATE_ATTEMPTS:
                     raise
-            found = await self._find(draft)
+            found = await self._find(planned)
             if found is not None:
                 return found
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    async def _find(self, draft: Draft) -> int | None:
+    async def _find(self, planned: PlannedNote) -> int | None:
         listing = await self.client.notes_in(self.category, exclude=("content",))
-        taken = set(self.book.notes.values())
+        mapped = set(self.mapping.notes.values())
         for note in listing.notes if listing else ():
-            if note.id not in taken and mark_of(note.title) == draft.mark:
-                whole = await self.client.get(note.id)
-                if whole.content == draft.content:
+            if note.id not in mapped and marker_of(note.title) == planned.marker:
+                complete = await self.client.get(note.id)
+                if complete.content == planned.content:
                     return note.id
         return None
 
-    async def _check(self) -> None:
-        """That every document has its note in the category, by what the server says in the end."""
+    async def _verify(self) -> None:
+        """Check against a last listing that every document has its note in the category."""
         listing = await self.client.notes_in(self.category)
-        there = {note.id: note for note in listing.notes} if listing else {}
-        missing = [doc_id for doc_id, note_id in self.book.notes.items() if note_id not in there]
+        existing = {note.id: note for note in listing.notes} if listing else {}
+        notes = self.mapping.notes
+        missing = [doc_id for doc_id, note_id in notes.items() if note_id not in existing]
         if missing:
-            raise self._disturbed(missing, "are gone that were there just now", "deletes or moves")
-        notes = self.book.notes
-        changed = [d.doc_id for d in self.drafts if not d.stands_in(there[notes[d.doc_id]])]
+            raise self._disturbed(missing, "have disappeared", "deletes or moves")
+        changed = [
+            each.doc_id
+            for each in self.planned
+            if not each.matches_by_marker(existing[notes[each.doc_id]])
+        ]
         if changed:
             raise self._disturbed(changed, "do not hold what was written", "changes")
 
     def _disturbed(self, doc_ids: Sequence[str], what: str, does: str) -> NotesError:
         return NotesError(
-            f"{len(doc_ids)} notes {what}, such as that of {doc_ids[0]!r}: somebody {does} notes "
-            f"in category {self.category!r}; upload again"
+            f"{len(doc_ids)} notes {what}, such as that of {doc_ids[0]!r}: someone else {does} "
+            f"notes in category {self.category!r}; upload again"
         )
 
-    def _enter(self, draft: Draft, note_id: int) -> None:
-        self.book.enter(draft.doc_id, note_id)
+    def _add(self, planned: PlannedNote, note_id: int) -> None:
+        self.mapping.add(planned.doc_id, note_id)
         self._done += 1
-        self.progress("uploading notes", self._done, len(self.drafts))
+        self.progress("uploading notes", self._done, len(self.planned))
 
-    def _failed(self, draft: Draft, error: NotesError) -> NotesError:
+    def _failed(self, planned: PlannedNote, error: NotesError) -> NotesError:
         return error.with_message(
-            f"document {draft.doc_id!r} could not be uploaded: {error}. {self._done:,} of "
-            f"{len(self.drafts):,} documents are there; the same command does the rest"
+            f"document {planned.doc_id!r} could not be uploaded: {error}. {self._done:,} of "
+            f"{len(self.planned):,} documents are uploaded; run the same command to continue"
         )

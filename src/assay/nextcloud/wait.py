@@ -1,7 +1,7 @@
-"""Waits until documents can be found, which is what indexing is for.
+"""Waits until documents are indexed, by searching for them.
 
-A counter that says "idle" says so before the work was queued, too. So a sample of the documents is
-searched for, each by its own beginning, until the search returns it.
+An index that says "idle" may not have started yet. So a sample of the documents is searched for,
+each by its own beginning, until the search returns it.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from assay.net.gather import for_each
 from assay.progress import Progress, silent
 
 Find = Callable[[str, int], Awaitable[Sequence[str]]]
-"""A query and how many: ids of documents, best first. What it raises counts as "not yet"."""
+"""Takes a query and a number, returns document ids, best first. An exception counts as a miss."""
 
 TOP_K = 10
 _QUERY_CHARACTERS = 400
 _AT_ONCE = 4
 _SHOWN = 10
-# Looking takes its time from the indexer, where both share a machine: a quarter at most.
+# Searches slow down an indexer on the same machine: they get a quarter of the time at most.
 _REST = 3.0
 
 
@@ -34,6 +34,8 @@ class NotRetrievable(AssayError):
 
 @dataclass(frozen=True, slots=True)
 class WaitReport:
+    """How many documents were found, in how many rounds of searches."""
+
     found: int
     rounds: int
     seconds: float
@@ -42,7 +44,7 @@ class WaitReport:
 def sample_documents(
     documents: Mapping[str, Document], mapping: Mapping[str, int], size: int, seed: int = 42
 ) -> list[Document]:
-    """By chance, and the one that was uploaded last: indexing mostly goes by age."""
+    """A random sample that includes the last uploaded document, which is often indexed last."""
     known = [doc_id for doc_id in mapping if doc_id in documents and documents[doc_id].full_text]
     if not known:
         return []
@@ -61,7 +63,10 @@ async def wait_until_found(
     top_k: int = TOP_K,
     progress: Progress = silent,
 ) -> WaitReport:
-    """Raises `NotRetrievable`, which names those that were not found, when the time is over."""
+    """Search for `documents` again and again until `find` returns each of them.
+
+    Raises `NotRetrievable`, which names the documents that were not found within `timeout` seconds.
+    """
     started = time.monotonic()
     missing = {document.id: document for document in documents}
     last_failure: list[str] = []
@@ -99,6 +104,6 @@ def _not_found(
     more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
     why = f"; the last search failed: {failure[0]}" if failure else ""
     return NotRetrievable(
-        f"{len(missing)} of {total} documents are not found by search after {timeout:g} s: "
-        f"{names}{more}{why}. Wait longer (--timeout), or see what the indexer says"
+        f"search does not find {len(missing)} of {total} documents after {timeout:g} s: "
+        f"{names}{more}{why}. Wait longer (--timeout), or check the logs of the indexer"
     )

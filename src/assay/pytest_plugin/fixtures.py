@@ -232,12 +232,12 @@ def note_mapping(
 
 def _upload(request: pytest.FixtureRequest, dataset: "Dataset") -> None:
     from assay.data.note_mapping import note_mapping_path
-    from assay.nextcloud.upload import upload
+    from assay.nextcloud.upload import upload_documents
 
     client: NotesClient = request.getfixturevalue("nc_client")
     loop: SessionLoop = request.getfixturevalue("assay_loop")
     with user_errors():
-        loop.run(partial(upload, dataset.documents.values(), client, note_mapping_path()))
+        loop.run(partial(upload_documents, dataset.documents.values(), client, note_mapping_path()))
 
 
 async def wait_for_notes(agent: "Agent", dataset: "Dataset") -> None:

@@ -16,7 +16,7 @@ import orjson
 
 from assay.answer.ground_truth.writers import extract
 from assay.data.dataset import Dataset, Query
-from assay.data.text_file import shown
+from assay.data.text_file import short_repr
 from assay.errors import DataError
 
 QUERY_HASH = "query_text_sha256"
@@ -65,7 +65,7 @@ def record_from_json(fields: Any, file: Path, place: int) -> GroundTruth:
             {} if provenance is None else _provenance(provenance),
         )
     except ValueError as error:
-        message = f"record {place} is no reference answer: {error}, got {shown(fields)}"
+        message = f"record {place} is no reference answer: {error}, got {short_repr(fields)}"
         raise DataError(message, file=file) from None
 
 
@@ -73,7 +73,7 @@ def read_records(path: Path) -> list[GroundTruth]:
     """The records of a file as they are; text that was left out is empty."""
     content = _content(path)
     if not isinstance(content, list):
-        raise DataError(f"must be a JSON list of records, got {shown(content)}", file=path)
+        raise DataError(f"must be a JSON list of records, got {short_repr(content)}", file=path)
     truths = [record_from_json(fields, path, place) for place, fields in enumerate(content, 1)]
     first: dict[str, int] = {}
     for place, truth in enumerate(truths, 1):
@@ -179,8 +179,8 @@ def _check_same_data(truth: GroundTruth, query: Query, dataset: Dataset, path: P
             )
     if truth.query_text and truth.query_text.split() != query.text.split():
         raise DataError(
-            f"query {query.id!r} is {shown(truth.query_text)} here and {shown(query.text)} in "
-            f"{dataset.name!r}: these are answers to other questions",
+            f"query {query.id!r} is {short_repr(truth.query_text)} here and "
+            f"{short_repr(query.text)} in {dataset.name!r}: these are answers to other questions",
             file=path,
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from assay.data.text_file import Record, plain_file, records, shown
+from assay.data.text_file import Record, plain_file, records, short_repr
 from assay.errors import DataError, UsageError
 from assay.measure.answers.judge import Judgment, Vote, correctness_values, flip_rate
 from assay.measure.graded import Floats
@@ -79,14 +79,14 @@ def _recorded(record: Record) -> Judgment | None:
 def _vote(record: Record, value: Any) -> Vote:
     vote = _VOTES.get(str(value).strip().lower())
     if vote is None:
-        raise record.refusal(f"a verdict is true, false or 'unparseable', got {shown(value)}")
+        raise record.refusal(f"a verdict is true, false or 'unparseable', got {short_repr(value)}")
     return vote
 
 
 def _truth(record: Record, key: str, value: Any) -> bool:
     truth = _TRUTHS.get(str(value).strip().lower())
     if truth is None:
-        raise record.refusal(f"{key!r} must be true or false, got {shown(value)}")
+        raise record.refusal(f"{key!r} must be true or false, got {short_repr(value)}")
     return truth
 
 
