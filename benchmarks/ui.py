@@ -24,7 +24,7 @@ import httpx
 
 from assay import evaluate_agent
 
-START = "import typer; from assay.cli.serve_ui import ui; typer.run(ui)"
+START = "import typer; from assay.cli.serve import ui; typer.run(ui)"
 PAINTED = """new Promise((told) => new PerformanceObserver((list) => {
     const found = list.getEntriesByName("first-contentful-paint")[0];
     if (found) told(found.startTime);

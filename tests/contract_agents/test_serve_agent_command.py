@@ -13,7 +13,7 @@ import pytest
 
 COMMAND = (
     "import sys, typer\n"
-    "from assay.cli.serve_agent import agent\n"
+    "from assay.cli.serve import agent\n"
     "from assay.errors import AssayError\n"
     "try: typer.run(agent)\n"
     "except AssayError as error: sys.exit(f'error: {error}')\n"

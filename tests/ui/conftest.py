@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
 
-_START = "import typer; from assay.cli.serve_ui import ui; typer.run(ui)"
+_START = "import typer; from assay.cli.serve import ui; typer.run(ui)"
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

@@ -121,7 +121,7 @@ def test_the_login_leads_to_this_server_only() -> None:
 
 
 def test_beyond_loopback_a_token_must_be_set(folder: Path, runs: Path) -> None:
-    from assay.cli.serve_ui import ui
+    from assay.cli.serve import ui
     from assay.errors import UsageError
 
     with pytest.raises(UsageError, match="ASSAY_TOKEN"):

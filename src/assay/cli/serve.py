@@ -2,15 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli.console import say
-from assay.cli.serve_agent import agent
-from assay.cli.serve_mcp import MODES, mcp
-from assay.cli.serve_ui import ui
 from assay.errors import AssayError, UsageError
+
+if TYPE_CHECKING:
+    from assay.serve.mcp.search import LoadRetrieval
+
+MODES = ("hybrid", "tuned", "dense", "bm25")
 
 serve_app = typer.Typer(
     name="serve",
@@ -48,14 +50,14 @@ DatasetName = Annotated[
         metavar="NAME|PATH",
     ),
 ]
+SearchMode = Annotated[
+    str, typer.Option(help=f"How to search: {', '.join(MODES)}.", envvar="ASSAY_MODE")
+]
 
 
 @serve_app.command("purple")
 def purple(
-    mode: Annotated[
-        str,
-        typer.Option(help=f"How to search: {', '.join(MODES)}.", envvar="ASSAY_MODE"),
-    ] = "hybrid",
+    mode: SearchMode = "hybrid",
     dataset: DatasetName = "nfcorpus",
     mcp_server_url: Annotated[
         str | None,
@@ -74,8 +76,7 @@ def purple(
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
-    if mode not in MODES:
-        raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
+    _check_mode(mode)
     from assay.data.load import require_dataset
     from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of
@@ -83,15 +84,12 @@ def purple(
 
     require_dataset(dataset)
     with bind(host, port) as listener:
-        # Announced before the slow imports: whoever started us can already connect and wait.
+        # Announced before the slow imports: whatever started us can already connect and wait.
         _announce("purple agent", url_of(listener))
         from assay.serve.purple.agent import local_search, mcp_search, purple_app
 
         set_up_logging()
-        if mcp_server_url:
-            load, close = mcp_search(mcp_server_url)
-        else:
-            load, close = local_search(dataset, mode)
+        load, close = mcp_search(mcp_server_url) if mcp_server_url else local_search(dataset, mode)
         app = purple_app(load, card_url=card_url, token=server_token(), on_stop=close)
         serve_on(app, listener, stop_with=sys.stdin.buffer if stop_with_stdin else None)
 
@@ -155,15 +153,212 @@ def green(
         serve_on(app, listener)
 
 
-serve_app.command("mcp")(mcp)
-serve_app.command("agent")(agent)
-serve_app.command("ui")(ui)
+@serve_app.command("mcp")
+def mcp(
+    mode: SearchMode = "hybrid",
+    dataset: DatasetName = "nfcorpus",
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="Serve one client on stdin and stdout instead.")
+    ] = False,
+    allow_hosts: Annotated[
+        str,
+        typer.Option(
+            help="Names under which clients may reach this server, separated by commas, besides "
+            "localhost and the usual service names; * for any.",
+            envvar="MCP_ALLOWED_HOSTS",
+            metavar="HOST,...",
+        ),
+    ] = "",
+    session_idle: Annotated[
+        float,
+        typer.Option(
+            help="Seconds after which a session that does nothing is dropped.",
+            envvar="MCP_SESSION_IDLE",
+            metavar="S",
+            min=1,
+        ),
+    ] = 1800.0,
+    max_sessions: Annotated[
+        int,
+        typer.Option(
+            help="How many sessions may be open at once.",
+            envvar="MCP_MAX_SESSIONS",
+            metavar="N",
+            min=1,
+        ),
+    ] = 1000,
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            help="0 takes a free one.", envvar="MCP_PORT", metavar="PORT", min=0, max=65535
+        ),
+    ] = 8000,
+) -> None:
+    """The MCP server: MCP at /mcp, and POST /search_nfcorpus for those who do not speak it.
+
+    With ASSAY_TOKEN set, callers over HTTP need that bearer token. POST /stats/reset needs
+    another one, ASSAY_ADMIN_TOKEN.
+    """
+    _check_mode(mode)
+    from assay.serve.request_log import set_up_logging
+
+    if stdio:
+        import asyncio
+
+        from assay.serve.mcp.app import serve_stdio
+
+        set_up_logging()
+        asyncio.run(serve_stdio(_retrieval_loader(dataset, mode)))
+        return
+    from assay.data.load import require_dataset
+    from assay.serve.guards import admin_token, server_token
+    from assay.serve.listening import bind, serve_on, url_of
+
+    require_dataset(dataset)
+    with bind(host, port) as listener:
+        _announce("MCP server", url_of(listener), path="/mcp")
+        from assay.serve.mcp.app import allowed_hosts, mcp_app
+
+        set_up_logging()
+        app = mcp_app(
+            _retrieval_loader(dataset, mode),
+            token=server_token(),
+            admin_token=admin_token(),
+            hosts=allowed_hosts(host, allow_hosts),
+            session_idle_s=session_idle,
+            max_sessions=max_sessions,
+        )
+        serve_on(app, listener)
 
 
-def _announce(what: str, url: str) -> None:
+@serve_app.command("agent")
+def agent(
+    tasks: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TASK...",
+            help="RAG_RETRIEVE, RAG_INGEST, RAG_ANSWER, LIT_RETRIEVAL, POLICY_REVIEW, "
+            "CLAIM_VERIFY, or all. One is served at the root; several each on a path of its "
+            "own, such as /rag-retrieve.",
+            show_default=False,
+        ),
+    ],
+    mode: SearchMode = "hybrid",
+    dataset: DatasetName = "nfcorpus",
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rules for POLICY_REVIEW instead of those that come with Assay.",
+            envvar="ASSAY_POLICY",
+            metavar="FILE",
+        ),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+) -> None:
+    """Agents that keep the HTTP agent contract (docs/agent-contract.md).
+
+    Documents that RAG_INGEST takes are kept in the cache, or on the Qdrant that QDRANT_URL names.
+    With ASSAY_TOKEN set, callers need that bearer token.
+    """
+    _check_mode(mode)
+    from assay.serve.guards import server_token
+    from assay.serve.listening import bind, serve_on, url_of
+    from assay.serve.request_log import set_up_logging
+
+    with bind(host, port) as listener:
+        url = url_of(listener)
+        from assay.serve.contract_agents.apps import (
+            agents_app,
+            known_tasks,
+            open_workshop,
+            path_of,
+        )
+
+        wanted = known_tasks(tasks)
+        workshop = open_workshop(dataset, mode, policy=policy)
+        print(url, flush=True)
+        for task in wanted:
+            say(f"{task} on {url}{path_of(task) if len(wanted) > 1 else ''}")
+        set_up_logging()
+        app = agents_app(wanted, workshop, token=server_token(), hosts={host})
+        serve_on(app, listener)
+
+
+@serve_app.command("ui")
+def ui(
+    runs: Annotated[
+        Path, typer.Option(help="Where run folders are.", envvar="ASSAY_OUT", metavar="DIR")
+    ] = Path("runs"),
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="What the search box searches: nfcorpus, notes, or the path of a BEIR folder or "
+            "zip.",
+            envvar="ASSAY_DATASET",
+            metavar="NAME|PATH",
+        ),
+    ] = "nfcorpus",
+    allow_hosts: Annotated[
+        str,
+        typer.Option(
+            help="Hosts or host:port, separated by commas, whose agents may be evaluated and "
+            "checked. Needed only when listening beyond this machine.",
+            envvar="ASSAY_ALLOWED_HOSTS",
+            metavar="HOST,...",
+        ),
+    ] = "",
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Where to listen; 0.0.0.0 for everyone who can reach this machine, which needs "
+            "ASSAY_TOKEN to be set.",
+            envvar="ASSAY_HOST",
+            metavar="HOST",
+        ),
+    ] = "127.0.0.1",
+    port: Port = 9000,
+) -> None:
+    """Reports, comparisons, leaderboard, search and agent checks in the browser.
+
+    With ASSAY_TOKEN set, the pages ask for that token.
+    """
+    from assay.net.outbound import OutboundPolicy, is_loopback
+    from assay.serve.guards import TOKEN_VARIABLE, server_token
+    from assay.serve.listening import bind, serve_on, url_of
+
+    token = server_token()
+    if token is None and not is_loopback(host):
+        raise UsageError(
+            f"--host {host} opens the pages to other machines: set {TOKEN_VARIABLE} to a secret "
+            "that visitors must enter, or listen on 127.0.0.1"
+        )
+    policy = OutboundPolicy.for_server(host, allow_hosts)
+    with bind(host, port) as listener:
+        _announce(f"the runs of {runs}", url_of(listener))
+        from assay.serve.request_log import set_up_logging
+        from assay.serve.ui.app import ui_app
+
+        set_up_logging()
+        serve_on(ui_app(runs, token=token, policy=policy, dataset=dataset), listener)
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in MODES:
+        raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
+
+
+def _announce(what: str, url: str, path: str = "") -> None:
     """The address on stdout, for scripts that asked for a free port; the sentence for people."""
     print(url, flush=True)
-    say(f"{what} on {url} (Ctrl-C ends it)")
+    say(f"{what} on {url}{path} (Ctrl-C ends it)")
+
+
+def _retrieval_loader(dataset: str, mode: str) -> "LoadRetrieval":
+    from assay.serve.retrieval import load_retrieval
+
+    return lambda progress: load_retrieval(dataset, mode, progress)
 
 
 if __name__ == "__main__":  # how Assay starts a server of its own: agents.purple_process

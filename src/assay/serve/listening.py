@@ -143,16 +143,6 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _stop_at_end(pipe: BinaryIO, server: uvicorn.Server) -> None:
     while pipe.read(4096):
         pass
