@@ -16,8 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.serve_mcp.serving import load_tiny, served
 
-from assay.agents import open_target
-from assay.agents.mcp.target import McpAgent
+from assay.agents import Agent, open_target
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.serve.mcp.app import mcp_app
@@ -26,8 +25,8 @@ DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(
 
 
 @asynccontextmanager
-async def opened(target: str, **mapping: str) -> AsyncIterator[McpAgent]:
-    agent = McpAgent.at(target, mapping=mapping, known=DATA.documents)
+async def opened(target: str, **mapping: str) -> AsyncIterator[Agent]:
+    agent = open_target(target, DATA, mapping=mapping)
     try:
         await agent.open()
         yield agent
@@ -290,7 +289,7 @@ async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.Mo
 
 
 async def test_opening_can_be_interrupted() -> None:
-    agent = McpAgent.at("mcp-stdio:sleep 60")
+    agent = open_target("mcp-stdio:sleep 60", DATA)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await agent.open()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.own_answers import OwnAnswers
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import MODES, OpenContext, Target
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, FailureKind, UsageError
@@ -14,7 +15,6 @@ from assay.progress import Progress, silent
 if TYPE_CHECKING:
     from assay.search.bm25 import Bm25Settings
 
-MODES = ("bm25", "dense", "hybrid", "tuned", "tuned+dev")
 _LEARNED_FROM = {"tuned": ("train",), "tuned+dev": ("train", "dev")}
 
 _Search = Callable[[str, int], list[str]]
@@ -64,6 +64,18 @@ class BuiltinAgent:
         self._threads = DaemonThreads()
         self._search: _Search | None = None
         self._close: Callable[[], None] = lambda: None
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "BuiltinAgent":
+        """`builtin:MODE`, or `builtin:MODE#PROVIDER`."""
+        spec = str(target).partition(":")[2]
+        return cls(
+            spec,
+            context.dataset,
+            answers=context.answers,
+            bm25=context.bm25,
+            progress=context.progress,
+        )
 
     async def open(self) -> None:
         load = self._load_lexical if self._mode == "bm25" else self._load_retriever

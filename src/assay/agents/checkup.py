@@ -13,6 +13,8 @@ from assay.agents.a2a.discovery import WELL_KNOWN, base_address
 from assay.agents.a2a.target import A2AAgent
 from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
+from assay.agents.target_kinds import TARGET_KINDS, Target
+from assay.agents.targets import parse_target, redact_target
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED
@@ -82,15 +84,14 @@ class Sample:
     timeout: float = 60.0
 
 
-async def check_up(url: str, sample: Sample, build: Callable[[str], Agent]) -> Checkup:
+async def check_up(url: str, sample: Sample, build: Callable[[Target], Agent]) -> Checkup:
     """`url` is bare or names its protocol, `a2a:...`. Raise `TargetError` if nobody is there."""
-    target = url
-    if url.startswith(("http://", "https://")):
+    target = parse_target(url)
+    if target.kind == "url":
         async with open_client(UNRESTRICTED) as http:
-            target = (await probe(http, url)).target
-    protocol, _, address = target.partition(":")
-    if protocol == "a2a":
-        return await _check_a2a(address.partition("#")[0], sample)
+            target = parse_target((await probe(http, target.address)).target)
+    if target.kind == "a2a":
+        return await _check_a2a(target.address, sample)
     return await _check_other(target, sample, build)
 
 
@@ -123,15 +124,13 @@ async def _check_a2a(url: str, sample: Sample) -> Checkup:
     )
 
 
-async def _check_other(target: str, sample: Sample, build: Callable[[str], Agent]) -> Checkup:
+async def _check_other(target: Target, sample: Sample, build: Callable[[Target], Agent]) -> Checkup:
     agent = build(target)
     call = await _opened_call(agent, "sample", sample)
-    place, mark, tool = target.partition("#")
-    protocol, _, address = place.partition(":")
     return Checkup(
-        url=redact_url(address),
-        protocol=protocol,
-        target=f"{redact_url(place)}{mark}{tool}",
+        url=redact_target(target.address),
+        protocol=target.kind,
+        target=redact_target(str(target)),
         details=agent.info.details,
         card_place="",
         card=None,
@@ -171,14 +170,17 @@ def _about_place(place: str) -> list[Finding]:
     return [Finding(what, f"serve it there as well; it was found at {redact_url(place)}")]
 
 
-def _about_calls(calls: list[SampleCall], sample: Sample, target: str = "") -> list[Problem]:
-    remedies = _REMEDIES | (_OF_A_FUNCTION if target.startswith("python:") else {})
+def _about_calls(
+    calls: list[SampleCall], sample: Sample, target: Target | None = None
+) -> list[Problem]:
+    kind = None if target is None else TARGET_KINDS[target.kind]
+    remedies = _REMEDIES | (_OF_A_FUNCTION if kind and kind.name == "python" else {})
     problems: dict[Problem, None] = {}
     for call in calls:
         if call.failure:
             what = f"the {call.way} call failed, {call.failure}: {call.message}"
             problems[Problem(what, remedies[FailureKind(call.failure)], grave=True)] = None
-        elif not call.doc_ids and target.startswith("builtin:"):
+        elif not call.doc_ids and kind and kind.searches_dataset:
             remedy = _NO_DOCUMENTS.format(target)
             problems[Problem("the answer has no ids", remedy, grave=False)] = None
         else:

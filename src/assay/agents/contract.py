@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import OpenContext, Target
 from assay.answer.passages import Passage
 from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
@@ -216,6 +217,22 @@ class ContractAgent:
         agent = redact_url(target.agent) if "://" in target.agent else target.agent
         name = f"http:{agent}={target.task}{way}"
         self.info = AgentInfo(name=name, protocol="http", track=track)
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "ContractAgent":
+        """`http:URL=TASK`, or `http:NAME=TASK` with a name of AGENT_ENDPOINTS_JSON."""
+        parsed = parse_contract_target(str(target))
+        if parsed is None:
+            raise UsageError(
+                f"target 'http:{target.address}' names no task; write http:URL=TASK, for instance "
+                "http:http://localhost:8000=RAG_RETRIEVE"
+            )
+        return cls(
+            parsed,
+            documents=context.dataset.documents.values(),
+            track=context.track,
+            policy=context.policy or UNRESTRICTED,
+        )
 
     async def open(self) -> None:
         """Connect; `TargetError` where nothing responds there."""

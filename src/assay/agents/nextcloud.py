@@ -6,7 +6,6 @@ keeps an id such as `note:123`, which no data set knows.
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from mcp_types import CallToolResult, Tool
@@ -16,6 +15,8 @@ from assay.agents.mcp.mapping import CONSTANT, SearchTool, find_search_tool
 from assay.agents.mcp.reading import ResultReader
 from assay.agents.mcp.session import McpSession
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import OpenContext, Target
+from assay.agents.targets import redact_target
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 
@@ -54,26 +55,23 @@ class NextcloudAgent:
         self._passages = 1
 
     @classmethod
-    def at(
-        cls,
-        rest: str,
-        *,
-        answers: bool = False,
-        note_mapping: Path | None = None,
-        known: Container[str] = (),
-        track: str = "undeclared",
-    ) -> "NextcloudAgent":
-        """From what stands behind `nextcloud:`; `answers` are asked for with `#answer` too."""
-        url, _, way = rest.partition("#")
+    def from_target(cls, target: Target, context: OpenContext) -> "NextcloudAgent":
+        """`nextcloud:URL`; answers are asked for with `#answer` as well."""
+        way = target.fragment
         if way not in ("", "answer"):
             raise UsageError(
                 f"target 'nextcloud:...#{way}': after the address there may only be '#answer'"
             )
-        path = note_mapping_path(note_mapping)
+        path = note_mapping_path(context.note_mapping)
         doc_ids = documents_by_note(read_note_mapping(path), path)
-        tool = ANSWER if answers or way else SEARCH
-        name, server = f"nextcloud:{rest}", HttpServer(url)
-        return cls(name, server, doc_ids, tool=tool, known=known, track=track)
+        return cls(
+            redact_target(str(target)),
+            HttpServer(target.address),
+            doc_ids,
+            tool=ANSWER if context.answers or way else SEARCH,
+            known=context.dataset.documents,
+            track=context.track,
+        )
 
     async def open(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,8 @@ import orjson
 
 from assay.agents.a2a.discovery import NobodyThere, at_path, base_address, find_card
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, context_taker
+from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, load
+from assay.agents.targets import parse_target
 from assay.answer.passages import Passage
 from assay.contract.conformance.probes import sample_inputs
 from assay.errors import AgentFailure, TargetError
@@ -57,6 +59,16 @@ class ProbedAgent:
             return AgentInfo(name=redact_url(self._base), protocol="unknown")
         return self._agent.info
 
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "ProbedAgent":
+        """A bare `http://...`."""
+
+        def build(found: str) -> Agent:
+            parsed = parse_target(found)
+            return TARGET_KINDS[parsed.kind].open(parsed, context)
+
+        return cls(target.address, build, context.policy or UNRESTRICTED)
+
     async def open(self) -> None:
         token = token_for(self._base, self._policy, TOKEN_VARIABLE, "MCP_SERVER_TOKEN")
         async with open_client(self._policy, auth=token) as http:
@@ -90,10 +102,10 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
     except OutboundRefused as error:
         raise TargetError(str(error)) from None
     tried: list[str] = []
-    async for found in _attempts(http, base, tried):
+    for kind in TARGET_KINDS.values():
+        found: str | None = await load(kind.probe)(http, base, tried) if kind.probe else None
         if found:
-            protocol = found.partition(":")[0]
-            return Probed(found, protocol, tuple(tried))
+            return Probed(found, kind.name, tuple(tried))
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"cannot tell what agent answers at {redact_url(base)}; tried:{lines}\n"
@@ -101,17 +113,8 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
     )
 
 
-async def _attempts(
-    http: httpx.AsyncClient, base: str, tried: list[str]
-) -> AsyncIterator[str | None]:
-    yield await _a2a(http, base, tried)
-    own = urlsplit(base).path
-    for place in dict.fromkeys((at_path(base, own.removesuffix("/mcp") + "/mcp"), base)):
-        yield await _mcp(http, place, tried)
-    yield await _contract(http, base.partition("?")[0], tried)  # which has no use for a query
-
-
-async def _a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
+async def probe_a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
+    """The target where an agent card is found; what was tried goes into `tried`."""
     try:
         await find_card(http, base)
     except NobodyThere:
@@ -120,6 +123,15 @@ async def _a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | No
         tried.append("A2A: no agent card at /.well-known/agent-card.json, agent.json or the root")
         return None
     return f"a2a:{base}"
+
+
+async def probe_mcp(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
+    """The target where an MCP server answers, at `/mcp` below the address or at itself."""
+    own = urlsplit(base).path
+    for place in dict.fromkeys((at_path(base, own.removesuffix("/mcp") + "/mcp"), base)):
+        if found := await _mcp(http, place, tried):
+            return found
+    return None
 
 
 async def _mcp(http: httpx.AsyncClient, place: str, tried: list[str]) -> str | None:
@@ -163,8 +175,9 @@ async def _end_session(http: httpx.AsyncClient, place: str, headers: Mapping[str
             pass
 
 
-async def _contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
-    """A retrieval agent of the HTTP contract, and which of the retrieval tasks it does."""
+async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
+    """The target for an agent of the HTTP contract, with the retrieval task that it does."""
+    base = base.partition("?")[0]  # the contract has no use for a query
     status, _, health = await _get(http, f"{base}/health")
     if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):
         tried.append(f"HTTP agent contract: {redact_url(base)}/health: {status}")

@@ -20,6 +20,7 @@ import httpx
 from assay.agents.a2a.target import A2AAgent
 from assay.agents.dataset_files import write_dataset
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import OpenContext, Target
 from assay.data.dataset import Dataset
 from assay.errors import TargetError
 from assay.net.client import open_client
@@ -48,6 +49,11 @@ class PurpleProcess:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: Process | None = None
         self._agent: A2AAgent | None = None
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "PurpleProcess":
+        """`purple:MODE`."""
+        return cls(target.address or "hybrid", context.dataset, progress=context.progress)
 
     @property
     def pid(self) -> int:

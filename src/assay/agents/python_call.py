@@ -13,6 +13,7 @@ from typing import Any
 from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.loop_thread import LoopThread
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import OpenContext, Target
 from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, UsageError
 
@@ -29,6 +30,11 @@ class PythonAgent:
         self.takes_context = _takes_context(function)
         self._threads = DaemonThreads()
         self._loop = LoopThread()
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "PythonAgent":
+        """`python:module:function`, imported now."""
+        return cls(load_function(target.address), name=str(target), track=context.track)
 
     async def open(self) -> None:
         pass

@@ -1,100 +1,185 @@
-"""From what the user wrote (`builtin:bm25`, `python:module:function`, ...) to an agent."""
+"""From what the user wrote (`builtin:bm25`, `a2a:URL`, ...) to an agent, by the table of kinds."""
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from assay.agents.builtin import BuiltinAgent
-from assay.agents.protocol import Agent
-from assay.agents.python_call import PythonAgent, load_function
-from assay.data.dataset import Dataset
+from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, TargetKind
 from assay.errors import UsageError
+from assay.net.redact import redact_credentials
 from assay.progress import Progress, silent
 
-BEST = "purple:hybrid"
-KINDS = {
-    "builtin": "builtin:bm25|dense|hybrid|tuned|tuned+dev[#PROVIDER]",
-    "python": "python:module:function",
-    "purple": "purple:hybrid",
-    "a2a": "a2a:URL",
-    "mcp": "mcp:URL[#tool]",
-    "mcp-stdio": "mcp-stdio:COMMAND[#tool]",
-    "nextcloud": "nextcloud:URL[#answer]",
-    "http": "http:URL=TASK",
-    "url": "http://... (probed)",
-}
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assay.agents.protocol import Agent
+    from assay.data.dataset import Dataset
+    from assay.net.outbound import OutboundPolicy
+    from assay.search.bm25 import Bm25Settings
+
+DEFAULT_TARGET = "purple:hybrid"
+
+_BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_CONTRACT_ADDRESS = re.compile(r"https?://[^=#?]+=[^=#/?]+(?:#stream)?", re.IGNORECASE)
+_HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
+_CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
+# Secrets besides passwords: values of a URL's query, variables and options of a command.
+_SECRETS = ((re.compile(r"([?&][^=&#\s]+=)[^&#\s]+"), r"\1***"),)
+_COMMAND_SECRETS = (
+    (re.compile(r"((?:^|[\s:'\"])[A-Za-z_]\w*=)(?:'[^']*'|\"[^\"]*\"|\S+)"), r"\1***"),
+    (
+        re.compile(
+            r"(--?[\w-]*(?:key|token|secret|password|passwd|auth)[\w-]*[=\s]\s*)"
+            r"(?:'[^']*'|\"[^\"]*\"|\S+)",
+            re.IGNORECASE,
+        ),
+        r"\1***",
+    ),
+)
+
+
+def parse_target(text: str) -> Target:
+    """Read what a user wrote. Prefixes and URL schemes are accepted in any case.
+
+    Raises `UsageError`, with a list of the kinds and the likeliest one, for anything else.
+    """
+    written = text.strip()
+    if _CONTRACT_ADDRESS.fullmatch(written):
+        return _of_kind(TARGET_KINDS["http"], written, text)
+    if _BARE_ADDRESS.match(written):
+        return _of_kind(TARGET_KINDS["url"], written, text)
+    prefix, colon, rest = written.partition(":")
+    kind = TARGET_KINDS.get(prefix.lower())
+    if not colon or kind is None or kind.name == "url":
+        raise UsageError(_not_a_target(text, prefix.lower(), rest))
+    return _of_kind(kind, rest, text)
+
+
+def _of_kind(kind: TargetKind, rest: str, text: str) -> Target:
+    address, fragment = kind.split(rest)
+    scheme = _BARE_ADDRESS.match(address)
+    if scheme is not None:
+        address = scheme[0].lower() + address[scheme.end() :]
+    return Target(kind.name, address, fragment, text)
 
 
 def open_target(
-    target: str,
-    dataset: Dataset,
+    target: str | Target,
+    dataset: "Dataset",
     *,
     track: str = "undeclared",
     mapping: Mapping[str, str] | None = None,
     answers: bool = False,
+    note_mapping: "Path | None" = None,
     progress: Progress = silent,
-) -> Agent:
-    """`mapping` says what an MCP server's tool calls its fields (`--map`); `answers` whether the
-    agent is to answer as well, which only the built-in ones need to be told.
-    """
-    _refuse_password(target)
-    kind, _, rest = target.partition(":")
-    if kind == "builtin":
-        return BuiltinAgent(rest, dataset, answers=answers, progress=progress)
-    if kind == "python":
-        return PythonAgent(load_function(rest), name=target, track=track)
-    if kind == "purple":
-        from assay.agents.purple_process import PurpleProcess
-
-        return PurpleProcess(rest or "hybrid", dataset, progress=progress)
-    if kind == "a2a":
-        return _a2a(rest, track)
-    if kind in ("mcp", "mcp-stdio"):
-        from assay.agents.mcp.target import McpAgent
-
-        return McpAgent.at(target, mapping=mapping, known=dataset.documents, track=track)
-    if kind == "nextcloud":
-        from assay.agents.nextcloud import NextcloudAgent
-
-        return NextcloudAgent.at(rest, answers=answers, known=dataset.documents, track=track)
-    if kind in ("http", "https") and (agent := _contract(target, dataset, track)):
-        return agent
-    if kind in ("http", "https") and rest.startswith("//"):
-        from assay.agents.probe import ProbedAgent
-
-        return ProbedAgent(
-            target,
-            lambda found: open_target(
-                found, dataset, track=track, mapping=mapping, answers=answers, progress=progress
-            ),
-        )
-    known = ", ".join(KINDS.values())
-    raise UsageError(f"cannot tell what target {target!r} is; a target looks like: {known}")
-
-
-def _contract(target: str, dataset: Dataset, track: str) -> Agent | None:
-    """`http:URL=TASK`; None for a bare address, which has no task."""
-    from assay.agents.contract import ContractAgent, parse_contract_target
-
-    parsed = parse_contract_target(target)
-    if parsed is None:
-        return None
-    return ContractAgent(parsed, documents=dataset.documents.values(), track=track)
-
-
-def _refuse_password(target: str) -> None:
-    """A run is named after its target, and its files are shown around."""
-    if re.search(r"https?://[^/?#\s]*@", target):
+    policy: "OutboundPolicy | None" = None,
+    bm25: "Bm25Settings | None" = None,
+) -> "Agent":
+    """The agent that a target names, not yet connected; see `OpenContext` for the parameters."""
+    context = OpenContext(dataset, track, mapping, answers, note_mapping, progress, policy, bm25)
+    parsed = parse_target(target) if isinstance(target, str) else target
+    if _CREDENTIALS.search(str(parsed)):
         raise UsageError(
             "a target's address must not hold a user name or password: they would end up in the "
             "run's name and report"
         )
+    if policy is not None and policy.public_only:
+        check_permitted(parsed, policy)
+    return TARGET_KINDS[parsed.kind].open(parsed, context)
 
 
-def _a2a(rest: str, track: str) -> Agent:
-    """`URL`, or `URL#stream` for an agent that is to stream its answers."""
-    from assay.agents.a2a.target import A2AAgent
+def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
+    """Refuse what somebody else than the user of this machine may not have evaluated on it.
 
-    url, _, way = rest.partition("#")
-    if way not in ("", "stream"):
-        raise UsageError(f"target 'a2a:...#{way}': after the address there may only be '#stream'")
-    return A2AAgent(url, streaming=way == "stream", track=track)
+    Only kinds that run no code, start no process and read no file are permitted, and only where
+    `policy` names every host that they contact. Raises `UsageError`.
+    """
+    if not policy.public_only:
+        return
+    from assay.net.outbound import VARIABLE, OutboundRefused, split_address
+
+    kind = TARGET_KINDS[target.kind]
+    shown = redact_target(target.text or str(target))
+    if kind.is_local(target):
+        raise UsageError(
+            f"target {shown!r} would run code, start a process or read a file on this server, "
+            "which is permitted on 127.0.0.1 only"
+        )
+    for address in kind.reaches(target):
+        host, port = split_address(address)
+        try:
+            policy.check_url(address)
+        except OutboundRefused as error:
+            raise UsageError(str(error)) from None
+        if not policy.names(host, port):
+            raise UsageError(
+                f"{host!r} is not among the hosts that this server calls; its operator can allow "
+                f"it with --allow-hosts or {VARIABLE}"
+            )
+
+
+def as_agent(target: object, *, name: str = "", track: str = "undeclared") -> "Agent":
+    """An agent from a Python object: one with the methods of `Agent`, or any callable.
+
+    Parameters:
+        target: an object with `info`, `open`, `ask` and `close`, or `f(query, top_k)`.
+        name: how a run calls a function; by default `python:module:name`.
+        track: how the function may have learned.
+    """
+    if all(hasattr(target, part) for part in ("info", "open", "ask", "close")):
+        if isinstance(target, type):
+            raise UsageError(f"{target.__name__} is a class; pass an instance of it")
+        agent: Agent = target  # type: ignore[assignment]
+        return agent
+    if not callable(target):
+        raise UsageError(
+            "a target is a text such as 'builtin:bm25', a function f(query, top_k) or an object "
+            f"with info, open, ask and close, not {type(target).__name__}"
+        )
+    from assay.agents.python_call import PythonAgent
+
+    return PythonAgent(target, name=name or _function_name(target), track=track)
+
+
+def _function_name(function: object) -> str:
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"python:{getattr(function, '__module__', '?')}:{name}"
+
+
+def redact_target(text: str) -> str:
+    """A target as it may be shown: without passwords, keys in a URL's query, and secrets that a
+    command is given as variables or options.
+    """
+    is_command = text.strip().lower().startswith("mcp-stdio:")
+    text = redact_credentials(text)
+    for pattern, masked in (*_SECRETS, *(_COMMAND_SECRETS if is_command else ())):
+        text = pattern.sub(masked, text)
+    return text
+
+
+def targets_help() -> str:
+    """The kinds of targets in one line, for help texts and messages."""
+    return ", ".join(kind.syntax for kind in TARGET_KINDS.values())
+
+
+def complete_target(incomplete: str) -> list[tuple[str, str]]:
+    """Candidates for shell completion: example values with what they are."""
+    return [
+        (example, kind.description)
+        for kind in TARGET_KINDS.values()
+        for example in kind.examples
+        if example.startswith(incomplete.lower())
+    ]
+
+
+def _not_a_target(text: str, prefix: str, rest: str) -> str:
+    shown = redact_target(text)
+    message = f"cannot tell what target {shown!r} is; a target looks like: {targets_help()}"
+    if _HOST_AND_PORT.fullmatch(text.strip()):
+        return f"{message}. Did you mean 'http://{shown.strip()}'?"
+    names = [name for name in TARGET_KINDS if name != "url"]
+    close = get_close_matches(prefix, names, n=1)
+    if close and rest:
+        return f"{message}. Did you mean {redact_target(f'{close[0]}:{rest}')!r}?"
+    return message

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assay.agents.targets import complete_target
 from assay.cli.console import print_json, show
 from assay.errors import TargetError
 
@@ -20,8 +21,10 @@ def doctor(
     url: Annotated[
         str | None,
         typer.Argument(
-            help="The agent's address, bare or with its protocol: http://host:9010, a2a:URL. "
-            "Left out: show the settings in force, versions and data sets here.",
+            help="The agent's address, bare or with its protocol: http://host:9010, a2a:URL, or "
+            "any other target. Left out: show the settings in force, kinds of targets, versions "
+            "and data sets here.",
+            autocompletion=complete_target,
             metavar="[URL]",
         ),
     ] = None,
@@ -51,8 +54,8 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     import asyncio
     import logging
 
-    from assay.agents import open_target
     from assay.agents.checkup import Sample, check_up
+    from assay.agents.targets import open_target
     from assay.data.dataset import Dataset
     from assay.net.redact import redact_url
 

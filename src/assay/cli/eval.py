@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.agents.targets import DEFAULT_TARGET, complete_target, targets_help
 from assay.cli.console import say, show
 from assay.cli.evaluating import choose_dataset, judge_spec, print_report, run_evaluation
 from assay.cli.resuming import resumed_config
@@ -23,10 +24,9 @@ def evaluate(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="The agent under test: builtin:bm25|dense|hybrid|tuned, python:module:function, "
-            "a2a:URL, mcp:URL[#tool], mcp-stdio:COMMAND[#tool], http:URL=TASK, nextcloud:URL, "
-            "or an address, which is probed. Left out: the reference agent over A2A "
-            "(purple:hybrid).",
+            help=f"The agent under test: {targets_help()}. Left out: the reference agent over "
+            f"A2A ({DEFAULT_TARGET}).",
+            autocompletion=complete_target,
             envvar="ASSAY_TARGET",
             metavar="TARGET",
         ),
@@ -156,7 +156,7 @@ def evaluate(
     Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target answered nothing, or
     it or the judge could not be reached, 130 interrupted.
     """
-    from assay.agents.targets import BEST, open_target
+    from assay.agents.targets import open_target
     from assay.evaluation.evaluation import Evaluation
     from assay.evaluation.plan import RunConfig
     from assay.evaluation.run_folder import find_run
@@ -168,7 +168,7 @@ def evaluate(
     else:
         data = choose_dataset(dataset, archive)
         config = RunConfig(
-            target=target or BEST,
+            target=target or DEFAULT_TARGET,
             dataset=dataset or data.name,
             split=split,
             num_queries=num_queries,

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from assay.agents.target_kinds import TARGET_KINDS
 from assay.cli.console import print_json, show
 from assay.errors import DataError
 
@@ -40,6 +41,10 @@ def examine_installation(root: Any, as_json: bool) -> int:
     facts = {
         "settings": [asdict(each) for each in settings],
         "unread_variables": _unread(root),
+        "targets": {
+            kind.name: {"syntax": kind.syntax, "description": kind.description}
+            for kind in TARGET_KINDS.values()
+        },
         "versions": dict(_versions()),
         "cache": cache,
         "datasets": dict(_datasets(problem)),
@@ -156,6 +161,9 @@ def _rendered(facts: dict[str, Any]) -> Iterator[Any]:
     yield Text("Options of other verbs are shown where they are set; --json has all.", "dim")
     for name in facts["unread_variables"]:
         yield labelled("warning", f"{name} is set, but no option is read from it", "yellow")
+    yield from ("", Text("targets", style="bold"))
+    for name, kind in facts["targets"].items():
+        yield labelled(name, f"{kind['syntax']}: {kind['description']}")
     yield from ("", Text("versions", style="bold"))
     for name, version in facts["versions"].items():
         yield labelled(name, version)

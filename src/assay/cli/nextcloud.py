@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.agents.protocol import Agent
-    from assay.data.dataset import Dataset, Document
+    from assay.data.dataset import Document
     from assay.nextcloud.category import CleanupPlan
     from assay.nextcloud.client import NotesClient
     from assay.nextcloud.wait import WaitReport
@@ -294,6 +294,7 @@ def wait(
 
     Exit code 1, and the documents that were not found, when the time is over.
     """
+    from assay.agents.targets import open_target
     from assay.cli.live_progress import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import read_note_mapping
@@ -305,24 +306,13 @@ def wait(
         documents = sample_documents(data.documents, read_note_mapping(mapping), sample, seed)
         if not documents:
             raise UsageError(f"{mapping} names no document of {data.name!r}; upload it first")
-        agent = _opened(target, data, mapping, progress)
+        agent = open_target(target, data, note_mapping=mapping, progress=progress)
         report = asyncio.run(_wait(agent, documents, timeout, progress))
     if as_json:
         print_json({"target": target, "sample": [one.id for one in documents]} | asdict(report))
         return
     found = counted(report.found, "document is", "documents are")
     show(f"{found} found by {target}, after {duration(report.seconds)}")
-
-
-def _opened(target: str, data: "Dataset", mapping: Path, progress: "Progress") -> "Agent":
-    kind, _, rest = target.partition(":")
-    if kind == "nextcloud":
-        from assay.agents.nextcloud import NextcloudAgent
-
-        return NextcloudAgent.at(rest, note_mapping=mapping, known=data.documents)
-    from assay.agents.targets import open_target
-
-    return open_target(target, data, progress=progress)
 
 
 async def _wait(

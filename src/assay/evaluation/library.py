@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.agents import Agent, PythonAgent, open_target
+from assay.agents.protocol import Agent
+from assay.agents.targets import as_agent, open_target
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluation.comparison import Comparison, compare_reports
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
 
 
 def evaluate_agent(
-    target: str | Callable[..., Any],
+    target: str | Callable[..., Any] | Agent,
     dataset: str | Path | Dataset = "nfcorpus",
     *,
     out: str | Path = "runs",
     judge: "str | LLMProvider" = "",
     **settings: Any,
 ) -> Outcome:
-    """Evaluate a target, or a function `f(query, top_k) -> ids`, and keep the run under `out`.
+    """Evaluate a target, a function `f(query, top_k) -> ids` or an object with the methods of
+    `Agent`, and keep the run under `out`.
 
     `settings` are the fields of RunConfig: split, num_queries, seed, top_k, concurrency, timeout,
     retries, gates, track; with `answers=True` also counterfactuals and judge_votes, and `judge` as
@@ -37,15 +39,15 @@ def evaluate_agent(
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     where = data.name if isinstance(dataset, Dataset) else str(dataset)
     settings["judge"] = judge if isinstance(judge, str) else judge.name
-    config = _config(_name(target), where, settings)
+    agent: Agent | None = None
+    if not isinstance(target, str):
+        agent = as_agent(target, track=settings.get("track", "undeclared"))
+    config = _config(str(target) if agent is None else agent.info.name, where, settings)
     evaluation = Evaluation.plan(config, data)
     if not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)
-    agent: Agent
-    if callable(target):
-        agent = PythonAgent(target, name=config.target, track=config.track)
-    else:
-        agent = open_target(target, data, track=config.track, answers=config.answers)
+    if agent is None:
+        agent = open_target(config.target, data, track=config.track, answers=config.answers)
     return _run(evaluation.start(agent, Path(out)))
 
 
@@ -73,13 +75,3 @@ def compare_runs(run_a: str | Path | Outcome, run_b: str | Path | Outcome) -> Co
 
 def _folder(run: str | Path | Outcome) -> RunFolder:
     return run.folder if isinstance(run, Outcome) else RunFolder(Path(run))
-
-
-def _name(target: object) -> str:
-    if isinstance(target, str):
-        return target
-    if not callable(target):
-        kind = type(target).__name__
-        raise UsageError(f"a target is a text or a function f(query, top_k), not a {kind}")
-    name = getattr(target, "__qualname__", type(target).__qualname__)
-    return f"python:{getattr(target, '__module__', '?')}:{name}"

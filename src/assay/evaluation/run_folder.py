@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from assay.agents.protocol import AgentInfo
+from assay.agents.targets import redact_target
 from assay.data.dataset import Dataset
 from assay.errors import RunError
 from assay.evaluation.answer_shapes import AnswerRow
@@ -152,7 +153,8 @@ def create_run(
 ) -> RunFolder:
     """`baseline_of` names the run that this one is made for, to be compared with it."""
     now = datetime.now(UTC)
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", f"{config.target}-{dataset.name}").strip("-")[:60]
+    shown = f"{redact_target(config.target)}-{dataset.name}"
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", shown).strip("-")[:60]
     path = out / f"{now:%Y%m%d-%H%M%S}-{slug}-{secrets.token_hex(2)}"
     try:
         path.mkdir(parents=True)

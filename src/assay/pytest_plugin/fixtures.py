@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assay.net.redact import redact_credentials
 from assay.pytest_plugin.settings import (
     GROUND_TRUTH,
     OLLAMA_VARIABLE,
@@ -128,17 +127,19 @@ def rag_agent(
     """The target, opened: `await rag_agent.ask(query, top_k)` gives documents, and an answer where
     it answers. Documents for a Nextcloud are uploaded first, and waited for.
     """
-    from assay.agents import open_target
+    from assay.agents.targets import open_target, parse_target
     from assay.pytest_plugin.fixtures import wait_for_notes
 
     target, dataset = assay_settings.target, nfcorpus_test_data.dataset
-    if target.startswith("nextcloud:"):
+    with user_errors():
+        needs_notes = parse_target(target).kind == "nextcloud"
+    if needs_notes:
         request.getfixturevalue("note_mapping")
     with user_errors():
         agent = open_target(target, dataset, answers=True)
         assay_loop.run(agent.open)
     try:
-        if target.startswith("nextcloud:"):
+        if needs_notes:
             with user_errors():
                 assay_loop.run(wait_for_notes, agent, dataset)
         yield assay_loop.lend(agent)
@@ -153,12 +154,13 @@ def mcp_sampling_client(
     """An MCP session with the target, or with Assay's own server where the target is built in. It
     offers the configured model to the server; without one it offers none.
     """
+    from assay.agents.targets import redact_target
     from assay.answer.providers.opening import open_provider
     from assay.pytest_plugin.sampling_client import SamplingClient, connected, speaks_mcp
 
     target = assay_settings.target
     if not speaks_mcp(target):
-        shown = redact_credentials(target)
+        shown = redact_target(target)
         pytest.skip(f"--assay-target {shown!r} is no MCP server; mcp:URL or mcp-stdio:COMMAND is")
     with user_errors():
         spec = assay_settings.model

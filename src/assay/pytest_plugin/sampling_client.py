@@ -18,7 +18,9 @@ from mcp_types import (
     TextContent,
 )
 
-from assay.agents.mcp.connect import HttpServer, Server, StdioServer, split_tool
+from assay.agents.mcp.connect import server_of
+from assay.agents.target_kinds import MODES, TARGET_KINDS
+from assay.agents.targets import parse_target
 from assay.answer.providers.cached import CachedProvider
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
 from assay.pytest_plugin.session_loop import SessionLoop
@@ -75,16 +77,15 @@ async def connected(
     target: str, dataset: str, provider: CachedProvider | None
 ) -> AsyncIterator[Client]:
     """To the server that the target is, or that a built-in target becomes in this process."""
-    kind, _, rest = target.partition(":")
+    parsed = parse_target(target)
     sampling = None if provider is None else _sampling(provider)
     async with AsyncExitStack() as stack:
-        if kind == "builtin":
-            own = _own_server(dataset, rest.partition("#")[0])
+        if parsed.kind == "builtin":
+            own = _own_server(dataset, parsed.address)
             client = Client(own, client_info=_CLIENT, sampling_callback=sampling)
             yield await stack.enter_async_context(client)
             return
-        where, _ = split_tool(rest)
-        server: Server = StdioServer(where) if kind == "mcp-stdio" else HttpServer(where)
+        server = server_of(parsed)
         stack.push_async_callback(server.close)
         client = Client(server.connect(), client_info=_CLIENT, sampling_callback=sampling)
         try:
@@ -103,11 +104,14 @@ def _no_session(target: str, error: BaseException, last_words: str) -> TargetErr
 
 
 def speaks_mcp(target: str) -> bool:
-    return target.partition(":")[0] in ("builtin", "mcp", "mcp-stdio", "nextcloud")
+    """Whether an MCP session with the target can be opened; False for what is no target."""
+    try:
+        return TARGET_KINDS[parse_target(target).kind].speaks_mcp
+    except UsageError:
+        return False
 
 
 def _own_server(dataset: str, mode: str) -> "MCPServer[None]":
-    from assay.agents.builtin import MODES
     from assay.serve.mcp.search import DocumentSearch
     from assay.serve.mcp.server import mcp_server
     from assay.serve.retrieval import load_retrieval

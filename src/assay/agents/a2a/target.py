@@ -18,7 +18,8 @@ from assay.agents.a2a.discovery import FoundCard, base_address, find_card
 from assay.agents.a2a.reply import Reply, bad_reply
 from assay.agents.a2a.response import UnknownMethod, read_response
 from assay.agents.protocol import AgentAnswer, AgentInfo
-from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.agents.target_kinds import OpenContext, Target
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
@@ -55,6 +56,21 @@ class A2AAgent:
         self.found: FoundCard
         self.card: Card
         self.dialect: Dialect
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
+        """`a2a:URL`, or `a2a:URL#stream` for an agent that is to stream its answers."""
+        way = target.fragment
+        if way not in ("", "stream"):
+            raise UsageError(
+                f"target 'a2a:...#{way}': after the address there may only be '#stream'"
+            )
+        return cls(
+            target.address,
+            streaming=way == "stream",
+            track=context.track,
+            policy=context.policy or UNRESTRICTED,
+        )
 
     async def open(self) -> None:
         quiet_loggers()

@@ -1,7 +1,6 @@
 """Two ways to an MCP server: an address, or a command that is started and spoken to by pipes."""
 
 import os
-import re
 import shlex
 import tempfile
 from collections.abc import AsyncIterator
@@ -14,11 +13,11 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from assay.agents.mcp.wire import open_http
+from assay.agents.target_kinds import Target
 from assay.errors import UsageError
 from assay.net.http import MAX_BYTES
 from assay.net.outbound import split_address
 
-_TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 # Secrets of ours, which are not for the server under test.
 _KEPT_BACK = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN")
 _TAIL = 300
@@ -98,9 +97,8 @@ def _last_line(stderr: IO[str]) -> str:
     return lines[-1][:_TAIL] if lines else ""
 
 
-def split_tool(rest: str) -> tuple[str, str | None]:
-    """`URL#tool` or `COMMAND#tool`; the last `#` counts, and only before a tool's name."""
-    head, sign, tool = rest.rpartition("#")
-    if sign and head and _TOOL.fullmatch(tool):
-        return head, tool
-    return rest, None
+def server_of(target: Target) -> Server:
+    """The server that a target names: a command for `mcp-stdio:`, else an address."""
+    if target.kind == "mcp-stdio":
+        return StdioServer(target.address)
+    return HttpServer(target.address)

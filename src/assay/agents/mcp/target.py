@@ -3,11 +3,13 @@
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-from assay.agents.mcp.connect import HttpServer, Server, StdioServer, split_tool
+from assay.agents.mcp.connect import Server, server_of
 from assay.agents.mcp.mapping import SearchTool, find_search_tool
 from assay.agents.mcp.reading import ResultReader
 from assay.agents.mcp.session import McpSession
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import OpenContext, Target
+from assay.agents.targets import redact_target
 from assay.errors import TargetError
 
 
@@ -33,19 +35,16 @@ class McpAgent:
         self._tool: SearchTool | None = None
 
     @classmethod
-    def at(
-        cls,
-        target: str,
-        *,
-        mapping: Mapping[str, str] | None = None,
-        known: Container[str] = (),
-        track: str = "undeclared",
-    ) -> "McpAgent":
-        """From a target as the user wrote it."""
-        kind, _, rest = target.partition(":")
-        where, tool = split_tool(rest)
-        server = HttpServer(where) if kind == "mcp" else StdioServer(where)
-        return cls(target, server, tool=tool, mapping=mapping, known=known, track=track)
+    def from_target(cls, target: Target, context: OpenContext) -> "McpAgent":
+        """`mcp:URL` or `mcp-stdio:COMMAND`, either with `#tool`."""
+        return cls(
+            redact_target(str(target)),
+            server_of(target),
+            tool=target.fragment or None,
+            mapping=context.mapping,
+            known=context.dataset.documents,
+            track=context.track,
+        )
 
     async def open(self) -> None:
         try:

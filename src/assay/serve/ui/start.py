@@ -127,7 +127,7 @@ def _form_page(request: Request, ui: Ui, given: Mapping[str, str], problem: str 
         status=422 if problem else 200,
         given=given,
         problem=problem,
-        targets=list(dict.fromkeys(["builtin:hybrid", "builtin:bm25", *known])),
+        targets=list(dict.fromkeys([*ui.rules.examples(), *known])),
         datasets=list(KNOWN),
         tracks=TRACKS,
     )

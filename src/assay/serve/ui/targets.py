@@ -1,18 +1,17 @@
 """What may be evaluated and checked from the web pages.
 
 Whoever reaches the pages on loopback could type the same in a terminal. Beyond loopback, a target
-would let them run code here (`python:`) or make us call what only we can see, so it must be
-built in, or at a host that whoever runs the server has named.
+must run no code, start no process and read no file here, and every host that it contacts must be
+one that the operator of the server has named. What a target does, its kind says.
 """
 
-import re
 from dataclasses import dataclass
 
+from assay.agents.target_kinds import TARGET_KINDS, provider_addresses, provider_files
+from assay.agents.targets import check_permitted, parse_target
 from assay.data.load import KNOWN
 from assay.errors import UsageError
 from assay.net.outbound import VARIABLE, OutboundPolicy, split_address
-
-_ADDRESS = re.compile(r"https?://[^\s=#]+")
 
 
 @dataclass(frozen=True)
@@ -24,28 +23,34 @@ class TargetRules:
     def check_target(self, target: str) -> None:
         if not target:
             raise UsageError("name a target, such as builtin:hybrid or http://localhost:9010")
-        if not self.policy.public_only or target.startswith("builtin:"):
-            return
-        found = _ADDRESS.search(target)
-        if found is None or target.startswith(("python:", "mcp-stdio:")):
-            raise UsageError(
-                f"target {target!r} would run code on this server, which only its own user may "
-                "do; start the pages on 127.0.0.1 for that"
-            )
-        host, port = split_address(found[0])
-        if not self.policy.names(host, port):
-            raise UsageError(
-                f"{host!r} is not among the hosts that this server calls; whoever runs it can "
-                f"allow it with --allow-hosts or {VARIABLE}"
-            )
+        check_permitted(parse_target(target), self.policy)
+
+    def examples(self) -> list[str]:
+        """Targets to offer in a form: those that may be evaluated here."""
+        return [
+            example
+            for kind in TARGET_KINDS.values()
+            for example in kind.examples
+            if self._permits(example)
+        ]
+
+    def _permits(self, target: str) -> bool:
+        try:
+            self.check_target(target)
+        except UsageError:
+            return False
+        return True
 
     def check_judge(self, judge: str) -> None:
         """As it is configured here, a judge may be used; at another address, only a named host."""
-        kind, _, rest = judge.partition(":")
-        address = rest.partition("@")[2]
-        if not self.policy.public_only or not (address or (kind == "gguf" and rest)):
+        if not self.policy.public_only:
             return
-        if not address or not self.policy.names(*split_address(address)):
+        strange = [
+            address
+            for address in provider_addresses(judge)
+            if not self.policy.names(*split_address(address))
+        ]
+        if strange or provider_files(judge):
             raise UsageError(
                 f"judge {judge!r} names a file or a host that is not for everyone here; leave it "
                 f"out, or let whoever runs this server allow the host with --allow-hosts or "

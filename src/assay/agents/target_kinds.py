@@ -1,0 +1,300 @@
+"""The one table of targets: what an agent under test can be.
+
+A target kind is one entry in `TARGET_KINDS`. The help text, the error listing, `assay doctor`, the
+rules of the web pages, shell completion and probing are derived from the table. The module that
+talks to the agent is imported when a target of its kind is opened, and not before.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import UsageError
+from assay.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assay.agents.protocol import Agent
+    from assay.data.dataset import Dataset
+    from assay.net.outbound import OutboundPolicy
+    from assay.search.bm25 import Bm25Settings
+
+MODES = ("bm25", "dense", "hybrid", "tuned", "tuned+dev")
+"""What may follow `builtin:`."""
+
+_TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target, parsed once.
+
+    Parameters:
+        kind: the name of its entry in `TARGET_KINDS`.
+        address: what the kind opens: a URL, a command, `module:function`, a mode.
+        fragment: what follows the `#`, where the kind has a use for it.
+        text: the target as the user wrote it.
+    """
+
+    kind: str
+    address: str
+    fragment: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        """The normal form, which parses to the same target."""
+        prefix = "" if self.kind == "url" else f"{self.kind}:"
+        return f"{prefix}{self.address}" + (f"#{self.fragment}" if self.fragment else "")
+
+
+@dataclass(frozen=True)
+class OpenContext:
+    """What a target may need to be opened.
+
+    Parameters:
+        dataset: the documents that built-in agents search, and whose ids answers should hold.
+        track: how the agent may have learned; built-in agents know theirs.
+        mapping: what an MCP server's tool calls its fields (`--map`).
+        answers: whether the agent answers as well, which built-in agents need to know.
+        note_mapping: which note of a Nextcloud stands for which document.
+        progress: called while something is loaded.
+        policy: which addresses may be called; None for all of them.
+        bm25: parameters of BM25 for built-in agents; None for those of the environment.
+    """
+
+    dataset: "Dataset"
+    track: str = "undeclared"
+    mapping: Mapping[str, str] | None = None
+    answers: bool = False
+    note_mapping: "Path | None" = None
+    progress: Progress = silent
+    policy: "OutboundPolicy | None" = None
+    bm25: "Bm25Settings | None" = None
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """One kind of target.
+
+    Parameters:
+        name: its prefix.
+        syntax: how it is written, for help texts.
+        description: one line for people.
+        agent: `module:Class`, whose `from_target(target, context)` makes the agent.
+        runs_code: whether evaluating it runs code that the target names.
+        starts_process: whether evaluating it starts a process.
+        reaches: every network address that evaluating the target contacts.
+        reads: every local file that the target names.
+        examples: values for completion and forms.
+        split: the part after the prefix as (address, fragment).
+        probe: `module:function` that looks for this kind at a bare address.
+        searches_dataset: whether it answers from the documents of the data set that is open here.
+        speaks_mcp: whether an MCP session with it can be opened.
+    """
+
+    name: str
+    syntax: str
+    description: str
+    agent: str
+    runs_code: bool
+    starts_process: bool
+    reaches: Callable[[Target], tuple[str, ...]]
+    reads: Callable[[Target], tuple[str, ...]]
+    examples: tuple[str, ...] = ()
+    split: Callable[[str], tuple[str, str]] = lambda rest: (rest, "")
+    probe: str = ""
+    searches_dataset: bool = False
+    speaks_mcp: bool = False
+
+    def open(self, target: Target, context: OpenContext) -> "Agent":
+        """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
+        agent: Agent = load(self.agent).from_target(target, context)
+        return agent
+
+    def is_local(self, target: Target) -> bool:
+        """Whether it uses this machine in a way that only the machine's own user may."""
+        return self.runs_code or self.starts_process or bool(self.reads(target))
+
+
+def load(reference: str) -> Any:
+    """The object that `module:name` stands for; its module is imported now."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _nothing(_target: Target) -> tuple[str, ...]:
+    return ()
+
+
+def _own_address(target: Target) -> tuple[str, ...]:
+    return (target.address,)
+
+
+def _contract_address(target: Target) -> tuple[str, ...]:
+    agent = target.address.rpartition("=")[0]
+    if "://" in agent:
+        return (agent,)
+    from assay.contract.client import read_endpoints, resolve_agent
+
+    return (resolve_agent(agent, read_endpoints()),)
+
+
+def provider_addresses(spec: str) -> tuple[str, ...]:
+    """Addresses in the name of a language model, as in `openai:MODEL@URL`.
+
+    Without one, the model is asked where the settings of this machine say.
+    """
+    kind, rest = _provider(spec)
+    address = rest.partition("@")[2]
+    if kind == "gguf" or not address:
+        return ()
+    return (address if "://" in address else f"http://{address}",)
+
+
+def provider_files(spec: str) -> tuple[str, ...]:
+    """Files in the name of a language model, as in `gguf:FILE`."""
+    kind, rest = _provider(spec)
+    return (rest,) if kind == "gguf" and rest else ()
+
+
+def _provider(spec: str) -> tuple[str, str]:
+    kind, _, rest = spec.strip().partition(":")
+    if kind not in ("", "extractive", "ollama", "openai", "anthropic", "gguf"):
+        shown = kind if "@" in spec else spec  # what precedes an @ may be a password
+        raise UsageError(f"no provider is called {shown[:80]!r}")
+    return kind, rest
+
+
+def _split_fragment(rest: str) -> tuple[str, str]:
+    address, _, fragment = rest.partition("#")
+    return address, fragment
+
+
+def _split_tool(rest: str) -> tuple[str, str]:
+    """`URL#tool` or `COMMAND#tool`; the last `#` counts, and only before a tool's name."""
+    head, sign, tool = rest.rpartition("#")
+    return (head, tool) if sign and head and _TOOL.fullmatch(tool) else (rest, "")
+
+
+_KINDS = (
+    TargetKind(
+        name="builtin",
+        syntax="builtin:bm25|dense|hybrid|tuned|tuned+dev[#PROVIDER]",
+        description="Assay's own retriever in process; #PROVIDER names a model that answers",
+        agent="assay.agents.builtin:BuiltinAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=lambda target: provider_addresses(target.fragment),
+        reads=lambda target: provider_files(target.fragment),
+        examples=tuple(f"builtin:{mode}" for mode in MODES),
+        split=_split_fragment,
+        searches_dataset=True,
+        speaks_mcp=True,
+    ),
+    TargetKind(
+        name="python",
+        syntax="python:module:function",
+        description="a function f(query, top_k) that returns document ids, best first",
+        agent="assay.agents.python_call:PythonAgent",
+        runs_code=True,
+        starts_process=False,
+        reaches=_nothing,
+        reads=_nothing,
+        examples=("python:my_search:find",),
+    ),
+    TargetKind(
+        name="purple",
+        syntax="purple:hybrid",
+        description="the reference agent in a process of its own, over A2A",
+        agent="assay.agents.purple_process:PurpleProcess",
+        runs_code=False,
+        starts_process=True,
+        reaches=_nothing,
+        reads=_nothing,
+        examples=("purple:hybrid",),
+        searches_dataset=True,
+    ),
+    TargetKind(
+        name="a2a",
+        syntax="a2a:URL[#stream]",
+        description="an A2A agent, protocol 0.3 or 1.0",
+        agent="assay.agents.a2a.target:A2AAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=_own_address,
+        reads=_nothing,
+        examples=("a2a:http://localhost:9010",),
+        split=_split_fragment,
+        probe="assay.agents.probe:probe_a2a",
+    ),
+    TargetKind(
+        name="mcp",
+        syntax="mcp:URL[#tool]",
+        description="an MCP server with a search tool",
+        agent="assay.agents.mcp.target:McpAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=_own_address,
+        reads=_nothing,
+        examples=("mcp:http://localhost:8000/mcp",),
+        split=_split_tool,
+        probe="assay.agents.probe:probe_mcp",
+        speaks_mcp=True,
+    ),
+    TargetKind(
+        name="mcp-stdio",
+        syntax="mcp-stdio:COMMAND[#tool]",
+        description="an MCP server that is started by a command and spoken to over pipes",
+        agent="assay.agents.mcp.target:McpAgent",
+        runs_code=True,
+        starts_process=True,
+        reaches=_nothing,
+        reads=_nothing,
+        examples=("mcp-stdio:uvx my-server",),
+        split=_split_tool,
+        speaks_mcp=True,
+    ),
+    TargetKind(
+        name="nextcloud",
+        syntax="nextcloud:URL[#answer]",
+        description="the search of a Nextcloud MCP server over uploaded notes",
+        agent="assay.agents.nextcloud:NextcloudAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=_own_address,
+        reads=_nothing,
+        examples=("nextcloud:http://localhost:8000",),
+        split=_split_fragment,
+        speaks_mcp=True,
+    ),
+    TargetKind(
+        name="http",
+        syntax="http:URL=TASK[#stream]",
+        description="an agent of the HTTP contract",
+        agent="assay.agents.contract:ContractAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=_contract_address,
+        reads=_nothing,
+        examples=("http:http://localhost:8000=RAG_RETRIEVE",),
+        split=_split_fragment,
+        probe="assay.agents.probe:probe_contract",
+    ),
+    TargetKind(
+        name="url",
+        syntax="http://... (probed)",
+        description="a bare address: the protocol that is spoken there is found out",
+        agent="assay.agents.probe:ProbedAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=_own_address,
+        reads=_nothing,
+        examples=("http://localhost:9010",),
+    ),
+)
+
+TARGET_KINDS: dict[str, TargetKind] = {kind.name: kind for kind in _KINDS}
+"""Every kind by its name. Bare addresses are probed in this order."""
