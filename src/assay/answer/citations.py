@@ -1,4 +1,4 @@
-"""Reads what a model wrote: did it answer, and does what it cites exist?"""
+"""Reading what a model wrote: whether it answered, and whether what it cites exists."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from assay.answer.passages import Answer, not_found
 from assay.answer.prompt import ABSTAIN
 
-# [1], [1, 3], [1-3], [doc 1], 【1】, [1][3] and [1], [3]: models write all of them. What stands
-# together is one marker. Blanks are counted, since a text may hold a million of them.
+# [1], [1, 3], [1-3], [doc 1], 【1】, [1][3] and [1], [3]: models write all of them. Adjacent ones
+# are one marker. Blanks are bounded, because a text may have a million of them.
 _GAP = r"\s{0,3}"
 _PLACE = (
     rf"(?:(?:doc(?:ument)?|source|passage)s?[.:]?{_GAP})?(?:\d{{1,3}}{_GAP}[-–]{_GAP})?\d{{1,9}}"
@@ -15,21 +15,30 @@ _PLACE = (
 _INSIDE = rf"{_GAP}{_PLACE}(?:{_GAP}[,;]{_GAP}{_PLACE})*{_GAP}"
 _ONE = rf"(?:\[{_INSIDE}\]|【{_INSIDE}(?:†[^】\[]{{0,40}})?】)"
 _MARKER = re.compile(rf"(\s?)({_ONE}(?:{_GAP}[,;]?{_GAP}{_ONE})*)", re.IGNORECASE)
-# What follows on † is a name that the model gave, digits and all.
+# After † comes a name that the model chose, digits included.
 _NUMBERS = re.compile(r"†[^】]*|(\d+)(?:\s*[-–]\s*(\d+))?")
 _WIDEST = 20
-# Alone, with citations, or with a reason behind it that cites nothing and takes nothing back.
+# Alone, with citations, or with a reason that cites nothing and does not continue with "but".
 ABSTAINED = re.compile(
     rf"\W*{ABSTAIN}\b(?:\W*(?:{_ONE}\W*)*|\s*?(?:[^\w\s]|\n)(?:(?!\b(?:but|however)\b|[\[【]).)*)",
     re.IGNORECASE | re.DOTALL,
 )
 
-EMPTY_REPLY = "the model replied with nothing"
+EMPTY_REPLY = "the model's reply was empty"
 NO_CITATION = "the answer cites no source"
 
 
 def read_generated(text: str, passages: int, *, model: str, stop_reason: str) -> Answer:
-    """Citations of sources that do not exist are taken out of the text, and said to have been."""
+    """The answer in a model's reply.
+
+    Citations of sources that do not exist are removed, with a warning.
+
+    Args:
+        text: the reply.
+        passages: how many sources there are.
+        model: the name of the model.
+        stop_reason: why the reply ended.
+    """
     if not any(map(str.isalnum, without_markers(text))):
         return not_found(model, EMPTY_REPLY)
     if ABSTAINED.fullmatch(text):
@@ -55,7 +64,7 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
 
 
 def _named(numbers: re.Match[str]) -> Sequence[int]:
-    """`3`, or all of `1-3`; of what is no range, as `3-1` or `1-900`, the two ends."""
+    """`3`, or all of `1-3`; for what is no range, such as `3-1` or `1-900`, both ends."""
     ends = [int(number) for number in numbers.groups() if number]
     if len(ends) == 2 and 0 < ends[1] - ends[0] <= _WIDEST:
         return range(ends[0], ends[1] + 1)
@@ -63,7 +72,7 @@ def _named(numbers: re.Match[str]) -> Sequence[int]:
 
 
 def without_markers(text: str) -> str:
-    """For text that is quoted: a document's own `[1]` is not a citation of ours."""
+    """The text without citation markers."""
     return _MARKER.sub("", text)
 
 

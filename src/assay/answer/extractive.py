@@ -1,9 +1,9 @@
 """Answers without a model: the sentences that share most with the question, quoted and cited.
 
-It cannot invent, since every word is a document's. It does not understand either: it abstains when
-the documents are about something else, not when they are about the right thing and lack the one
-fact that was asked for. `benchmarks/extractive_answers.py` has the figures, and chose the constants
-on one half of the questions to report them on the other.
+It cannot invent, because every word is from a document. It does not understand either: it abstains
+when the documents are about something else, not when they are on topic and lack the one fact that
+was asked for. `benchmarks/extractive_answers.py` has the figures; the constants were chosen on one
+half of the questions and are reported on the other.
 """
 
 import asyncio
@@ -18,25 +18,25 @@ from assay.text import sentences, stems
 EXTRACTIVE = "extractive"
 """The name of the answerer that needs no model."""
 
-# An answer goes on while there is room, and while a sentence is worth half of the best one.
-_LONGEST = 400
-_WORTH = 0.5
+# Sentences are added up to this length, while each scores at least half of the best one.
+_MAX_LENGTH = 400
+_MIN_SCORE = 0.5
 _CHARACTERS_PER_TOKEN = 4
 
-# What the place that is quoted must hold of the question: a share of its words, less where several
-# of them occur in the document, since that several meet by chance is rare. Chosen so that of the
-# questions about one corpus that are put to another about nine in ten are turned down.
-_ENOUGH, _EACH_WORD = 0.74, 0.1
+# The share of the question's words that the quoted place must have; less if several of them occur
+# in the document, because that is rarely a coincidence. Chosen so that about nine in ten questions
+# about one corpus are declined when they are asked about another.
+_MIN_SHARE, _EACH_WORD = 0.74, 0.1
 
-# A long word says more than a short one, up to this many letters.
+# A long word counts more than a short one, up to this many letters.
 _LONG_WORD = 8
 
-# What a sentence loses by the rank of its document, and gains by holding a number that is wanted.
+# A sentence loses by the rank of its document, and gains by a number if one is asked for.
 _RANK, _FIGURE = 0.02, 0.5
 _LATE = 0.5
 
-# Written for whoever answers, not about the subject: never worth a quote.
-_ORDER = re.compile(
+# Instructions to the reader instead of content (prompt injection): never quoted.
+_INSTRUCTION = re.compile(
     r"\b(ignore|disregard|forget)\b.*\b(question|instructions?|prompt|above|previous|answer)\b"
     r"|\b(answer|reply|respond) (with |only )*(true|false|yes|no)\b|\bsay (true|false)\b"
     r"|^\W*(answer\W+)?(true|false|yes|no)\W*$"
@@ -51,7 +51,7 @@ _ASKS_FOR_FIGURE = re.compile(
     r"amount|fee|percent|percentage|year|dose)\b",
     re.IGNORECASE,
 )
-# Stand in questions about anything, so finding them proves nothing.
+# Common in questions about anything, so finding them proves nothing.
 _WEAK_WORDS = (
     "altogether came come first gave get give go good got happen kind know last long made make "
     "name need new next number old one place said say still take tell thing three took total two "
@@ -80,12 +80,12 @@ class ExtractiveAnswerer:
 
 
 def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
-    """The same answer for the same input, on any machine."""
-    wanted = _Wanted(question)
+    """The best sentences of the passages, cited. The same for the same input, on any machine."""
+    wanted = _QuestionWords(question)
     ranked = [
         sentence
         for place, passage in enumerate(passages, 1)
-        for sentence in _rated(place, passage, wanted, _ENOUGH)
+        for sentence in _scored(place, passage, wanted, _MIN_SHARE)
     ]
     if not ranked:
         return not_found(EXTRACTIVE)
@@ -94,23 +94,25 @@ def extract_answer(question: str, passages: Sequence[Passage], max_tokens: int) 
 
 
 def extract_finding(question: str, passage: Passage) -> str:
-    """The one sentence to quote of a passage that is known to be relevant, late ones preferred: a
-    report ends with what was found. Empty where no sentence has to do with the question.
+    """The one sentence to quote from a passage that is known to be relevant.
+
+    Late sentences are preferred, because a report ends with its findings. Empty if no sentence is
+    related to the question.
     """
-    rated = list(_rated(1, passage, _Wanted(question), 0.0))
+    rated = list(_scored(1, passage, _QuestionWords(question), 0.0))
     late = {each.text: at / len(rated) for at, each in enumerate(rated)}
     best = max(rated, key=lambda each: each.score + _LATE * late[each.text], default=None)
-    return _cut(best.text, _LONGEST) if best else ""
+    return _cut(best.text, _MAX_LENGTH) if best else ""
 
 
-class _Wanted:
-    """What a question asks for: its words with their weights, and whether it wants a number."""
+class _QuestionWords:
+    """The words of a question with their weights, and whether it asks for a number."""
 
     def __init__(self, question: str) -> None:
         weak = set(stems(_WEAK_WORDS))
         words = dict.fromkeys(stems(question))
-        telling = [word for word in words if word not in weak] or words
-        self._weights: Mapping[str, int] = {w: min(len(w), _LONG_WORD) for w in telling}
+        strong = [word for word in words if word not in weak] or words
+        self._weights: Mapping[str, int] = {w: min(len(w), _LONG_WORD) for w in strong}
         self._total = sum(self._weights.values())
         self.figure = _ASKS_FOR_FIGURE.search(question) is not None
 
@@ -122,13 +124,16 @@ class _Wanted:
         return sum(word in words for word in self._weights)
 
 
-def _rated(place: int, passage: Passage, wanted: _Wanted, enough: float) -> Iterator[_Sentence]:
-    """The sentences of a document that is about the question, each rated with its neighbours: the
-    answer often stands beside the words of the question.
+def _scored(
+    place: int, passage: Passage, wanted: _QuestionWords, enough: float
+) -> Iterator[_Sentence]:
+    """The sentences of a document that is about the question.
+
+    Each is scored with its neighbors: the answer is often beside the words of the question.
     """
     text = without_markers(passage.text or passage.title)
     said = list(dict.fromkeys(sentences(text)))
-    orders = [is_order(sentence) for sentence in said]
+    orders = [is_instruction(sentence) for sentence in said]
     pairs = zip(said, orders, strict=True)
     words = [frozenset[str]() if order else frozenset(stems(s)) for s, order in pairs]
     title = frozenset(stems(passage.title))
@@ -144,21 +149,22 @@ def _rated(place: int, passage: Passage, wanted: _Wanted, enough: float) -> Iter
         yield _Sentence(sentence, place, score)
 
 
-def is_order(sentence: str) -> bool:
-    return _ORDER.search(sentence[:_LONGEST]) is not None
+def is_instruction(sentence: str) -> bool:
+    """Whether a sentence tells its reader what to answer, instead of being about something."""
+    return _INSTRUCTION.search(sentence[:_MAX_LENGTH]) is not None
 
 
 def _quote(ranked: Sequence[_Sentence], room: int) -> Answer:
-    """The best sentences, best first, and whole, except that a long first one is cut."""
-    best = _cut(ranked[0].text, min(_LONGEST, room))
+    """The best sentences, best first; only a long first one is cut."""
+    best = _cut(ranked[0].text, min(_MAX_LENGTH, room))
     chosen = {best: ranked[0].place}
     length, stop_reason = len(best), "endTurn"
     for sentence in ranked[1:]:
-        if sentence.score < _WORTH * ranked[0].score:
+        if sentence.score < _MIN_SCORE * ranked[0].score:
             break
         length += len(sentence.text)
-        if length > min(_LONGEST, room):
-            stop_reason = "maxTokens" if room < _LONGEST else stop_reason
+        if length > min(_MAX_LENGTH, room):
+            stop_reason = "maxTokens" if room < _MAX_LENGTH else stop_reason
             break
         chosen.setdefault(sentence.text, sentence.place)
     return Answer(

@@ -1,4 +1,4 @@
-"""What an answer is made from, what it is, and what makes one."""
+"""Passages, answers, and the protocol of what makes an answer. Imports nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ NOT_FOUND = "The documents do not answer this question."
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A document, or a part of one, that was found for the question."""
+    """A document, or a part of one, that was retrieved for the question."""
 
     id: str
     title: str
@@ -18,7 +18,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`citations` are places among the passages, from 1, as `[1]` in the text names them."""
+    """An answer; `citations` are places among the passages, from 1, as `[1]` in its text.
+
+    `found` is False where the passages do not answer the question.
+    """
 
     text: str
     citations: tuple[int, ...]
@@ -29,17 +32,18 @@ class Answer:
 
 
 class Answerer(Protocol):
-    """Makes an answer from passages alone: what they do not say it does not know."""
+    """Answers a question from passages alone."""
 
     @property
     def name(self) -> str:
         """The kind of answerer: `extractive`, or the name of a provider."""
         ...
 
-    async def answer(
-        self, question: str, passages: Sequence[Passage], max_tokens: int
-    ) -> Answer: ...
+    async def answer(self, question: str, passages: Sequence[Passage], max_tokens: int) -> Answer:
+        """An answer of at most `max_tokens` tokens, with citations."""
+        ...
 
 
 def not_found(model: str, *warnings: str) -> Answer:
+    """The answer that declines."""
     return Answer(NOT_FOUND, (), model, found=False, warnings=warnings)

@@ -3,8 +3,8 @@
 A run records exactly what was asked, by the ids of its prompts. Material from elsewhere (questions,
 documents, answers) may say "ignore the question". It goes into a prompt between delimiters, and
 text that looks like a delimiter is broken; the prompts of judges and writers use delimiters with a
-code that is made from the material itself. What a model makes of it is the model's business; that
-material can be told from instructions is ours.
+code that is made from the material itself. So a model can tell
+material from instructions; whether it does is up to the model.
 """
 
 import hashlib

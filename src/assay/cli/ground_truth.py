@@ -193,7 +193,7 @@ def _answers_summary(made: "GenerationResult", out: Path, provider: str) -> dict
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
         warn(f"without a reference answer: {', '.join(ids[:_NAMED])}{more}: {why}")
     if made.cut:
-        warn(f"cut off before their end, since they were too long: {', '.join(made.cut)}")
+        warn(f"cut at the limit of tokens: {', '.join(made.cut)}")
     return {
         "out": str(out),
         "provider": provider,
@@ -288,4 +288,4 @@ def _show(summary: Mapping[str, Any]) -> None:
     if "note" in summary:
         say(summary["note"])
     if summary.get("from_memory_checked") is False:
-        say("Whether a model knows the answers without documents was not checked: there is none.")
+        say("Not checked, without a model: whether the answers are known without documents.")

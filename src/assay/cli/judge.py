@@ -1,4 +1,4 @@
-"""`assay judge`: how far the language model that judges answers can be believed."""
+"""`assay judge`: how reliable the language model is that judges answers."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -90,7 +90,7 @@ def calibrate(
         print_json({"judge": judge, **asdict(result)})
         return
     show(*_rendered(result))
-    _tell_doubts(result)
+    _show_warnings(result)
 
 
 async def _judgments(
@@ -100,17 +100,17 @@ async def _judgments(
     max_cost: float | None,
     progress: "Progress",
 ) -> tuple[list["Judgment"], dict[str, Any]]:
-    """What is recorded stays as it is; a model is opened only where something is left to judge."""
+    """Recorded verdicts are kept; a model is opened only if something is left to judge."""
     left = [row for row in rows if row.recorded is None]
     if not left:
         return [row.recorded for row in rows if row.recorded], {"provider": "recorded"}
     from assay.answer.providers.opening import open_provider
     from assay.measure.answers.judge import Judge, JudgeInput, judge_answers
 
-    heard = [JudgeInput(row.question, row.answer, row.reference) for row in left]
+    inputs = [JudgeInput(row.question, row.answer, row.reference) for row in left]
     async with open_provider(spec, max_cost=max_cost) as provider:
         judge = Judge(provider, votes)
-        fresh = iter(await judge_answers(judge, heard, progress))
+        fresh = iter(await judge_answers(judge, inputs, progress))
         facts = {"provider": provider.name, "votes": votes, "prompts": judge.prompts}
         judgments = [row.recorded or next(fresh) for row in rows]
         return judgments, {**facts, "spending": asdict(provider.spending)}
@@ -161,17 +161,17 @@ def _estimate(estimate: "Estimate") -> str:
     return with_interval(estimate.mean, estimate.low, estimate.high)
 
 
-def _tell_doubts(result: "Calibration") -> None:
+def _show_warnings(result: "Calibration") -> None:
     from assay.measure.answers.calibration import FEW
 
     if result.labelled < FEW:
-        warn(f"{result.labelled} labels are few: with less than {FEW} an interval is only a hint")
+        warn(f"{result.labelled} labels are few: with fewer than {FEW} an interval is only a hint")
     if result.unparseable_votes:
         warn(
             f"{result.unparseable_votes} votes were neither TRUE nor FALSE: this model explains or "
-            "thinks instead of answering; another one judges better"
+            "thinks instead of answering; choose another one"
         )
     if result.kappa is None:
-        say("Cohen's kappa does not exist here: judge and people say one and the same everywhere.")
+        say("Cohen's kappa is undefined here: judge and people always say the same one thing.")
     if result.corrected is None:
-        say("Lines without a label would be estimated too: add the answers of a whole run.")
+        say("To estimate unlabelled answers too, add lines without a label, such as a whole run.")

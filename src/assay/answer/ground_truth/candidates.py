@@ -34,13 +34,13 @@ _NAMES_DOCUMENT = re.compile(
 class Rejection(StrEnum):
     """Why a candidate was rejected, in the order of the checks."""
 
-    NOTHING_TO_ASK = "the document holds nothing to ask about"
+    NOTHING_TO_ASK = "the document has nothing to ask about"
     REFUSED = "the model refused"
     UNREADABLE = "the reply was not the JSON that was asked for"
-    FALSE_QUOTE = "a quote does not stand in the document"
+    FALSE_QUOTE = "a quote is not in the document"
     UNSTATED = "the answer does not state its own facts"
     NAMES_DOCUMENT = "the question names the document"
-    DUPLICATE = "nearly the same question is there already"
+    DUPLICATE = "nearly the same question exists"
     NOT_FOUND = "search does not find the document"
     UNANSWERED = "the document alone does not answer it"
     FROM_MEMORY = "the model answers it without any document"

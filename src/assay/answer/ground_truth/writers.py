@@ -8,7 +8,7 @@ from typing import Protocol
 
 from assay.answer.answerer import ModelAnswerer
 from assay.answer.citations import ABSTAINED, without_markers
-from assay.answer.extractive import EXTRACTIVE, extract_answer, extract_finding, is_order
+from assay.answer.extractive import EXTRACTIVE, extract_answer, extract_finding, is_instruction
 from assay.answer.ground_truth.candidates import (
     QuestionCandidate,
     Rejection,
@@ -45,12 +45,18 @@ class ReferenceWriter(Protocol):
     """
 
     @property
-    def origin(self) -> dict[str, str]: ...
+    def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
+        ...
 
     @property
-    def no_answer(self) -> str: ...
+    def no_answer(self) -> str:
+        """Why an empty answer is empty."""
+        ...
 
-    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer: ...
+    async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer:
+        """An answer from the documents; empty if they have none."""
+        ...
 
 
 class ExtractWriter:
@@ -60,6 +66,7 @@ class ExtractWriter:
 
     @property
     def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
         return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": EXTRACT_NOTE}
 
     async def write(self, question: str, documents: Sequence[Document]) -> WrittenAnswer:
@@ -85,6 +92,7 @@ class ModelWriter:
 
     @property
     def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
         provider, _, model = self._provider.name.partition(":")
         prompt = load_prompt("ground_truth_answer").id
         return {"provider": provider, "model": model, "prompt": prompt, "note": MODEL_NOTE}
@@ -114,13 +122,13 @@ def reference_prompt(question: str, documents: Sequence[Document]) -> str:
 
 _CANDIDATE_TOKENS = 600
 _ANSWER_TOKENS = 200
-# What a model is shown of a long document: a part of it, from a place that the seed decides.
+# Of a long document the model is shown a part, from a place that the seed decides.
 _PART = 6000
 _BLANK = "____"
 _WORDS = range(8, 41)
 # Neither the second half of a broken line, nor a question, nor a row of a table, nor code.
 _SENTENCE = re.compile(r"[^a-z|`{}<>=\\][^|`{}<>=\\]*[^?|`{}<>=\\]")
-# A single digit is guessed too easily, and stands in too many answers.
+# A single digit is guessed too easily, and is in too many answers.
 _NUMBER = re.compile(r"(?<![\w.,:/+-])(?=\d[\d.,:/]*\d)\d+(?:[.,:/]\d+)*(?![\w:/-])")
 _NAME = re.compile(r"(?<=[a-z,;] )[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)*")
 
@@ -132,7 +140,9 @@ class QuestionWriter(Protocol):
     """
 
     @property
-    def origin(self) -> dict[str, str]: ...
+    def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
+        ...
 
     async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
         """A question about the document, or why there is none."""
@@ -156,6 +166,7 @@ class ModelQuestionWriter:
 
     @property
     def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
         provider, _, model = self._provider.name.partition(":")
         prompts = [load_prompt(name).id for name in ("question_writing", "question_alone")]
         prompts += self._answerer.prompts.values()
@@ -163,12 +174,14 @@ class ModelQuestionWriter:
         return {"provider": provider, "model": model, "prompt": ", ".join(prompts), "note": note}
 
     async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
+        """The question that the model writes about the document."""
         reply = await self._reply(candidate_prompt(document, seed), _CANDIDATE_TOKENS)
         if reply is None:
             return Rejection.REFUSED
         return parse_candidate(reply, document.id) or Rejection.UNREADABLE
 
     async def answer_from(self, question: str, document: Document) -> str:
+        """The model's answer from this document; empty if it refuses."""
         passage = Passage(document.id, document.title, document.text)
         try:
             return (await self._answerer.answer(question, [passage], _ANSWER_TOKENS)).text
@@ -176,6 +189,7 @@ class ModelQuestionWriter:
             return _empty_if_refused(error)
 
     async def answer_from_memory(self, question: str) -> str | None:
+        """The model's answer without a document; empty if it does not know."""
         try:
             answer = await self._answerer.answer_from_memory(question, _ANSWER_TOKENS)
         except ProviderError as error:
@@ -221,6 +235,7 @@ class ClozeWriter:
 
     @property
     def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
         note = (
             "Cloze: a sentence of the document with a number or name left out. No model and no "
             "person wrote it; search by words finds its document easily."
@@ -228,6 +243,7 @@ class ClozeWriter:
         return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": note}
 
     async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
+        """A sentence with a blank, chosen by the seed."""
         gaps = list(_gaps(document))
         if not gaps:
             return Rejection.NOTHING_TO_ASK
@@ -238,10 +254,12 @@ class ClozeWriter:
         )
 
     async def answer_from(self, question: str, document: Document) -> str:
+        """An extract of the document."""
         passage = Passage(document.id, document.title, document.text)
         return extract_answer(question, [passage], _ANSWER_TOKENS).text
 
     async def answer_from_memory(self, question: str) -> str | None:
+        """None: there is no model."""
         return None
 
 
@@ -251,7 +269,7 @@ def _gaps(document: Document) -> Iterator[tuple[str, str]]:
         sentence
         for sentence in dict.fromkeys(sentences(without_markers(document.text)))
         if _SENTENCE.fullmatch(sentence) and len(sentence.split()) in _WORDS
-        if not is_order(sentence)
+        if not is_instruction(sentence)
     ]
     for kind in (_NUMBER, _NAME):
         found = [(each, match[0]) for each in fitting for match in kind.finditer(each)]

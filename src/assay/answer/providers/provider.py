@@ -45,23 +45,25 @@ class Completion:
 
 
 class Model(Protocol):
-    """One service or model file, asked once: retries, cache and budget are up to the caller.
-
-    `name` is `KIND:MODEL`. `identity` differs between models whose replies may differ: it is part
-    of the key of cached replies.
-    """
+    """One service or model file, asked once: retries, cache and budget are up to the caller."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """`KIND:MODEL`."""
+        ...
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Differs between models whose replies may differ: part of the key of cached replies."""
+        ...
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
         """The reply at temperature 0, where the model allows it. Raises `ProviderError`."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Free connections and memory."""
+        ...
 
 
 def http_failure(

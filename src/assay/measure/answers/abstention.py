@@ -1,4 +1,4 @@
-"""Saying "I don't know": was it said, and was that right?"""
+"""Abstention: whether an answer declines, and whether that is correct."""
 
 import re
 from itertools import dropwhile
@@ -8,7 +8,7 @@ from assay.answer.passages import NOT_FOUND
 from assay.text import normalize, sentences
 
 _SOURCES = r"(?:documents?|sources?|notes?|context|passages?|texts?|materials?|excerpts?|content)"
-# What may stand between the sources and their verb: "the notes about it", not "the context menu".
+# What may be between the sources and their verb: "the notes about it", not "the context menu".
 _MORE = (
     r"(?: (?:i|you|we|that|which|in|of|on|about|from|for|here|above|provided|given|available|"
     r"supplied|retrieved|found|at hand)\b[^.;]{0,60})?"
@@ -58,9 +58,9 @@ _SHORT = ((r"\bcan't\b", "cannot"), (r"n't\b", " not"), (r"\bi'm\b", "i am"), (r
 def abstained(answer: str) -> bool:
     """Whether the answer declines, by the usual phrases in its first sentence after an apology.
 
-    "The notes do not give the price, but the invoice says 40" answers, and so does whatever else
-    follows on "but" or "however" and does not decline again. Refusals in unusual words, or in
-    another language, are taken for answers.
+    "The notes do not give the price, but the invoice says 40" answers, as does anything else after
+    "but" or "however" that does not decline again. Refusals in unusual words, or in another
+    language, are taken for answers.
     """
     clauses = _clauses(answer)
     if not clauses or answer.strip() == NOT_FOUND:
@@ -72,9 +72,9 @@ def abstained(answer: str) -> bool:
 
 
 def surely_abstained(answer: str) -> bool:
-    """Whether the answer does nothing but decline, so that nobody need be asked about it.
+    """Whether the answer does nothing but decline, so that no judge has to be asked.
 
-    Not where it names a figure: "I could not find the note, the calendar says 3 May".
+    Not if it names a number: "I could not find the note, the calendar says 3 May".
     """
     clauses = [clause for clause, _ in _clauses(answer)]
     bare = not any(map(str.isdigit, "".join(clauses)))
@@ -82,7 +82,7 @@ def surely_abstained(answer: str) -> bool:
 
 
 def may_decline(answer: str) -> bool:
-    """Whether the wording leaves room for doubt, in one direction or the other."""
+    """Whether the wording is ambiguous between declining and answering."""
     return any(_DOUBT.search(clause) for clause, _ in _clauses(answer))
 
 
@@ -92,8 +92,9 @@ def abstention(answer: str, *, answerable: bool) -> float:
 
 
 def _clauses(answer: str) -> list[tuple[str, bool]]:
-    """Sentences cut at "but", each part with whether a "but" stands before it, apologies left out
-    at the beginning. Nothing is left of an answer that says nothing.
+    """Sentences cut at "but", each part with whether a "but" is before it.
+
+    Apologies at the beginning are left out. Empty for an answer without words.
     """
     parts = (
         (part.strip(), place > 0)
