@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from assay.agents.a2a.target import A2AAgent
+from assay.agents.a2a.agent import A2AAgent
 from assay.agents.dataset_files import write_dataset
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
