@@ -1,6 +1,6 @@
-"""Data sets in the form of BEIR, in a folder or a zip: corpus.jsonl, queries.jsonl, qrels/*.tsv.
+"""Data sets in BEIR format, in a folder or a zip: corpus.jsonl, queries.jsonl, qrels/*.tsv.
 
-We add one optional file, answers.jsonl, for agents that answer.
+One more file is optional: answers.jsonl, for agents that answer.
 """
 
 import re
@@ -21,7 +21,10 @@ _WANTED = re.compile(r"(?:corpus|queries|answers)\.jsonl|qrels/[^/.][^/]*\.tsv")
 
 
 def read_beir(path: Path, name: str | None = None) -> Dataset:
-    """The files may lie in `path` itself or in the one folder within it."""
+    """A data set from a folder or zip, whose files are in `path` itself or in one folder in it.
+
+    `name` is what the data set is called; by default the name of the file or folder.
+    """
     files = _dataset_files(path)
     findings = Findings()
     documents = _read_documents(files["corpus.jsonl"], findings)
@@ -49,14 +52,14 @@ def _dataset_files(path: Path) -> dict[str, TextFile]:
         files = archive_files(path)
     else:
         what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"
-        raise DataError(f"{what}; a data set in the form of BEIR holds {_NEEDED}", file=path)
+        raise DataError(f"{what}; a data set in BEIR format holds {_NEEDED}", file=path)
     root = _root(path, files)
     inner = {name[len(root) :]: file for name, file in files.items() if name.startswith(root)}
     return {name: file for name, file in inner.items() if _WANTED.fullmatch(name)}
 
 
 def _folder_files(path: Path) -> dict[str, TextFile]:
-    """Files by their path as it would be in an archive; `x.gz` stands for `x` where x is not."""
+    """Files by their path as in an archive; `x.gz` is used where there is no `x`."""
     patterns = ("*.jsonl", "qrels/*.tsv", "*/*.jsonl", "*/qrels/*.tsv")
     found = [p for pattern in patterns for p in (*path.glob(pattern + ".gz"), *path.glob(pattern))]
     return {p.relative_to(path).as_posix().removesuffix(".gz"): plain_file(p) for p in found}
@@ -68,26 +71,24 @@ def _root(path: Path, files: dict[str, TextFile]) -> str:
     roots = [name.removesuffix("corpus.jsonl") for name in files if name.endswith("/corpus.jsonl")]
     roots = [root for root in roots if root.count("/") == 1]
     if not roots:
-        message = f"holds no corpus.jsonl; a data set in the form of BEIR has {_NEEDED}"
+        message = f"holds no corpus.jsonl; a data set in BEIR format has {_NEEDED}"
         raise DataError(message, file=path)
     if len(roots) > 1:
         several = ", ".join(repr(root) for root in sorted(roots))
-        raise DataError(f"holds several data sets: {several}; give one of them", file=path)
+        raise DataError(f"holds several data sets: {several}; pass one of them", file=path)
     return roots[0]
 
 
 def _needed(path: Path, files: dict[str, TextFile], name: str) -> TextFile:
     if name not in files:
-        raise DataError(f"holds no {name}; a data set in the form of BEIR has {_NEEDED}", file=path)
+        raise DataError(f"holds no {name}; a data set in BEIR format has {_NEEDED}", file=path)
     return files[name]
 
 
 def _read_documents(file: TextFile, findings: Findings) -> dict[str, Document]:
     def build(record: Record, identifier: str) -> Document:
         if "text" not in record.fields:
-            raise record.refusal(
-                f"document {identifier!r} has no 'text'; give it one, if only \"\""
-            )
+            raise record.refusal(f"document {identifier!r} has no 'text'; add one, if only \"\"")
         document = Document(
             identifier, record.text("title"), record.text("text"), _metadata(record)
         )
@@ -117,7 +118,7 @@ def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
 
 
 def _metadata(record: Record) -> dict[str, Any]:
-    """Everybody writes something else here; nothing in it is worth refusing a data set for."""
+    """Exporters differ here, and nothing in it is a reason to refuse a data set."""
     metadata = record.fields.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
@@ -133,8 +134,9 @@ def _tags(value: object) -> tuple[str, ...]:
 def _read_split(
     file: TextFile, documents: dict[str, Document], queries: dict[str, Query], findings: Findings
 ) -> Judgments:
-    """Judged documents that the corpus lacks count in the ideal ranking, as in trec_eval: leaving
-    them out would make every system look better than it is."""
+    """The judgments of one split. Documents that the corpus lacks count in the ideal ranking, as in
+    trec_eval: without them every system would look better than it is.
+    """
     judgments = read_judgments(file, findings)
     if not judgments:
         findings.note("splits without judgments", repr(file.name))
@@ -152,7 +154,7 @@ def _read_split(
 def read_answers(
     file: TextFile, documents: Container[str], queries: Container[str], findings: Findings
 ) -> dict[str, ReferenceAnswer]:
-    """Answers to queries that are not there are left out, as judgments for them are."""
+    """Reference answers by query id; those of unknown queries are dropped with a warning."""
     answers = read_by_id(file, "query_id", _answer, findings)
     for query_id in [query_id for query_id in answers if query_id not in queries]:
         del answers[query_id]
@@ -177,7 +179,7 @@ def _answer(record: Record, query_id: str) -> ReferenceAnswer:
 
 
 def _fact(record: Record, value: object) -> Fact:
-    """A fact without `accept`, or given as bare text, is stated by its own words."""
+    """A fact without `accept`, or given as plain text, is stated by its own text."""
     fields = value if isinstance(value, dict) else {"text": value}
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():

@@ -1,6 +1,6 @@
 """Notes of a Nextcloud as a data set, updated by what changed since the last sync.
 
-The folder holds a data set in the form of BEIR, which every verb takes, and `notes.json`, the notes
+The folder holds a data set in BEIR format, which every verb takes, and `notes.json`, the notes
 as they were at the last sync. Where no data set gives the queries, the titles of the notes become
 the queries: a search for a title should find its note.
 """
