@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import Document, Fact, Query, ReferenceAnswer, load_dataset
+from assay.data import Dataset, Document, Fact, Query, ReferenceAnswer, load_dataset
+from assay.data.beir import write_beir
 from assay.errors import DataError
 
 WriteDataset = Callable[..., Path]
@@ -269,3 +270,18 @@ def test_several_data_sets_in_one_folder_are_not_guessed_at(
     write_dataset(name="b")
     with pytest.raises(DataError, match=r"several data sets: 'a/', 'b/'; pass one"):
         load_dataset(tmp_path)
+
+
+def test_a_data_set_that_is_written_and_read_again_is_the_same(tmp_path: Path) -> None:
+    notes = load_dataset("notes")
+    write_beir(notes, tmp_path / "copy")
+    again = load_dataset(tmp_path / "copy")
+    assert again.fingerprint == notes.fingerprint
+    assert again.documents == notes.documents
+    assert again.queries == notes.queries
+
+
+def test_an_id_that_qrels_cannot_hold_is_refused(tmp_path: Path) -> None:
+    dataset = Dataset("d", {}, {"q": Query("q", "?")}, {"test": {"q": {"a\tb": 1}}})
+    with pytest.raises(DataError, match=r"id 'a\\tb' has a tab"):
+        write_beir(dataset, tmp_path)

@@ -5,16 +5,27 @@ One more file is optional: answers.jsonl, for agents that answer.
 
 import re
 import zipfile
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path, PurePosixPath
 from sys import intern
 from typing import Any
 
+import orjson
+
 from assay.data.archive import archive_files
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
 from assay.data.qrels import read_judgments
-from assay.data.text_file import Findings, Record, TextFile, plain_file, read_by_id, short_repr
+from assay.data.text_file import (
+    Findings,
+    Record,
+    TextFile,
+    plain_file,
+    read_by_id,
+    short_repr,
+    write_file,
+)
 from assay.errors import DataError
+from assay.net.json import JsonObject
 
 _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
 _WANTED = re.compile(r"(?:corpus|queries|answers)\.jsonl|qrels/[^/.][^/]*\.tsv")
@@ -43,6 +54,44 @@ def read_beir(path: Path, name: str | None = None) -> Dataset:
         answers = read_answers(files["answers.jsonl"], documents, queries, findings)
     name = name or path.resolve().name.removesuffix(".zip")
     return Dataset(name, documents, queries, judgments, answers, findings.messages)
+
+
+def write_beir(dataset: Dataset, folder: Path) -> None:
+    """Write documents, queries and judgments; read back, the data set has the same fingerprint."""
+    _write_lines(
+        folder / "corpus.jsonl",
+        (
+            {"_id": d.id, "title": d.title, "text": d.text, "metadata": dict(d.metadata)}
+            for d in dataset.documents.values()
+        ),
+    )
+    _write_lines(
+        folder / "queries.jsonl",
+        (
+            {"_id": query.id, "text": query.text, "metadata": {"tags": query.tags}}
+            for query in dataset.queries.values()
+        ),
+    )
+    for split, judgments in dataset.judgments.items():
+        rows = [
+            _qrels_row(query_id, document_id, grade)
+            for query_id, grades in judgments.items()
+            for document_id, grade in grades.items()
+        ]
+        content = "query-id\tcorpus-id\tscore\n" + "".join(rows)
+        write_file(folder / "qrels" / f"{split}.tsv", content.encode())
+
+
+def _write_lines(path: Path, records: Iterable[JsonObject]) -> None:
+    lines = (orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+    write_file(path, b"".join(lines))
+
+
+def _qrels_row(query_id: str, document_id: str, grade: int) -> str:
+    for identifier in (query_id, document_id):
+        if re.search(r"[\t\r\n]", identifier):
+            raise DataError(f"id {identifier!r} has a tab or line end, which qrels cannot hold")
+    return f"{query_id}\t{document_id}\t{grade}\n"
 
 
 def _dataset_files(path: Path) -> dict[str, TextFile]:
@@ -117,7 +166,7 @@ def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
     return queries
 
 
-def _metadata(record: Record) -> dict[str, Any]:
+def _metadata(record: Record) -> JsonObject:
     """Exporters differ here, and nothing in it is a reason to refuse a data set."""
     metadata = record.fields.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
@@ -189,7 +238,7 @@ def _fact(record: Record, value: object) -> Fact:
     return Fact(text, _texts(record, fields, "accept") or (text,))
 
 
-def _texts(record: Record, fields: dict[str, Any], key: str) -> tuple[str, ...]:
+def _texts(record: Record, fields: JsonObject, key: str) -> tuple[str, ...]:
     values = _list(record, fields, key)
     for value in values:
         if not isinstance(value, str) or not value.strip():
@@ -199,7 +248,7 @@ def _texts(record: Record, fields: dict[str, Any], key: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _list(record: Record, fields: dict[str, Any], key: str) -> list[Any]:
+def _list(record: Record, fields: JsonObject, key: str) -> list[Any]:
     values = fields.get(key)
     if values is None:
         return []

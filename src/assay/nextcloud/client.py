@@ -11,6 +11,7 @@ import httpx
 
 from assay.errors import UsageError
 from assay.net.client import open_client
+from assay.net.json import JsonObject
 from assay.net.retry import RetryPolicy
 from assay.nextcloud.failures import NotesError, from_status, from_transport
 from assay.nextcloud.note import Note
@@ -241,7 +242,7 @@ class NotesClient:
             raise self._unreadable("a note was expected")
         return self._read(value)
 
-    def _read(self, value: Mapping[str, Any]) -> Note:
+    def _read(self, value: JsonObject) -> Note:
         try:
             return Note.from_json(value)
         except (KeyError, TypeError, ValueError):
@@ -264,7 +265,7 @@ class NotesClient:
             api_versions=first.get("X-Notes-API-Versions", ""),
         )
 
-    def _items(self, response: httpx.Response) -> list[dict[str, Any]]:
+    def _items(self, response: httpx.Response) -> list[JsonObject]:
         items = self._json(response)
         if not isinstance(items, list) or not all(
             isinstance(item, dict) and isinstance(item.get("id"), int) for item in items
