@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contract_agents.workshop import Agents
+from tests.contract_agents.sample_agents import Agents
 
 from assay.data import load_dataset
 from assay.serve.contract_agents.claim_evidence import STRICTNESS, EvidenceBase

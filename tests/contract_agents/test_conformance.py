@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.contract_agents.workshop import Agents, make_workshop, running_agents
+from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
 from tests.serve.serving import serving
 
 from assay.contract.conformance.checks import CheckTarget, check_agent
@@ -25,7 +25,7 @@ async def test_the_checker_reports_nothing(agents: Agents, task: str) -> None:
 
 
 async def test_one_agent_alone_stands_at_the_root(tmp_path: Path) -> None:
-    async with running_agents(make_workshop(tmp_path), ["CLAIM_VERIFY"]) as alone:
+    async with running_agents(make_resources(tmp_path), ["CLAIM_VERIFY"]) as alone:
         report = await check_agent(CheckTarget(alone.url, "CLAIM_VERIFY"))
         assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
         health = (await alone.http.get(f"{alone.url}/health")).json()
@@ -44,7 +44,7 @@ async def test_an_index_that_cannot_be_loaded_is_no_readiness(tmp_path: Path) ->
     """And what went wrong, which names files of the server, is not told to callers."""
     blocked = tmp_path / "secret-place"
     blocked.write_text("a file where a folder should be")
-    async with running_agents(make_workshop(blocked)) as found:
+    async with running_agents(make_resources(blocked)) as found:
         failed = await found.run("RAG_RETRIEVE", {"query": "tea"})
         ready = await found.http.get(f"{found.url}/rag-retrieve{READY}")
         policy = await found.http.get(f"{found.url}/policy-review{READY}")
@@ -55,7 +55,7 @@ async def test_an_index_that_cannot_be_loaded_is_no_readiness(tmp_path: Path) ->
 
 
 async def test_with_a_token_only_health_is_open(tmp_path: Path) -> None:
-    app = agents_app(TASKS, make_workshop(tmp_path), token="t0ken")
+    app = agents_app(TASKS, make_resources(tmp_path), token="t0ken")
     async with serving(app) as url, httpx.AsyncClient(trust_env=False) as http:
         path = f"{url}/policy-review"
         known = {"Authorization": "Bearer t0ken"}
@@ -71,5 +71,5 @@ def test_tasks_are_named_in_any_case_and_all_are_all() -> None:
         "CLAIM_VERIFY",
     ]
     assert known_tasks(["all"]) == list(TASKS)
-    with pytest.raises(UsageError, match="no agent for 'SUMMARISE'; there are: RAG_RETRIEVE"):
+    with pytest.raises(UsageError, match="no agent for 'SUMMARISE'; choose from: RAG_RETRIEVE"):
         known_tasks(["SUMMARISE"])

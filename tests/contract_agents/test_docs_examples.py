@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.contract_agents.workshop import running_agents
+from tests.contract_agents.sample_agents import running_agents
 
-from assay.serve.contract_agents.apps import TASKS, open_workshop
+from assay.serve.contract_agents.apps import TASKS, open_resources
 from assay.serve.contract_agents.policy_review import BUILT_IN, read_policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent-contract.md").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ IN_PART = {"RAG_ANSWER"}
 async def test_each_example_answers_as_the_page_says() -> None:
     """By the agents as they are started from the command line, with the real embedding model."""
     done = []
-    async with running_agents(open_workshop("notes", "bm25")) as agents:
+    async with running_agents(open_resources("notes", "bm25")) as agents:
         for request, expected in EXAMPLES:
             sent, shown = orjson.loads(request), orjson.loads(expected)
             answer = await agents.run(**_parts(sent))

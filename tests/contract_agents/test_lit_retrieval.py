@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from tests.contract_agents.eutils import Eutils
-from tests.contract_agents.workshop import Agents, make_workshop, running_agents
+from tests.contract_agents.sample_agents import Agents, make_resources, running_agents
 from tests.serve.serving import serving
 
 from assay.data import Document
-from assay.serve.contract_agents.pubmed import PubMed, PubMedError, interleaved, paper, pmid_in
+from assay.serve.contract_agents.pubmed import Paper, PubMed, PubMedError, interleave, pmid_in
 
 QUERY = "blood pressure"
 BOTH = ["index", "pubmed"]
@@ -25,7 +25,7 @@ def eutils() -> Eutils:
 async def with_pubmed(eutils: Eutils, tmp_path: Path) -> AsyncIterator[Agents]:
     async with (
         serving(eutils.app) as url,
-        running_agents(make_workshop(tmp_path / "bases", pubmed=f"{url}/eutils")) as agents,
+        running_agents(make_resources(tmp_path / "bases", pubmed=f"{url}/eutils")) as agents,
     ):
         yield agents
 
@@ -51,8 +51,8 @@ async def test_a_paper_has_what_is_known_of_it_and_nothing_else(agents: Agents) 
 
 async def test_the_abstract_is_whole_although_a_chunk_was_found(tmp_path: Path) -> None:
     long = Document("L", "Long", "Onions come first. " * 200 + "Saffron comes last.")
-    workshop = make_workshop(tmp_path, documents=[long])
-    async with running_agents(workshop) as agents:
+    resources = make_resources(tmp_path, documents=[long])
+    async with running_agents(resources) as agents:
         outputs = await agents.outputs("LIT_RETRIEVAL", {"query": "saffron"})
     assert outputs["papers"][0]["abstract"] == long.text
 
@@ -134,9 +134,9 @@ async def test_without_pubmed_the_rest_is_still_given(agents: Agents) -> None:
     [
         ({"status": 429}, "too many requests"),
         ({"status": 500}, "HTTP 500"),
-        ({"search_body": ["?"]}, "answer to the search was not understood"),
-        ({"search_body": {"error": "x"}}, "answer to the search was not understood"),
-        ({"records": "<html>"}, "records were not understood"),
+        ({"search_body": ["?"]}, "response to the search has no list of ids"),
+        ({"search_body": {"error": "x"}}, "response to the search has no list of ids"),
+        ({"records": "<html>"}, "records are not valid XML"),
     ],
 )
 async def test_each_way_in_which_pubmed_fails_has_its_words(
@@ -156,7 +156,7 @@ async def test_the_address_and_the_key_come_from_the_environment(
         monkeypatch.setenv("ASSAY_PUBMED_URL", f"{url}/eutils/")
         monkeypatch.setenv("NCBI_API_KEY", "k3y")
         async with PubMed() as pubmed:
-            assert [each["pmid"] for each in await pubmed.search("tea", 5)] == ["111", "25329299"]
+            assert [each.pmid for each in await pubmed.search("tea", 5)] == ["111", "25329299"]
     assert eutils.asked[0]["api_key"] == ["k3y"]
 
 
@@ -201,8 +201,8 @@ def test_an_address_of_pubmed_names_its_paper(url: str | None, pmid: str | None)
 
 
 def test_lists_are_taken_in_turns() -> None:
-    def named(*ids: str) -> list[dict[str, Any]]:
-        return [paper(title=i, abstract="", source="s", doc_id=i, metadata={}) for i in ids]
+    def named(*ids: str) -> list[Paper]:
+        return [Paper(i, "", "s", doc_id=i) for i in ids]
 
-    merged = interleaved([named("a", "b", "c"), named("x", "b")], 4)
-    assert [each["doc_id"] for each in merged] == ["a", "x", "b", "c"]
+    merged = interleave([named("a", "b", "c"), named("x", "b")], 4)
+    assert [each.doc_id for each in merged] == ["a", "x", "b", "c"]

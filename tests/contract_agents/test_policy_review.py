@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract_agents.workshop import Agents
+from tests.contract_agents.sample_agents import Agents
 
 from assay.errors import UsageError
 from assay.serve.contract_agents.policy_review import BUILT_IN, Case, Policy, read_policy
@@ -163,7 +163,7 @@ def test_a_file_that_is_wrong_is_refused_at_the_start(
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
         read_policy(path)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read the policy rules"):
         read_policy(tmp_path / "none.toml")
 
 

@@ -1,6 +1,6 @@
 """RAG_ANSWER: an answer from what was found, with citations that exist, or an honest none."""
 
-from tests.contract_agents.workshop import Agents
+from tests.contract_agents.sample_agents import Agents
 
 QUESTION = "Did vitamin D change blood pressure?"
 
@@ -28,7 +28,7 @@ async def test_what_the_documents_do_not_say_is_not_answered(agents: Agents) -> 
 async def test_a_budget_of_output_cuts_the_answer_and_says_so(agents: Agents) -> None:
     answer = await agents.run("RAG_ANSWER", {"query": QUESTION}, budgets={"max_output_tokens": 9})
     assert answer["status"] == "degraded"
-    assert answer["warnings"] == ["budgets.max_output_tokens: the answer was cut short"]
+    assert answer["warnings"] == ["budgets.max_output_tokens: the answer was truncated"]
     assert len(answer["outputs"]["answer"]) <= 9 * 4 + len(" [1]")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
-from tests.contract_agents.workshop import Agents, make_workshop, running_agents, words
+from tests.contract_agents.sample_agents import Agents, make_resources, running_agents, words
 from tests.search.conftest import running_server
 from tests.search.samples import WordEmbedder
 
@@ -23,7 +23,7 @@ from assay.search.edge_store import EdgeSearcher, EdgeStore
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
 from assay.search.store import Stored
-from assay.serve.contract_agents.apps import open_workshop
+from assay.serve.contract_agents.apps import open_resources
 from assay.serve.contract_agents.knowledge_bases import OpenIndexes
 from assay.serve.contract_agents.knowledge_store import replace_documents
 from assay.serve.contract_agents.rag_ingest import cut_document
@@ -99,8 +99,8 @@ async def test_two_requests_at_once_do_not_undo_each_other(agents: Agents) -> No
 async def test_another_process_sees_what_was_written_since_it_looked(tmp_path: Path) -> None:
     folder = tmp_path / "shared"
     async with (
-        running_agents(make_workshop(folder)) as writer,
-        running_agents(make_workshop(folder)) as reader,
+        running_agents(make_resources(folder)) as writer,
+        running_agents(make_resources(folder)) as reader,
     ):
         await writer.outputs("RAG_INGEST", inputs(TEA))
         assert await found(reader, "steeped") == ["tea__chunk_0"]
@@ -243,7 +243,7 @@ def test_a_write_that_is_called_off_at_the_last_moment_leaves_nothing(tmp_path: 
 async def test_writes_that_wait_take_no_thread_from_a_search(tmp_path: Path) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
     embedder = _Waiting()
-    async with running_agents(make_workshop(tmp_path, embedder=embedder)) as agents:
+    async with running_agents(make_resources(tmp_path, embedder=embedder)) as agents:
         await agents.outputs("RAG_RETRIEVE", {"query": "tea"})
         writes = [
             asyncio.create_task(agents.run("RAG_INGEST", inputs(BEER, base=name)))
@@ -263,8 +263,8 @@ class _Breaking(WordEmbedder):
 
 
 async def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    workshop = make_workshop(tmp_path, embedder=_Breaking(max_tokens=256))
-    async with running_agents(workshop) as agents:
+    resources = make_resources(tmp_path, embedder=_Breaking(max_tokens=256))
+    async with running_agents(resources) as agents:
         await agents.outputs("RAG_INGEST", inputs(TEA))
         broken = await agents.run("RAG_INGEST", inputs(BEER, document("bad", "poison")))
         assert broken["error"]["code"] == "TASK_FAILED"
@@ -292,7 +292,7 @@ class _Waiting(WordEmbedder):
 
 async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
     embedder = _Waiting()
-    async with running_agents(make_workshop(tmp_path, embedder=embedder)) as agents:
+    async with running_agents(make_resources(tmp_path, embedder=embedder)) as agents:
         await agents.outputs("RAG_INGEST", inputs(TEA))
         leaving = asyncio.create_task(agents.run("RAG_INGEST", inputs(BEER)))
         assert await asyncio.to_thread(embedder.entered.wait, 30)
@@ -331,7 +331,7 @@ async def test_documents_that_cannot_be_taken_are_named_and_the_others_taken(
         (inputs(TEA, base="../up"), "inputs.knowledgeBase contains characters"),
         (inputs(TEA, base=""), "inputs.knowledgeBase"),
         (inputs(TEA, base="tiny"), "inputs.knowledgeBase names a data set"),
-        (inputs(document("a", " ")), "inputs.documents: none holds any text"),
+        (inputs(document("a", " ")), "inputs.documents: none has any text"),
         (inputs(TEA, chunkConfig={"chunkSize": 60, "chunkOverlap": 40}), "chunkOverlap should be"),
         (
             inputs(document("a", "b", metadata={"a": nested(40)})),
@@ -405,8 +405,8 @@ async def test_a_qdrant_server_keeps_them_as_well(
 ) -> None:
     with running_server(tmp_path) as server:
         monkeypatch.setenv("QDRANT_URL", server.url)
-        workshop = open_workshop("notes", "bm25", embedder=words)
-        async with running_agents(workshop) as agents:
+        resources = open_resources("notes", "bm25", embedder=words)
+        async with running_agents(resources) as agents:
             await agents.outputs("RAG_INGEST", inputs(TEA))
             await agents.outputs("RAG_INGEST", inputs(BEER))
             again = await agents.run("RAG_INGEST", inputs(TEA))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.contract_agents.workshop import Agents
+from tests.contract_agents.sample_agents import Agents
 
 QUERY = "blood pressure and green tea"
 
@@ -37,7 +37,7 @@ async def test_a_knowledge_base_that_does_not_exist_is_a_failure(agents: Agents)
         answer = await agents.run("RAG_RETRIEVE", {"query": QUERY, "knowledgeBase": name})
         assert answer["error"] == {
             "code": "TASK_FAILED",
-            "message": "there is no such knowledge base",
+            "message": "there is no knowledge base of this name",
         }
         assert answer["outputs"] == {}
 

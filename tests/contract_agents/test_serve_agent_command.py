@@ -77,9 +77,12 @@ def test_several_agents_are_served_on_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["SUMMARISE"], "error: there is no agent for 'SUMMARISE'; there are: RAG_RETRIEVE"),
+        (["SUMMARISE"], "error: no agent for 'SUMMARISE'; choose from: RAG_RETRIEVE"),
         (["all", "--mode", "psychic"], "error: --mode must be one of hybrid"),
-        (["POLICY_REVIEW", "--policy", "none.toml"], "error: the rules 'none.toml' cannot be read"),
+        (
+            ["POLICY_REVIEW", "--policy", "none.toml"],
+            "error: cannot read the policy rules 'none.toml'",
+        ),
     ],
 )
 def test_mistakes_are_told_before_anything_is_served(arguments: list[str], message: str) -> None:

@@ -17,7 +17,7 @@ from mcp import Client, MCPError
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 from tests.contract_agents.eutils import Eutils
-from tests.contract_agents.workshop import make_workshop
+from tests.contract_agents.sample_agents import make_resources
 from tests.phi.calling import HEADERS, Caller, expect_silence, send_raw
 from tests.phi.recording import CANARY, Recording, asking
 from tests.serve.serving import NEW, request_0_3, request_1_0, serving
@@ -83,8 +83,8 @@ async def test_contract_agents(
     task: str, log: Recording, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     async with serving(Eutils(status=500).app) as eutils:
-        workshop = make_workshop(tmp_path / "bases", pubmed=f"{eutils}/eutils")
-        async with serving(agents_app(TASKS, workshop)) as url:
+        resources = make_resources(tmp_path / "bases", pubmed=f"{eutils}/eutils")
+        async with serving(agents_app(TASKS, resources)) as url:
             caller = Caller(http, url + path_of(task), [])
             await _all_of(caller, task)
             await caller.strange(["/agents/run/sync", "/agents/run/stream"])
@@ -129,8 +129,8 @@ async def leaky_retrieval(_progress: Progress) -> Retrieval:
 async def test_agents_whose_search_breaks(
     log: Recording, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    workshop = make_workshop(tmp_path, load=leaky_retrieval)
-    async with serving(agents_app(TASKS, workshop)) as url:
+    resources = make_resources(tmp_path, load=leaky_retrieval)
+    async with serving(agents_app(TASKS, resources)) as url:
         caller = Caller(http, url, [])
         for number, task in enumerate(("RAG_RETRIEVE", "RAG_ANSWER", "LIT_RETRIEVAL")):
             for way in ("sync", "stream"):

@@ -272,17 +272,17 @@ def agent(
         from assay.serve.contract_agents.apps import (
             agents_app,
             known_tasks,
-            open_workshop,
+            open_resources,
             path_of,
         )
 
         wanted = known_tasks(tasks)
-        workshop = open_workshop(dataset, mode, policy=policy)
+        resources = open_resources(dataset, mode, policy=policy)
         print(url, flush=True)
         for task in wanted:
             say(f"{task} on {url}{path_of(task) if len(wanted) > 1 else ''}")
         set_up_logging()
-        app = agents_app(wanted, workshop, token=server_token(), hosts={host})
+        app = agents_app(wanted, resources, token=server_token(), hosts={host})
         serve_on(app, listener)
 
 

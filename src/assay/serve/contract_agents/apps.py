@@ -1,4 +1,4 @@
-"""The agents as applications: one at the root, or several under one process, each on its path."""
+"""The six agents as one application: one at the root, or several, each on a path of its own."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ from assay.search.retriever import check_request
 from assay.search.store import Store
 from assay.serve.contract_agents.claim_verify import ClaimVerify
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
-from assay.serve.contract_agents.knowledge_store import store_of
+from assay.serve.contract_agents.knowledge_store import ingested_store
 from assay.serve.contract_agents.lit_retrieval import LitRetrieval
 from assay.serve.contract_agents.policy_review import Policy, PolicyReview, read_policy
 from assay.serve.contract_agents.pubmed import PubMed
@@ -47,20 +47,21 @@ TASKS = (
     "CLAIM_VERIFY",
 )
 _SEARCHING = frozenset({"RAG_RETRIEVE", "RAG_ANSWER", "LIT_RETRIEVAL"})
-# Whole documents come in these.
+# Requests carry complete documents.
 _INGEST_LIMITS = ServingLimits(max_body_bytes=16_000_000, max_running=8)
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """What the agents of one process share."""
+class AgentResources:
+    """What the agents of one process share: knowledge bases, policy rules, an answerer, PubMed."""
 
     knowledge: KnowledgeBases
     policy: Policy
     answerer: Answerer = field(default_factory=ExtractiveAnswerer)
     pubmed: PubMed = field(default_factory=PubMed)
 
-    def work_of(self, task: str) -> Work:
+    def work_for(self, task: str) -> Work:
+        """The work of the agent for `task`."""
         works: dict[str, Work] = {
             "RAG_RETRIEVE": RagRetrieve(self.knowledge),
             "RAG_INGEST": RagIngest(self.knowledge),
@@ -72,62 +73,77 @@ class Workshop:
         return works[task]
 
     async def close(self) -> None:
+        """Close indexes and connections."""
         await self.knowledge.close()
         await self.pubmed.close()
 
 
-def open_workshop(
+def open_resources(
     dataset: str,
     mode: str,
     *,
     policy: Path | None = None,
-    stores: Callable[[str], Store] = store_of,
+    stores: Callable[[str], Store] = ingested_store,
     embedder: Callable[[], Embedder] = open_embedder,
-) -> Workshop:
+) -> AgentResources:
+    """Resources over a data set; nothing is loaded before `agents_app` starts.
+
+    Parameters:
+        dataset: name or path of the data set that the agents search.
+        mode: how they search it.
+        policy: a file of policy rules instead of the built-in ones.
+        stores: where ingested knowledge bases are kept.
+        embedder: the model for ingested knowledge bases.
+    """
     known = check_request("any", 1, mode)
     knowledge = KnowledgeBases(
         lambda progress: load_retrieval(dataset, mode, progress), stores, embedder, known
     )
-    return Workshop(knowledge, read_policy(policy))
+    return AgentResources(knowledge, read_policy(policy))
 
 
 def known_tasks(given: Sequence[str]) -> list[str]:
-    """In the order given, each once; `all` stands for all of them. Capitals do not matter."""
+    """The tasks in the order given, each once; `all` means all of them. Case does not matter."""
     named = [each.upper().replace("-", "_") for each in given]
     wanted = list(TASKS) if "ALL" in named else list(dict.fromkeys(named))
     for task in wanted:
         if task not in TASKS:
-            raise UsageError(f"there is no agent for {task!r}; there are: {', '.join(TASKS)}, all")
+            raise UsageError(f"no agent for {task!r}; choose from: {', '.join(TASKS)}, all")
     return wanted
 
 
 def path_of(task: str) -> str:
+    """The path of an agent where several share a process."""
     return "/" + task.lower().replace("_", "-")
 
 
 def agents_app(
     tasks: Sequence[str],
-    workshop: Workshop,
+    resources: AgentResources,
     *,
     token: str | None = None,
     hosts: Collection[str] = (),
 ) -> ASGIApp:
-    """With one task its endpoints stand at the root, with several each under `path_of` its own.
+    """The application of one or more agents, behind the guards of every server.
 
-    `hosts`, besides this machine, are those whose pages may call the agents from a browser.
+    Parameters:
+        tasks: a single one is served at the root, several each under its `path_of`.
+        resources: what they share; closed when the application stops.
+        token: the bearer token that callers need.
+        hosts: names, besides this machine's, whose pages may call the agents from a browser.
     """
-    services = [_service(task, workshop) for task in tasks]
+    services = [_service(task, resources) for task in tasks]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         if not _SEARCHING.isdisjoint(tasks):
-            workshop.knowledge.loading.start()
+            resources.knowledge.loading.start()
         if "RAG_INGEST" in tasks:
-            workshop.knowledge.embedder.start()
+            resources.knowledge.embedder.start()
         try:
             yield
         finally:
-            await workshop.close()
+            await resources.close()
 
     app = Starlette(
         routes=_routes(services), lifespan=lifespan, exception_handlers=EXCEPTION_HANDLERS
@@ -161,18 +177,18 @@ def _health_of_all(services: Sequence[AgentService]) -> list[BaseRoute]:
     return [Route("/health", health), Route("/health/ready", ready)]
 
 
-def _service(task: str, workshop: Workshop) -> AgentService:
+def _service(task: str, resources: AgentResources) -> AgentService:
     return AgentService(
         name=f"agent{path_of(task).replace('/', '-')}",
         task_type=task,
-        work=workshop.work_of(task),
-        ready=_readiness(task, workshop.knowledge),
+        work=resources.work_for(task),
+        ready=_readiness(task, resources.knowledge),
         limits=_INGEST_LIMITS if task == "RAG_INGEST" else ServingLimits(),
     )
 
 
 def _readiness(task: str, knowledge: KnowledgeBases) -> Callable[[], Awaitable[Readiness]]:
-    """The state alone: why loading failed is in the log, and may name files of ours."""
+    """Shows only the state: why loading failed is in the log, and may name internal files."""
 
     async def index_ready() -> Readiness:
         state = knowledge.loading.status.partition(":")[0]

@@ -27,9 +27,13 @@ from assay.serve.retrieval import Retrieval
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of ingested knowledge bases: they become parts of file names."""
 
+_MAX_OPEN_INDEXES = 8
+
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
+    """A chunk that a search found; `found_by` names the signals that found it."""
+
     chunk_id: str
     doc_id: str
     title: str
@@ -40,85 +44,161 @@ class FoundChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    query: str
+class ChunkQuery:
+    """One search of a knowledge base."""
+
+    text: str
     top_k: int
     mode: Mode
     filters: Mapping[str, Any] | None = None
 
 
 class KnowledgeBase(Protocol):
+    """What the agents search."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Under which callers ask for it."""
+        ...
 
     def mode_for(self, asked: Mode | None) -> Mode:
-        """The one that was asked for, where it can be had, else the server's own."""
+        """The mode that was asked for, where it is available, else the server's own."""
         ...
 
     @property
     def size(self) -> int:
-        """How many documents, or chunks of ingested documents, it holds."""
+        """How many documents, or chunks of ingested documents, it has."""
         ...
 
-    async def search(self, wanted: Wanted) -> list[FoundChunk]:
-        """Best first."""
+    async def search(self, query: ChunkQuery) -> list[FoundChunk]:
+        """The chunks that match, best first."""
         ...
 
     def document(self, doc_id: str) -> Document | None:
-        """A whole document, where more than its chunks is known."""
+        """A complete document, where more than its chunks is known."""
         ...
 
 
+@dataclass
+class _Open:
+    retriever: Retriever
+    readers: int = 0
+    retired: bool = False
+
+    def close_if_unused(self) -> None:
+        if self.retired and not self.readers:
+            self.retriever.close()
+
+
+class OpenIndexes:
+    """Ingested indexes, kept open between searches and reopened when a writer has replaced them.
+
+    The writer may be this process or another: what counts is what the store names as live. An index
+    is closed when its last reader has left. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    @contextmanager
+    def reading(self, name: str, store: Store, embedder: Embedder) -> Iterator[Retriever]:
+        """The live index, which stays open while the block runs."""
+        entry = self._enter(name, store, embedder)
+        try:
+            yield entry.retriever
+        finally:
+            with self._lock:
+                entry.readers -= 1
+                entry.close_if_unused()
+
+    def close(self) -> None:
+        """Close all indexes that have no reader, and the others when it has left."""
+        with self._lock:
+            for name in list(self._open):
+                self._retire(name)
+
+    def _enter(self, name: str, store: Store, embedder: Embedder) -> _Open:
+        live = store.manifest()
+        if live is not None and is_outdated(live):
+            upgrade_index(name, embedder, store)
+            live = store.manifest()
+        with self._lock:
+            entry = self._open.get(name)
+            if entry is None or entry.retriever.manifest != live:
+                self._retire(name)
+                entry = self._open[name] = _Open(open_index(store, embedder))
+            self._open.move_to_end(name)
+            if len(self._open) > _MAX_OPEN_INDEXES:
+                self._retire(next(iter(self._open)))
+            entry.readers += 1
+            return entry
+
+    def _retire(self, name: str) -> None:
+        entry = self._open.pop(name, None)
+        if entry is not None:
+            entry.retired = True
+            entry.close_if_unused()
+
+
 class KnowledgeBases:
-    """`load` reads the data set and may take minutes; `store_of` says where an ingested knowledge
-    base is kept; `open_embedder` gives the model that those are made with."""
+    """The knowledge bases of one process.
+
+    Parameters:
+        load: reads the data set, which may take minutes.
+        store_for: where an ingested knowledge base of this name is kept.
+        open_embedder: the model for ingested knowledge bases.
+        mode: how they are searched unless a request asks otherwise.
+    """
 
     def __init__(
         self,
         load: Callable[[Progress], Awaitable[Retrieval]],
-        store_of: Callable[[str], Store],
+        store_for: Callable[[str], Store],
         open_embedder: Callable[[], Embedder],
         mode: Mode = "hybrid",
     ) -> None:
         self.loading: Loading[Retrieval] = Loading(lambda: load(self.loading.note))
         self.embedder = LazyEmbedder(open_embedder)
-        self.store_of = store_of
+        self.store_for = store_for
         # A tuned ranking belongs to the data set that it was tuned on.
         self._mode: Mode = "hybrid" if mode == "tuned" else mode
         self._indexes = OpenIndexes()
 
     async def find(self, name: str | None) -> KnowledgeBase:
-        """The data set where no name, or its own, is given. A run that names one that does not
-        exist has failed: an empty result would say that nothing was found in it."""
+        """The knowledge base of this name; the data set for None and for its own name.
+
+        An unknown name is an error: an empty result would say that nothing was found in it.
+        """
         if name is not None and NAME.fullmatch(name) and not await self.is_data_set(name):
-            manifest = await asyncio.to_thread(self.store_of(name).manifest)
+            manifest = await asyncio.to_thread(self.store_for(name).manifest)
             if manifest is not None:
                 return _Ingested(name, self._mode, manifest.documents, self)
         retrieval = await self.loading.get()
         if name is not None and name != retrieval.dataset.name:
-            raise TaskError(ErrorCode.TASK_FAILED, "there is no such knowledge base")
+            raise TaskError(ErrorCode.TASK_FAILED, "there is no knowledge base of this name")
         return _DataSet(retrieval)
 
     async def is_data_set(self, name: str) -> bool:
-        """Also a known one that another server may serve, beside the same knowledge bases."""
+        """Whether the name is a data set's, also one that another server may serve."""
         if name in KNOWN or self.loading.status != "ready":
             return name in KNOWN
         return name == (await self.loading.get()).dataset.name
 
-    async def search_ingested(self, name: str, wanted: Wanted) -> list[FoundChunk]:
+    async def search_ingested(self, name: str, query: ChunkQuery) -> list[FoundChunk]:
+        """Search an ingested knowledge base."""
         embedder = await self.embedder.get()
-        return await asyncio.to_thread(self._search, name, wanted, embedder)
+        return await asyncio.to_thread(self._search, name, query, embedder)
 
     async def close(self) -> None:
+        """Stop loading, and close the indexes."""
         await self.loading.stop()
         await self.embedder.loading.stop()
         await asyncio.to_thread(self._indexes.close)
 
-    def _search(self, name: str, wanted: Wanted, embedder: Embedder) -> list[FoundChunk]:
-        with self._indexes.reading(name, self.store_of(name), embedder) as retriever:
-            hits = retriever.search(
-                wanted.query, wanted.top_k, mode=wanted.mode, filters=wanted.filters
-            )
+    def _search(self, name: str, query: ChunkQuery, embedder: Embedder) -> list[FoundChunk]:
+        with self._indexes.reading(name, self.store_for(name), embedder) as retriever:
+            hits = retriever.search(query.text, query.top_k, mode=query.mode, filters=query.filters)
         return [
             FoundChunk(
                 hit.doc_id,
@@ -142,20 +222,20 @@ class _DataSet:
         return self.retrieval.dataset.name
 
     def mode_for(self, asked: Mode | None) -> Mode:
-        """Without an index, as in this mode, there is nothing but BM25."""
+        """In this mode there is no index, and so nothing but BM25."""
         return "bm25" if self.retrieval.mode == "bm25" else asked or self.retrieval.mode
 
     @property
     def size(self) -> int:
         return len(self.retrieval.dataset.documents)
 
-    async def search(self, wanted: Wanted) -> list[FoundChunk]:
+    async def search(self, query: ChunkQuery) -> list[FoundChunk]:
         hits = await asyncio.to_thread(
             self.retrieval.searcher.search,
-            wanted.query,
-            wanted.top_k,
-            mode=wanted.mode,
-            filters=wanted.filters,
+            query.text,
+            query.top_k,
+            mode=query.mode,
+            filters=query.filters,
         )
         return [
             FoundChunk(
@@ -176,7 +256,7 @@ class _DataSet:
 
 @dataclass(frozen=True)
 class _Ingested:
-    """Its documents are chunks, under their own ids."""
+    """The documents of its index are chunks, under their own ids."""
 
     name: str
     default_mode: Mode
@@ -186,32 +266,34 @@ class _Ingested:
     def mode_for(self, asked: Mode | None) -> Mode:
         return asked or self.default_mode
 
-    async def search(self, wanted: Wanted) -> list[FoundChunk]:
-        return await self.home.search_ingested(self.name, wanted)
+    async def search(self, query: ChunkQuery) -> list[FoundChunk]:
+        return await self.home.search_ingested(self.name, query)
 
     def document(self, doc_id: str) -> Document | None:
         return None
 
 
 class LazyEmbedder:
-    """Loaded when first needed: a server that searches its data set alone needs no second one."""
+    """An embedder that is loaded when it is first needed."""
 
     def __init__(self, open_embedder: Callable[[], Embedder]) -> None:
         self.loading: Loading[Embedder] = Loading(lambda: asyncio.to_thread(open_embedder))
         self._started = False
 
     def start(self) -> None:
+        """Begin to load it in the background."""
         if not self._started:
             self._started = True
             self.loading.start()
 
     async def get(self) -> Embedder:
+        """The embedder; waits while it loads."""
         self.start()
         return await self.loading.get()
 
 
 def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:
-    """Before the search, whose own words about a wrong filter quote it."""
+    """Raise `TaskError` for a wrong filter; the error of the search itself would quote it."""
     try:
         conditions(filters)
         return
@@ -219,66 +301,7 @@ def check_filters(filters: Mapping[str, Any] | None, field_name: str) -> None:
         pass
     raise TaskError(
         ErrorCode.VALIDATION_ERROR,
-        f"{field_name}: each value should be a text, a number, true or false, a list of texts or "
-        "of whole numbers, or a range of gt, gte, lt, lte",
+        f"{field_name}: each value should be a string, a number, true or false, a list of strings "
+        "or integers, or a range of gt, gte, lt, lte",
         details={"fields": [{"field": field_name, "problem": "is not a filter"}]},
     )
-
-
-_KEPT_OPEN = 8
-
-
-@dataclass
-class _Open:
-    retriever: Retriever
-    readers: int = 0
-    retired: bool = False
-
-    def close_if_unused(self) -> None:
-        if self.retired and not self.readers:
-            self.retriever.close()
-
-
-class OpenIndexes:
-    """Safe for threads. An index is closed when it is out of use and its last reader has left."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: OrderedDict[str, _Open] = OrderedDict()
-
-    @contextmanager
-    def reading(self, name: str, store: Store, embedder: Embedder) -> Iterator[Retriever]:
-        entry = self._enter(name, store, embedder)
-        try:
-            yield entry.retriever
-        finally:
-            with self._lock:
-                entry.readers -= 1
-                entry.close_if_unused()
-
-    def close(self) -> None:
-        with self._lock:
-            for name in list(self._open):
-                self._retire(name)
-
-    def _enter(self, name: str, store: Store, embedder: Embedder) -> _Open:
-        live = store.manifest()
-        if live is not None and is_outdated(live):
-            upgrade_index(name, embedder, store)
-            live = store.manifest()
-        with self._lock:
-            entry = self._open.get(name)
-            if entry is None or entry.retriever.manifest != live:
-                self._retire(name)
-                entry = self._open[name] = _Open(open_index(store, embedder))
-            self._open.move_to_end(name)
-            if len(self._open) > _KEPT_OPEN:
-                self._retire(next(iter(self._open)))
-            entry.readers += 1
-            return entry
-
-    def _retire(self, name: str) -> None:
-        entry = self._open.pop(name, None)
-        if entry is not None:
-            entry.retired = True
-            entry.close_if_unused()

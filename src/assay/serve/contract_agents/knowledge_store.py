@@ -1,10 +1,9 @@
-"""What a manifest says about all chunks of a knowledge base, as sums.
+"""Writing to an ingested knowledge base: all of a request, or nothing.
 
-Their number, what BM25 counts in them (terms, and how many chunks have each) and a digest that does
-not depend on the order in which they came: a write brings them up to date without looking at the
-chunks that stay.
-They stand in the manifest itself, where `corpus` is free text, and so change in the same step as
-the chunks.
+The chunks are the documents of an index, each small enough to be one point of it. So the index is
+the only record, and a write takes effect when the index switches to its next generation. A write
+reads only the chunks of its own documents, however many others there are: the manifest keeps sums
+over all of them (`ChunkTally`).
 """
 
 import hashlib
@@ -37,7 +36,12 @@ from assay.search.store import Draft, Manifest, Point, Searcher, Store, point_id
 
 _CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+)")
 _DIGESTS = 1 << 256
+# Distinguishes them from the indexes of data sets, which may have any name.
+_PREFIX = "kb-"
+_BATCH = 500
 
+EMBEDDING = "embedding chunks"
+"""What `progress` reports while chunks are embedded."""
 
 Payload = Mapping[str, Any]
 """A chunk as the index keeps it."""
@@ -45,7 +49,11 @@ Payload = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChunkTally:
-    """Sums over all chunks of a knowledge base."""
+    """Sums over all chunks of a knowledge base: what BM25 counts, and a digest of their content.
+
+    The digest does not depend on the order of the chunks. The sums are in the manifest, where
+    `corpus` is free text, and so change in the same step as the chunks.
+    """
 
     counts: CorpusCounts = field(default_factory=CorpusCounts)
     digest: int = 0
@@ -61,12 +69,15 @@ class ChunkTally:
         return cls(counts, int(found[1], 16))
 
     def including(self, chunks: Iterable[Payload]) -> "ChunkTally":
-        return self._moved(chunks, 1)
+        """The sums with these chunks added."""
+        return self._adjusted(chunks, 1)
 
     def without(self, chunks: Iterable[Payload]) -> "ChunkTally":
-        return self._moved(chunks, -1)
+        """The sums with these chunks removed."""
+        return self._adjusted(chunks, -1)
 
     def manifest(self, embedder: Embedder) -> Manifest:
+        """The manifest of an index with these chunks."""
         return Manifest(
             corpus=f"chunks {self.digest:064x} words {self.counts.terms}",
             embedder=embedder.name,
@@ -77,7 +88,7 @@ class ChunkTally:
             bm25=self.counts.model(Bm25Settings()),
         )
 
-    def _moved(self, chunks: Iterable[Payload], sign: int) -> "ChunkTally":
+    def _adjusted(self, chunks: Iterable[Payload], sign: int) -> "ChunkTally":
         chunks = list(chunks)
         texts = map(text_of, chunks)
         return ChunkTally(
@@ -87,25 +98,20 @@ class ChunkTally:
 
 
 def text_of(chunk: Payload) -> str:
-    """What is embedded and what BM25 reads."""
+    """The text that is embedded and that BM25 reads."""
     return f"{chunk['title']} {chunk['text']}".strip()
 
 
 def _digest(chunk: Payload) -> int:
-    said = f"{chunk['doc_id']}\x1f{chunk['content_hash']}"
-    return int.from_bytes(hashlib.sha256(said.encode()).digest())
+    content = f"{chunk['doc_id']}\x1f{chunk['content_hash']}"
+    return int.from_bytes(hashlib.sha256(content.encode()).digest())
 
 
-# Apart from the indexes of data sets, which may have any name.
-_PREFIX = "kb-"
-_AT_ONCE = 500
+def ingested_store(name: str) -> Store:
+    """Where a knowledge base is kept.
 
-EMBEDDING = "embedding chunks"
-"""What `progress` is told while chunks are embedded."""
-
-
-def store_of(name: str) -> Store:
-    """On the Qdrant server that QDRANT_URL names, else in a folder: QDRANT_PATH or the cache."""
+    On the Qdrant server that QDRANT_URL names, else in a folder: QDRANT_PATH or the cache.
+    """
     if url := os.environ.get("QDRANT_URL"):
         from assay.search.server_store import ClusterSettings, ServerStore
 
@@ -126,11 +132,11 @@ def replace_documents(
     store: Store,
     progress: Progress = silent,
 ) -> IndexReport:
-    """From now on, the documents named by `doc_ids` consist of `chunks`; the others stay.
+    """Replace the documents named by `doc_ids` with `chunks`; all others stay.
 
-    Read and written under one lock, so that two requests at once do not undo each other. (The lock
-    is of this machine: one machine writes a knowledge base.) A `progress` that raises ends it, and
-    nothing is written.
+    Everything is read and written under one lock, so that concurrent requests do not undo each
+    other. (The lock is of this machine: only one machine writes a knowledge base.) A `progress`
+    that raises ends it, and nothing is written.
     """
     started = time.monotonic()
     new = [_payload(chunk) for chunk in chunks]
@@ -142,7 +148,7 @@ def replace_documents(
         manifest, live = tally.manifest(embedder), store.manifest()
         fits = live is not None and live.made_like(manifest)
         if changed or removed or not fits:
-            # With another model, or texts of another length, all chunks are made anew.
+            # With another model, or another BM25, all chunks are written again.
             written = changed if fits else [*_all_chunks_but(doc_ids, store), *new]
             with store.draft(manifest, from_live=fits) as draft:
                 if fits:
@@ -184,7 +190,7 @@ def _fill(
     assert manifest.bm25 is not None, "only an index of an earlier version has none"
     for points in _points(chunks, embedder, manifest.bm25, progress):
         draft.write(points)
-    progress("writing", len(chunks), len(chunks))  # the last moment to be called off
+    progress("writing", len(chunks), len(chunks))  # the last chance to cancel
 
 
 def _tally(store: Store) -> ChunkTally:
@@ -204,8 +210,11 @@ def _all_chunks_but(doc_ids: Collection[str], store: Store) -> list[Payload]:
 
 
 def _chunks_of(doc_ids: Collection[str], store: Store) -> dict[str, Payload]:
-    """By their names, twice as many in each round until one does not exist: the chunks of a
-    document are numbered without gaps."""
+    """The stored chunks of these documents.
+
+    They are fetched by name, twice as many in each round until one does not exist: the chunks of a
+    document are numbered without gaps.
+    """
     found: dict[str, Payload] = {}
     if store.manifest() is None:
         return found
@@ -223,22 +232,22 @@ def _chunks_of(doc_ids: Collection[str], store: Store) -> dict[str, Payload]:
 def _fetched(searcher: Searcher, names: Sequence[str]) -> Iterator[Payload]:
     """Those that exist."""
     ids = [point_id(name, 0) for name in names]
-    for start in range(0, len(ids), _AT_ONCE):
-        yield from (one.payload for one in searcher.fetch(ids[start : start + _AT_ONCE]))
+    for start in range(0, len(ids), _BATCH):
+        yield from (one.payload for one in searcher.fetch(ids[start : start + _BATCH]))
 
 
 def _points(
     chunks: Sequence[Payload], embedder: Embedder, bm25: Bm25Model, progress: Progress
 ) -> Iterator[list[Point]]:
     cache = VectorCache()
-    for start in range(0, len(chunks), _AT_ONCE):
-        part = chunks[start : start + _AT_ONCE]
+    for start in range(0, len(chunks), _BATCH):
+        part = chunks[start : start + _BATCH]
 
-        def told(_what: str, done: int, _total: int | None, before: int = start) -> None:
+        def report(_what: str, done: int, _total: int | None, before: int = start) -> None:
             progress(EMBEDDING, before + done, len(chunks))
 
         texts = [text_of(one) for one in part]
-        vectors = cache.embed(texts, embedder, told)
+        vectors = cache.embed(texts, embedder, report)
         progress(EMBEDDING, start + len(part), len(chunks))
         yield [
             Point(point_id(one["doc_id"], 0), vector, bm25.document(text), one)

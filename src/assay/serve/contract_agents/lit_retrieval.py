@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
@@ -16,17 +16,18 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import TaskError, read_inputs
+from assay.net.json import JsonObject
 from assay.search.retriever import MOST
 from assay.serve.contract_agents import pubmed
 from assay.serve.contract_agents.knowledge_bases import (
+    ChunkQuery,
     FoundChunk,
     KnowledgeBase,
     KnowledgeBases,
-    Wanted,
 )
 from assay.serve.contract_agents.policy_review import PhiPatterns
-from assay.serve.contract_agents.pubmed import Paper, interleaved, paper
-from assay.serve.contract_agents.rag_retrieve import found_in, tokens_in
+from assay.serve.contract_agents.pubmed import Paper, interleave
+from assay.serve.contract_agents.rag_retrieve import search_chunks, tokens_in
 from assay.serve.retrieval import SEARCHABLE
 
 INDEX = "index"
@@ -34,6 +35,8 @@ INDEX = "index"
 
 
 class LiteratureInputs(ContractModel):
+    """The inputs of the task."""
+
     query: Annotated[
         str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), SEARCHABLE
     ]
@@ -45,7 +48,7 @@ class LiteratureInputs(ContractModel):
 
 @dataclass
 class _Search:
-    """What one run has found so far, and what it has to say about it."""
+    """What one run has found so far."""
 
     inputs: LiteratureInputs
     papers: list[list[Paper]] = field(default_factory=list)
@@ -55,6 +58,8 @@ class _Search:
 
 @dataclass(frozen=True)
 class LitRetrieval:
+    """The work of the agent."""
+
     knowledge: KnowledgeBases
     pubmed: pubmed.PubMed
     phi: PhiPatterns
@@ -69,11 +74,11 @@ class LitRetrieval:
                 await self._ask_index(None if name == INDEX else name, search, report)
         if not search.searched:
             raise TaskError(ErrorCode.TASK_FAILED, "; ".join(search.warnings))
-        papers = interleaved(search.papers, search.inputs.max_results)
+        papers = interleave(search.papers, search.inputs.max_results)
         papers = _within(papers, request.budgets.max_context_tokens, search.warnings)
         report("merged", percent=95, papers=len(papers))
-        outputs: dict[str, Any] = {
-            "papers": papers,
+        outputs: JsonObject = {
+            "papers": [each.to_wire() for each in papers],
             "count": len(papers),
             "duration_ms": round((time.perf_counter() - started) * 1000),
         }
@@ -81,7 +86,7 @@ class LitRetrieval:
             request,
             outputs,
             status="degraded" if search.warnings else "ok",
-            artifacts=[_id_of(each) for each in papers],
+            artifacts=[each.id for each in papers],
             provenance={"databases": search.searched},
             warnings=search.warnings,
         )
@@ -90,18 +95,22 @@ class LitRetrieval:
         base = await self.knowledge.find(name)
         report("index ready", percent=10, documents=base.size)
         most = min(search.inputs.max_results, MOST)
-        found = await found_in(base, Wanted(search.inputs.query, most, base.mode_for(None)), report)
+        found = await search_chunks(
+            base, ChunkQuery(search.inputs.query, most, base.mode_for(None)), report
+        )
         if len(found) == MOST < search.inputs.max_results:
-            search.warnings.append(f"an index gives at most {MOST} papers for a query")
+            search.warnings.append(f"an index returns at most {MOST} papers for a query")
         search.searched.append(base.name)
         search.papers.append(_papers(found, base))
 
     async def _ask_pubmed(
         self, request: AgentRunRequest, search: _Search, report: ReportProgress
     ) -> None:
-        """A query leaves the house only where it holds nothing that may not."""
+        """Only for a query that may leave this machine."""
         if request.risk_tier != "NON_SENSITIVE" or self.phi.kinds_in(search.inputs.query):
-            search.warnings.append("PubMed was not asked: the query may hold protected information")
+            search.warnings.append(
+                "PubMed was not asked: the query may contain protected information"
+            )
             return
         try:
             found = await self.pubmed.search(search.inputs.query, search.inputs.max_results)
@@ -120,14 +129,11 @@ def _papers(found: list[FoundChunk], base: KnowledgeBase) -> list[Paper]:
 
 
 def _paper(chunk: FoundChunk, base: KnowledgeBase) -> Paper:
-    """The whole abstract where it is known, else the part of it that was found."""
-    whole = base.document(chunk.doc_id)
-    return paper(
-        title=chunk.title,
-        abstract=chunk.text if whole is None else whole.text,
-        source=base.name,
-        doc_id=chunk.doc_id,
-        metadata=chunk.metadata,
+    """With the complete abstract where it is known, else the part of it that was found."""
+    document = base.document(chunk.doc_id)
+    abstract = chunk.text if document is None else document.text
+    return Paper.from_metadata(
+        chunk.title, abstract, base.name, chunk.metadata, doc_id=chunk.doc_id
     )
 
 
@@ -136,7 +142,7 @@ def _within(papers: list[Paper], max_tokens: int | None, warnings: list[str]) ->
         return papers
     kept: list[Paper] = []
     for each in papers:
-        max_tokens -= tokens_in(each.get("title", "")) + tokens_in(each.get("abstract", ""))
+        max_tokens -= tokens_in(each.title) + tokens_in(each.abstract)
         if max_tokens < 0:
             break
         kept.append(each)
@@ -144,7 +150,3 @@ def _within(papers: list[Paper], max_tokens: int | None, warnings: list[str]) ->
         left = len(papers) - len(kept)
         warnings.append(f"budgets.max_context_tokens: {left} papers were left out")
     return kept
-
-
-def _id_of(one: Paper) -> str:
-    return str(one.get("doc_id") or one.get("pmid") or one.get("doi") or one["title"])

@@ -1,4 +1,4 @@
-"""Finding text that looks like protected health information, without ever repeating it."""
+"""POLICY_REVIEW: may this resource be used in this way? Decided by rules in a readable file."""
 
 import asyncio
 import re
@@ -28,16 +28,20 @@ from assay.contract.envelope import (
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import field_problems, read_inputs
 from assay.errors import UsageError
+from assay.net.json import JsonObject
 
 
 @dataclass(frozen=True)
 class PhiPatterns:
-    """Kinds and their patterns; a kind may have several."""
+    """Finds text that looks like protected health information, without ever repeating it.
+
+    `patterns` are kinds and regular expressions; a kind may have several.
+    """
 
     patterns: Sequence[tuple[str, re.Pattern[str]]]
 
     def kinds_in(self, value: Any) -> tuple[str, ...]:
-        """The kinds found anywhere in a value of JSON, keys included, in the order of the rules."""
+        """The kinds found anywhere in a JSON value, keys included, in the order of the rules."""
         texts = list(_texts(value))
         found = {
             kind for kind, pattern in self.patterns if any(pattern.search(text) for text in texts)
@@ -46,7 +50,7 @@ class PhiPatterns:
 
 
 def _texts(value: Any, label: str = "") -> Iterator[str]:
-    """Every text, as `key: value` where it stands under a key: the label may be the key."""
+    """Every string, as `key: value` where it has a key: the key may be its label."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)
@@ -73,18 +77,20 @@ def _compiles(pattern: str) -> str:
 
 
 class _Part(BaseModel):
-    """A key that is not known is a mistake in the file: a rule that is not heeded is no rule."""
+    """An unknown key is an error in the file: a rule that is ignored protects nobody."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class PhiPattern(_Part):
+    """A kind of protected information and how to recognize it."""
+
     kind: str
     pattern: Annotated[str, AfterValidator(_compiles)]
 
 
-class Condition(_Part):
-    """What is not named holds for every request."""
+class RuleCondition(_Part):
+    """What a request must be like; a field that is absent matches every request."""
 
     mode: list[str] | None = None
     risk_tier: list[str] | None = None
@@ -94,15 +100,19 @@ class Condition(_Part):
 
 
 class Rule(_Part):
+    """A decision for the requests that match `when`, but not those that match `unless`."""
+
     id: str
     decision: Literal["allow", "deny"]
     risk_level: RiskLevel
     reason: str
-    when: Condition = Condition()
-    unless: Condition | None = None
+    when: RuleCondition = RuleCondition()
+    unless: RuleCondition | None = None
 
 
 class PolicyFile(_Part):
+    """The content of a rules file."""
+
     version: str
     phi: list[PhiPattern]
     rules: list[Rule] = Field(min_length=1)
@@ -110,7 +120,7 @@ class PolicyFile(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the rules look at. `kinds` are the kinds of protected information that were found."""
+    """What the rules are applied to. `kinds` of protected information were found in the inputs."""
 
     mode: str
     risk_tier: str
@@ -120,7 +130,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`reasons` name rules and kinds, never what was found."""
+    """What the rules decide. `reasons` name rules and kinds, never what was found."""
 
     allowed: bool
     risk_level: RiskLevel
@@ -130,11 +140,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class Policy:
+    """The rules of a file, ready to be applied."""
+
     version: str
     rules: Sequence[Rule]
     phi: PhiPatterns
 
     def decide(self, case: Case) -> Decision:
+        """Allowed where a rule allows it and none denies it."""
         applied = [rule for rule in self.rules if _applies(rule, case)]
         decisions = {rule.decision for rule in applied}
         levels: list[RiskLevel] = [rule.risk_level for rule in applied] or ["high"]
@@ -147,20 +160,20 @@ class Policy:
 
 
 def read_policy(path: Path | None = None) -> Policy:
-    """The rules of `path`, or those that come with Assay."""
+    """The rules of `path`, or the built-in ones."""
     path = path or BUILT_IN
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         file = PolicyFile.model_validate(content)
     except OSError as error:
-        raise UsageError(f"the rules {str(path)!r} cannot be read: {error.strerror}") from None
+        raise UsageError(f"cannot read the policy rules {str(path)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"the rules {str(path)!r} are not TOML: {error}") from None
+        raise UsageError(f"the policy rules {str(path)!r} are not TOML: {error}") from None
     except ValidationError as error:
         first = field_problems(error, PolicyFile)[0]
         raise UsageError(
-            f"the rules {str(path)!r}: {first['field']} {first['problem']}; "
-            f"{str(BUILT_IN)!r} shows how rules are written"
+            f"the policy rules {str(path)!r}: {first['field']} {first['problem']}; "
+            f"see {str(BUILT_IN)!r} for the format"
         ) from None
     patterns = [(each.kind, re.compile(each.pattern)) for each in file.phi]
     return Policy(file.version, file.rules, PhiPatterns(patterns))
@@ -170,7 +183,7 @@ def _applies(rule: Rule, case: Case) -> bool:
     return _holds(rule.when, case) and not (rule.unless and _holds(rule.unless, case))
 
 
-def _holds(condition: Condition, case: Case) -> bool:
+def _holds(condition: RuleCondition, case: Case) -> bool:
     return (
         _among(case.mode, condition.mode)
         and _among(case.risk_tier, condition.risk_tier)
@@ -192,7 +205,7 @@ def _reasons(applied: Sequence[Rule], case: Case) -> list[str]:
 
 
 class PolicyInputs(ContractModel):
-    """The rest of the inputs is free: all of it is searched for protected information."""
+    """The inputs of the task. All others are searched for protected information, too."""
 
     resource_id: Identifier = Field(
         validation_alias=AliasChoices("resource_id", "resourceId", AliasPath("resource", "id"))
@@ -202,6 +215,8 @@ class PolicyInputs(ContractModel):
 
 @dataclass(frozen=True)
 class PolicyReview:
+    """The work of the agent."""
+
     policy: Policy
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
@@ -212,7 +227,7 @@ class PolicyReview:
         case = Case(request.mode, request.risk_tier, domain, kinds)
         decision = self.policy.decide(case)
         report("decided", percent=100, rules=len(decision.rules))
-        outputs: dict[str, Any] = {
+        outputs: JsonObject = {
             "resource_id": inputs.resource_id,
             "domain": domain,
             "allowed": decision.allowed,

@@ -1,55 +1,97 @@
-"""A paper as LIT_RETRIEVAL shows it: what is known of it, and nothing for what is not."""
+"""Papers as LIT_RETRIEVAL shows them, and PubMed as a source of them.
+
+PubMed is called through NCBI's E-utilities: esearch finds ids, efetch returns the records. Queries
+are posted, so that they are in no URL and thus in no proxy's log. ASSAY_PUBMED_URL replaces the
+address, for a mirror or a test; NCBI_API_KEY raises NCBI's rate limit.
+"""
 
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import httpx
-import orjson
 
-Paper = dict[str, Any]
+from assay.errors import AgentFailure, FailureKind
+from assay.net.client import open_client
+from assay.net.http import fetch
+from assay.net.json import JsonObject, parse_object
 
+NAME = "pubmed"
+VARIABLE = "ASSAY_PUBMED_URL"
+KEY_VARIABLE = "NCBI_API_KEY"
+
+_ADDRESS = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
+_PAGE = "https://pubmed.ncbi.nlm.nih.gov/{}/"
+_TIMEOUT_S = 20.0
+_MAX_BYTES = 32_000_000
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 _YEAR = re.compile(r"\b(1[5-9]\d\d|20\d\d)\b")
 _PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/(\d{1,9})")
 
 
-def paper(
-    *,
-    title: str,
-    abstract: str,
-    source: str,
-    doc_id: str | None = None,
-    metadata: Mapping[str, Any],
-) -> Paper:
-    url = _text(metadata.get("url"))
-    found: Paper = {
-        "title": title,
-        "abstract": abstract,
-        "authors": _names(metadata.get("authors", metadata.get("author"))),
-        "year": _year(metadata),
-        "journal": _text(metadata.get("journal")),
-        "doi": _text(metadata.get("doi")),
-        "pmid": _text(metadata.get("pmid")) or pmid_in(url),
-        "source": source,
-        "url": url.strip() if url else None,
-        "doc_id": doc_id,
-    }
-    return {name: value for name, value in found.items() if value not in (None, "", [])}
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What is known of a paper; None where it is not."""
+
+    title: str
+    abstract: str
+    source: str
+    authors: tuple[str, ...] = ()
+    year: int | None = None
+    journal: str | None = None
+    doi: str | None = None
+    pmid: str | None = None
+    url: str | None = None
+    doc_id: str | None = None
+
+    @classmethod
+    def from_metadata(
+        cls,
+        title: str,
+        abstract: str,
+        source: str,
+        metadata: Mapping[str, Any],
+        doc_id: str | None = None,
+    ) -> "Paper":
+        """A paper whose details are in the metadata of a document, under the usual names."""
+        url = _text(metadata.get("url"))
+        return cls(
+            title=title,
+            abstract=abstract,
+            source=source,
+            authors=_names(metadata.get("authors", metadata.get("author"))),
+            year=_year(metadata),
+            journal=_text(metadata.get("journal")),
+            doi=_text(metadata.get("doi")),
+            pmid=_text(metadata.get("pmid")) or pmid_in(url),
+            url=url.strip() if url else None,
+            doc_id=doc_id,
+        )
+
+    @property
+    def id(self) -> str:
+        """The best of its ids."""
+        return self.doc_id or self.pmid or self.doi or self.title
+
+    def to_wire(self) -> JsonObject:
+        """The paper as callers get it, without what is not known."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, "", ())}
 
 
 def pmid_in(url: str | None) -> str | None:
-    """The number in an address of PubMed, as data sets often have it."""
+    """The PubMed id in a URL of PubMed, as data sets often have it."""
     match = _PUBMED_URL.search(unquote(url)) if url else None
     return match[1] if match else None
 
 
-def interleaved(lists: Sequence[Sequence[Paper]], most: int) -> list[Paper]:
-    """The first of each list, then the second of each...; what was met before is left out."""
+def interleave(lists: Sequence[Sequence[Paper]], most: int) -> list[Paper]:
+    """The first of each list, then the second of each, and so on, without duplicates."""
     merged: list[Paper] = []
     seen: set[tuple[str, str]] = set()
     longest = max((len(each) for each in lists), default=0)
@@ -61,8 +103,9 @@ def interleaved(lists: Sequence[Sequence[Paper]], most: int) -> list[Paper]:
     return merged[:most]
 
 
-def _identities(one: Paper) -> Iterable[tuple[str, str]]:
-    return [(name, str(one[name]).lower()) for name in ("pmid", "doi", "doc_id") if name in one]
+def _identities(paper: Paper) -> Iterable[tuple[str, str]]:
+    ids = (("pmid", paper.pmid), ("doi", paper.doi), ("doc_id", paper.doc_id))
+    return [(name, value.lower()) for name, value in ids if value]
 
 
 def _year(metadata: Mapping[str, Any]) -> int | None:
@@ -73,48 +116,42 @@ def _year(metadata: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _names(value: Any) -> list[str]:
+def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
-        mark = ";" if ";" in value else ","
-        return [name.strip() for name in value.split(mark) if name.strip()]
+        separator = ";" if ";" in value else ","
+        return tuple(name.strip() for name in value.split(separator) if name.strip())
     if isinstance(value, Sequence):
-        return [str(name) for name in value if isinstance(name, str | int)]
-    return []
+        return tuple(str(name) for name in value if isinstance(name, str | int))
+    return ()
 
 
 def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-NAME = "pubmed"
-VARIABLE = "ASSAY_PUBMED_URL"
-KEY_VARIABLE = "NCBI_API_KEY"
-_ADDRESS = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
-_PAGE = "https://pubmed.ncbi.nlm.nih.gov/{}/"
-_SECONDS = 20.0
-_MAX_BYTES = 32_000_000
-
-
 class PubMedError(Exception):
-    """Why it gave nothing, in words that repeat nothing of the query."""
+    """Why PubMed returned nothing; it repeats nothing of the query."""
 
 
 class PubMed:
+    """A client of the E-utilities; `address` and `api_key` replace those of the environment."""
+
     def __init__(self, address: str | None = None, api_key: str | None = None) -> None:
         self._address = (address or os.environ.get(VARIABLE) or _ADDRESS).rstrip("/")
         self._key = api_key or os.environ.get(KEY_VARIABLE) or None
         self._http: httpx.AsyncClient | None = None
 
     async def search(self, query: str, most: int) -> list[Paper]:
-        """Most relevant first."""
+        """At most `most` papers, most relevant first. Raises `PubMedError`."""
         ids = await self._ids(query, most)
         if not ids:
             return []
-        answer = await self._post("efetch.fcgi", id=",".join(ids), retmode="xml")
-        found = {one["pmid"]: one for one in _records(answer)}
+        body = await self._post("efetch.fcgi", id=",".join(ids), retmode="xml")
+        found = {paper.pmid: paper for paper in _records(body)}
         return [found[pmid] for pmid in ids if pmid in found]
 
     async def close(self) -> None:
+        """Close the connections."""
         if self._http is not None:
             await self._http.aclose()
             self._http = None
@@ -131,44 +168,48 @@ class PubMed:
         await self.close()
 
     async def _ids(self, query: str, most: int) -> list[str]:
-        answer = await self._post(
+        body = await self._post(
             "esearch.fcgi", term=query, retmax=str(most), retmode="json", sort="relevance"
         )
-        try:
-            result = orjson.loads(answer)["esearchresult"]
-            ids = [str(each) for each in result["idlist"]]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            ids = None
-        if ids is None:
-            raise PubMedError("PubMed's answer to the search was not understood")
+        result = (parse_object(body) or {}).get("esearchresult")
+        listed = result.get("idlist") if isinstance(result, dict) else None
+        if not isinstance(listed, list):
+            raise PubMedError("PubMed's response to the search has no list of ids")
+        ids = [str(each) for each in listed]
         return [each for each in ids if each.isascii() and each.isdigit()][:most]
 
     async def _post(self, tool: str, **fields: str) -> bytes:
-        self._http = self._http or httpx.AsyncClient(timeout=_SECONDS)
+        self._http = self._http or open_client(max_bytes=_MAX_BYTES)
         form = {"db": "pubmed", "tool": "assay", **fields}
         if self._key:
             form["api_key"] = self._key
         try:
-            async with self._http.stream("POST", f"{self._address}/{tool}", data=form) as answer:
-                return await _body(answer)
-        except httpx.TimeoutException:
-            problem = f"PubMed did not answer within {_SECONDS:g} s"
-        except httpx.HTTPError as error:
-            problem = f"PubMed could not be reached ({type(error).__name__})"
+            reply = await fetch(
+                self._http,
+                "POST",
+                f"{self._address}/{tool}",
+                content=urlencode(form).encode(),
+                headers=_FORM,
+                timeout=_TIMEOUT_S,
+                limit=_MAX_BYTES,
+            )
+        except AgentFailure as error:
+            problem = _problem(error)
+        else:
+            if reply.status == 200:
+                return reply.body
+            problem = f"HTTP {reply.status} from PubMed"
+            if reply.status == 429:
+                problem += ": too many requests; try again in a second"
         raise PubMedError(problem)
 
 
-async def _body(answer: httpx.Response) -> bytes:
-    if answer.status_code == 429:
-        raise PubMedError("PubMed has had too many requests from here; try again in a second")
-    if answer.status_code != 200:
-        raise PubMedError(f"PubMed answered HTTP {answer.status_code}")
-    body = bytearray()
-    async for chunk in answer.aiter_bytes():
-        body += chunk
-        if len(body) > _MAX_BYTES:
-            raise PubMedError("PubMed's answer is too large")
-    return bytes(body)
+def _problem(error: AgentFailure) -> str:
+    if error.kind is FailureKind.TIMEOUT:
+        return f"no response from PubMed within {_TIMEOUT_S:g} s"
+    if error.kind is FailureKind.INVALID_ANSWER:
+        return "PubMed's response is too large"
+    return f"PubMed could not be reached: {error}"
 
 
 def _records(xml: bytes) -> Iterator[Paper]:
@@ -177,7 +218,7 @@ def _records(xml: bytes) -> Iterator[Paper]:
     except ElementTree.ParseError:
         root = None
     if root is None:
-        raise PubMedError("PubMed's records were not understood")
+        raise PubMedError("PubMed's records are not valid XML")
     for article in root.iter("PubmedArticle"):
         pmid = _element_text(article.find("MedlineCitation/PMID"))
         if pmid:
@@ -186,7 +227,7 @@ def _records(xml: bytes) -> Iterator[Paper]:
 
 def _article(article: Element, pmid: str) -> Paper:
     record = article.find("MedlineCitation/Article")
-    metadata: dict[str, Any] = {
+    metadata: JsonObject = {
         "pmid": pmid,
         "url": _PAGE.format(pmid),
         "authors": [_author(each) for each in article.iterfind(".//AuthorList/Author")],
@@ -199,7 +240,7 @@ def _article(article: Element, pmid: str) -> Paper:
     parts = [] if record is None else record.iterfind("Abstract/AbstractText")
     abstract = " ".join(filter(None, map(_labelled, parts)))
     known = {name: value for name, value in metadata.items() if value}
-    return paper(title=title, abstract=abstract, source=NAME, metadata=known)
+    return Paper.from_metadata(title, abstract, NAME, known)
 
 
 def _doi(article: Element) -> str | None:

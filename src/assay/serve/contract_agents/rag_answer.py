@@ -1,7 +1,7 @@
-"""RAG_ANSWER: an answer from what was found, with citations, or none where it holds none.
+"""RAG_ANSWER: an answer from retrieved chunks, with citations, or an abstention.
 
-A caller who brings a grounding pack is answered from that alone: nothing is searched. So the same
-question can be put with other documents, to tell what retrieval and what the answer is worth.
+With a grounding pack in the request, only that is used and nothing is searched. So the same
+question can be asked with other documents, to measure retrieval and answer apart.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import read_inputs
 from assay.serve.contract_agents.knowledge_bases import FoundChunk, KnowledgeBases
 from assay.serve.contract_agents.rag_retrieve import (
-    Retrieved,
+    RetrievedChunks,
     RetrieveInputs,
     fit_context,
     grounding_of,
@@ -34,35 +34,39 @@ from assay.serve.contract_agents.rag_retrieve import (
 )
 
 _ANSWER_TOKENS = 500
-_CUT_SHORT = "maxTokens"
+_TRUNCATED = "maxTokens"
 _GIVEN = "given"
 
 
 @dataclass(frozen=True)
 class RagAnswer:
+    """The work of the agent."""
+
     knowledge: KnowledgeBases
     answerer: Answerer
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
         inputs = read_inputs(AnswerInputs, request)
         found = await self._passages(inputs, request.budgets.max_context_tokens, report)
-        room = request.budgets.max_output_tokens or _ANSWER_TOKENS
+        max_tokens = request.budgets.max_output_tokens or _ANSWER_TOKENS
         passages = [Passage(one.chunk_id, one.title, one.text) for one in found.chunks]
-        answer = await self.answerer.answer(inputs.query, passages, room)
+        answer = await self.answerer.answer(inputs.query, passages, max_tokens)
         report("answered", percent=95, citations=len(answer.citations))
         return _response(request, found, answer, inputs.query)
 
     async def _passages(
         self, inputs: "AnswerInputs", max_tokens: int | None, report: ReportProgress
-    ) -> Retrieved:
+    ) -> RetrievedChunks:
         if inputs.grounding is None:
             return await retrieve(self.knowledge, inputs, max_tokens, report)
         fitted = fit_context([_given(chunk) for chunk in inputs.grounding.chunks], max_tokens)
         warnings = (fitted.warning,) if fitted.warning else ()
-        return Retrieved(fitted.chunks, _GIVEN, _GIVEN, warnings, fitted.warning is not None)
+        return RetrievedChunks(fitted.chunks, _GIVEN, _GIVEN, warnings, fitted.warning is not None)
 
 
 class AnswerInputs(RetrieveInputs):
+    """The inputs: those of RAG_RETRIEVE, and optionally the grounding to answer from."""
+
     grounding: GroundingPack | None = Field(
         default=None,
         validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding"),
@@ -81,11 +85,11 @@ def _given(chunk: GroundingChunk) -> FoundChunk:
 
 
 def _response(
-    request: AgentRunRequest, found: Retrieved, answer: Answer, query: str
+    request: AgentRunRequest, found: RetrievedChunks, answer: Answer, query: str
 ) -> AgentRunResponse:
     cited = _cited(found.chunks, answer)
     pack = grounding_of(found.chunks, found.mode, [chunk.chunk_id for chunk in cited])
-    partial = found.cut or answer.stop_reason == _CUT_SHORT
+    partial = found.cut or answer.stop_reason == _TRUNCATED
     return succeeded(
         request,
         {
@@ -103,7 +107,7 @@ def _response(
             input_tokens=tokens_in(query) + sum(tokens_in(one.text) for one in found.chunks),
             output_tokens=tokens_in(answer.text),
         ),
-        warnings=[*found.warnings, *answer.warnings, *_shortened(answer)],
+        warnings=[*found.warnings, *answer.warnings, *_truncation(answer)],
         grounding=pack,
     )
 
@@ -112,7 +116,7 @@ def _cited(chunks: Sequence[FoundChunk], answer: Answer) -> list[FoundChunk]:
     return [chunks[place - 1] for place in answer.citations]
 
 
-def _shortened(answer: Answer) -> list[str]:
-    if answer.stop_reason != _CUT_SHORT:
+def _truncation(answer: Answer) -> list[str]:
+    if answer.stop_reason != _TRUNCATED:
         return []
-    return ["budgets.max_output_tokens: the answer was cut short"]
+    return ["budgets.max_output_tokens: the answer was truncated"]

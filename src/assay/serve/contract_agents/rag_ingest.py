@@ -1,4 +1,4 @@
-"""RAG_INGEST: documents into a knowledge base, all of a request or nothing of it."""
+"""RAG_INGEST: cuts documents into chunks and writes them to a knowledge base, all or nothing."""
 
 import asyncio
 import re
@@ -24,6 +24,7 @@ from assay.contract.envelope import (
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import TaskError, read_inputs
 from assay.data.dataset import Document
+from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.search.embedding import Embedder
 from assay.search.index import IndexReport
@@ -32,15 +33,19 @@ from assay.serve.contract_agents.knowledge_store import EMBEDDING, replace_docum
 from assay.text import strip_controls
 
 MAX_DOCUMENTS = 1000
-_DEEPEST = 32
+
+_MAX_DEPTH = 32
+# Tokens that a model adds around a text.
+_SPECIAL_TOKENS = 2
+_SENTENCE_END = re.compile(r"[.!?。！？](?=\s)|\n")
 
 KnowledgeBaseName = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 
 
 def _shallow(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What is nested as deeply as JSON can be read could not be written into an answer again."""
+    """Refuse what is nested so deeply that it could be read, but not written into a response."""
     level: list[Any] = [metadata]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         level = [item for each in level for item in _inside(each)]
     if level:
         raise ValueError("nested too deeply")
@@ -52,6 +57,8 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 class DocumentInput(ContractModel):
+    """One document to ingest."""
+
     doc_id: Identifier = Field(validation_alias=AliasChoices("docId", "doc_id", "id"))
     title: str = ""
     source: str | None = None
@@ -60,7 +67,7 @@ class DocumentInput(ContractModel):
 
 
 class ChunkConfig(ContractModel):
-    """In characters. A chunk also never has more than the embedding model reads."""
+    """In characters. A chunk never has more tokens than the embedding model reads, either."""
 
     size: Annotated[int, Field(ge=50, le=20_000), NO_FLAG] = Field(
         default=1000, validation_alias=AliasChoices("chunkSize", "chunk_size")
@@ -71,6 +78,8 @@ class ChunkConfig(ContractModel):
 
 
 class IngestInputs(ContractModel):
+    """The inputs of the task."""
+
     documents: list[DocumentInput] = Field(min_length=1, max_length=MAX_DOCUMENTS)
     knowledge_base: KnowledgeBaseName = Field(
         validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base")
@@ -83,17 +92,20 @@ class IngestInputs(ContractModel):
 
 @dataclass
 class _Cut:
-    """`chunks` of the documents `taken`; `errors` name the others by their place and id."""
+    """`chunks` of the documents `taken`; `errors` name the others by index and id."""
 
     taken: list[str] = field(default_factory=list)
     chunks: list[Document] = field(default_factory=list)
-    errors: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[JsonObject] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RagIngest:
-    """One write at a time: embedding takes all cores anyway, and a request that only waits must not
-    take a thread that a search could use."""
+    """The work of the agent: one write at a time.
+
+    Embedding uses all cores anyway, and a request that only waits must not occupy a thread that a
+    search could use.
+    """
 
     knowledge: KnowledgeBases
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -106,7 +118,7 @@ class RagIngest:
         report("model ready", percent=5)
         cut = await asyncio.to_thread(_cut, inputs, embedder)
         if not cut.taken:
-            raise TaskError(ErrorCode.VALIDATION_ERROR, "inputs.documents: none holds any text")
+            raise TaskError(ErrorCode.VALIDATION_ERROR, "inputs.documents: none has any text")
         report("cut", percent=20, documents=len(cut.taken), chunks=len(cut.chunks))
         async with self.writing:
             written = await self._write(inputs.knowledge_base, cut, embedder, report)
@@ -114,20 +126,20 @@ class RagIngest:
         return _response(request, inputs.knowledge_base, cut, written)
 
     async def _refuse_data_set(self, name: str) -> None:
-        """Its index is made from its files: what is added to it would be lost."""
+        """The index of a data set is built from its files: what is added would be lost."""
         if await self.knowledge.is_data_set(name):
-            message = "inputs.knowledgeBase names a data set, which is read only; choose another"
+            message = "inputs.knowledgeBase names a data set, which is read-only; use another name"
             raise TaskError(ErrorCode.VALIDATION_ERROR, message)
 
     async def _write(
         self, name: str, cut: _Cut, embedder: Embedder, report: ReportProgress
     ) -> IndexReport:
-        """In a thread, which is told when nobody waits any longer: then nothing is written."""
+        """In a thread, which stops without writing when the run is canceled."""
         stop = threading.Event()
 
         def progress(what: str, done: int, total: int | None) -> None:
             if stop.is_set():
-                raise _Abandoned
+                raise _Canceled
             if total and what == EMBEDDING:
                 report("embedded", percent=round(20 + 75 * done / total), chunks=done)
 
@@ -138,19 +150,19 @@ class RagIngest:
             stop.set()
 
     def _replace(self, name: str, cut: _Cut, embedder: Embedder, progress: Progress) -> IndexReport:
-        store = self.knowledge.store_of(name)
+        store = self.knowledge.store_for(name)
         return replace_documents(name, cut.taken, cut.chunks, embedder, store, progress)
 
 
-class _Abandoned(Exception):
-    pass
+class _Canceled(Exception):
+    """Raised inside the thread that writes."""
 
 
 def _cut(inputs: IngestInputs, embedder: Embedder) -> _Cut:
     cut = _Cut()
-    for place, document in enumerate(inputs.documents):
+    for index, document in enumerate(inputs.documents):
         if document.doc_id in cut.taken:
-            cut.errors.append(_error(place, document, "another document has the same docId"))
+            cut.errors.append(_error(index, document, "another document has the same docId"))
             continue
         chunks = cut_document(
             document.doc_id,
@@ -162,20 +174,20 @@ def _cut(inputs: IngestInputs, embedder: Embedder) -> _Cut:
             overlap=inputs.chunk_config.overlap,
         )
         if not chunks:
-            cut.errors.append(_error(place, document, "the text is empty"))
+            cut.errors.append(_error(index, document, "the text is empty"))
             continue
         cut.taken.append(document.doc_id)
         cut.chunks += chunks
     return cut
 
 
-def _metadata(document: DocumentInput) -> dict[str, Any]:
-    metadata: dict[str, Any] = without_nulls(document.metadata)
+def _metadata(document: DocumentInput) -> JsonObject:
+    metadata: JsonObject = without_nulls(document.metadata)
     return metadata if document.source is None else {"source": document.source, **metadata}
 
 
-def _error(place: int, document: DocumentInput, problem: str) -> dict[str, Any]:
-    return {"index": place, "docId": document.doc_id, "problem": problem}
+def _error(index: int, document: DocumentInput, problem: str) -> JsonObject:
+    return {"index": index, "docId": document.doc_id, "problem": problem}
 
 
 def _check_overlap(config: ChunkConfig) -> None:
@@ -210,11 +222,6 @@ def _response(
     )
 
 
-# What a model puts around a text.
-_MARKS = 2
-_SENTENCE_END = re.compile(r"[.!?。！？](?=\s)|\n")
-
-
 def cut_document(
     doc_id: str,
     title: str,
@@ -225,8 +232,11 @@ def cut_document(
     size: int,
     overlap: int,
 ) -> list[Document]:
-    """At most `size` characters each, and no more than the model reads: a chunk is never cut again
-    by the index. Nothing where the text holds no words."""
+    """Cut a document into chunks of at most `size` characters, `overlap` of them shared.
+
+    A chunk never has more tokens than the model reads, so that the index does not cut it again.
+    Returns nothing for a text without words.
+    """
     title = _short_title(strip_controls(title).strip(), embedder)
     pieces = [piece for piece in _windows(strip_controls(text).strip(), size, overlap) if piece]
     fitting = [part for piece in pieces for part in _fit(title, piece, embedder)]
@@ -247,7 +257,7 @@ def _windows(text: str, size: int, overlap: int) -> Iterator[str]:
 
 
 def _good_end(text: str, start: int, limit: int) -> int:
-    """After a sentence in the second half of the window, else after a word, else at the limit."""
+    """The end of a sentence in the second half of the window, else of a word, else the limit."""
     if limit >= len(text):
         return len(text)
     middle = (start + limit) // 2
@@ -267,7 +277,7 @@ def _word_start(text: str, earliest: int, end: int) -> int:
 
 def _fit(title: str, piece: str, embedder: Embedder) -> Sequence[str]:
     (tokens,) = embedder.count_tokens([f"{title} {piece}".strip()])
-    if tokens + _MARKS <= embedder.max_tokens or len(piece) < 2:
+    if tokens + _SPECIAL_TOKENS <= embedder.max_tokens or len(piece) < 2:
         return [piece]
     middle = len(piece) // 2
     space = piece.rfind(" ", 1, middle)
@@ -277,7 +287,7 @@ def _fit(title: str, piece: str, embedder: Embedder) -> Sequence[str]:
 
 
 def _short_title(title: str, embedder: Embedder) -> str:
-    """A title takes at most half of what the model reads."""
+    """A title may take at most half of the tokens that the model reads."""
     while title and embedder.count_tokens([title])[0] > embedder.max_tokens // 2:
         title = title[: len(title) // 2].rstrip()
     return title

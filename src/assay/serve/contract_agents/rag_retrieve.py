@@ -1,9 +1,12 @@
-"""What RAG_RETRIEVE and RAG_ANSWER take: two dialects of callers, read as one."""
+"""RAG_RETRIEVE: the chunks of a knowledge base that match a query, as a grounding pack.
+
+RAG_ANSWER takes the same inputs and retrieves in the same way.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AliasChoices, Field, StringConstraints
 
@@ -21,26 +24,39 @@ from assay.contract.envelope import (
 )
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import read_inputs
+from assay.net.json import JsonObject
 from assay.search.fusion import DEPTH
 from assay.search.retriever import MOST, Mode
 from assay.serve.contract_agents.knowledge_bases import (
+    ChunkQuery,
     FoundChunk,
     KnowledgeBase,
     KnowledgeBases,
-    Wanted,
     check_filters,
 )
 from assay.serve.retrieval import SEARCHABLE
 
-QueryText = Annotated[
+_QueryText = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10000), SEARCHABLE
 ]
 
 
-class RetrieveInputs(ContractModel):
-    """`query, knowledgeBase, topK, ...` or `query_text, collection, top_k, ...`."""
+CHARACTERS_PER_TOKEN = 4
+"""About what English text has with the tokenizers of common models."""
 
-    query: QueryText = Field(validation_alias=AliasChoices("query", "query_text"))
+_STAGES = {
+    "bm25": ["bm25"],
+    "dense": ["dense"],
+    "hybrid": ["bm25", "dense", "fusion", "feedback"],
+    "tuned": ["bm25", "dense", "tuned"],
+}
+
+
+class RetrieveInputs(ContractModel):
+    """The inputs, in either dialect: `query, knowledgeBase, topK, ...` or `query_text, collection,
+    top_k, ...`."""
+
+    query: _QueryText = Field(validation_alias=AliasChoices("query", "query_text"))
     knowledge_base: str | None = Field(
         default=None,
         max_length=256,
@@ -49,7 +65,7 @@ class RetrieveInputs(ContractModel):
     top_k: Annotated[int, Field(ge=1, le=MOST), NO_FLAG] = Field(
         default=10, validation_alias=AliasChoices("topK", "top_k")
     )
-    filters: dict[str, Any] | None = Field(
+    filters: JsonObject | None = Field(
         default=None, validation_alias=AliasChoices("metadataFilters", "where", "filter")
     )
     semantic_weight: float | None = Field(default=None, ge=0, le=1)
@@ -66,34 +82,35 @@ class RetrieveInputs(ContractModel):
 
     @property
     def asked_mode(self) -> Mode | None:
-        """The ends of the scale are kinds of search; between them, our own mixture is used."""
+        """The mode for a weight of 0 or 1; between them, the server's own fusion is used."""
         if self.semantic_weight is None:
             return None
         ends: dict[float, Mode] = {0.0: "bm25", 1.0: "dense"}
         return ends.get(self.semantic_weight)
 
-    def wanted(self, mode: Mode) -> Wanted:
+    def chunk_query(self, mode: Mode) -> ChunkQuery:
+        """The search that these inputs ask for."""
         check_filters(self.filters, "inputs.metadataFilters")
-        return Wanted(self.query, self.top_k, mode, self.filters)
+        return ChunkQuery(self.query, self.top_k, mode, self.filters)
 
-    def unheeded(self, mode: Mode) -> Iterator[str]:
-        """What the caller asked for and will not get, in words for `warnings`."""
+    def ignored_inputs(self, mode: Mode) -> Iterator[str]:
+        """Warnings about inputs that have no effect."""
         if self.semantic_weight is not None and self.asked_mode is None:
-            yield "inputs.semantic_weight is heeded at 0 (words only) and 1 (meaning only)"
+            yield "inputs.semantic_weight only has an effect at 0 (BM25) and 1 (embeddings)"
         elif self.asked_mode not in (None, mode):
-            yield f"inputs.semantic_weight is not heeded: this server searches with {mode} alone"
+            yield f"inputs.semantic_weight is ignored: this server searches only with {mode}"
         if self.semantic_k is not None:
-            yield "inputs.semantic_k is not heeded; retrieval_trace says how deep was searched"
+            yield "inputs.semantic_k is ignored; retrieval_trace has the depth of the search"
         if self.rerank_mode not in (None, "", "none"):
-            yield "inputs.rerankMode is not heeded; retrieval_trace says how chunks were ranked"
+            yield "inputs.rerankMode is ignored; retrieval_trace says how chunks were ranked"
         for name, given in (("domainId", self.domain_id), ("projectId", self.project_id)):
             if given is not None:
                 yield f"inputs.{name} does not narrow the search; metadataFilters do"
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
-    """`mode` is how was searched; `warnings` what the caller should know."""
+class RetrievedChunks:
+    """The chunks for a run, how they were found, and whether a budget cut them."""
 
     chunks: tuple[FoundChunk, ...]
     mode: str
@@ -104,6 +121,8 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class RagRetrieve:
+    """The work of the agent."""
+
     knowledge: KnowledgeBases
 
     async def __call__(self, request: AgentRunRequest, report: ReportProgress) -> AgentRunResponse:
@@ -126,59 +145,55 @@ async def retrieve(
     inputs: RetrieveInputs,
     max_context_tokens: int | None,
     report: ReportProgress,
-) -> Retrieved:
+) -> RetrievedChunks:
+    """Search the knowledge base that the inputs name, within the budget of tokens."""
     base = await knowledge.find(inputs.knowledge_base)
     mode = base.mode_for(inputs.asked_mode)
-    wanted = inputs.wanted(mode)
+    query = inputs.chunk_query(mode)
     report("index ready", percent=10, documents=base.size)
-    found = await found_in(base, wanted, report)
+    found = await search_chunks(base, query, report)
     fitted = fit_context(found, max_context_tokens)
-    warnings = [*inputs.unheeded(mode), *([fitted.warning] if fitted.warning else [])]
-    return Retrieved(fitted.chunks, mode, base.name, tuple(warnings), fitted.warning is not None)
+    warnings = [*inputs.ignored_inputs(mode), *([fitted.warning] if fitted.warning else [])]
+    return RetrievedChunks(
+        fitted.chunks, mode, base.name, tuple(warnings), fitted.warning is not None
+    )
 
 
-async def found_in(base: KnowledgeBase, wanted: Wanted, report: ReportProgress) -> list[FoundChunk]:
-    """The best of what was found. All of it is asked for: how much there was, and which signal
-    brought it up, is what a caller who waits can be told."""
-    candidates = await base.search(replace(wanted, top_k=MOST))
+async def search_chunks(
+    base: KnowledgeBase, query: ChunkQuery, report: ReportProgress
+) -> list[FoundChunk]:
+    """The best chunks. As many as possible are asked for, to report how many candidates there were
+    and which signals found them."""
+    candidates = await base.search(replace(query, top_k=MOST))
     signals = Counter(signal for one in candidates for signal in one.found_by)
     report("candidates found", percent=60, candidates=len(candidates), **signals)
-    kept = candidates[: wanted.top_k]
-    report("reranked" if reranks(wanted.mode) else "ranked", percent=70, chunks=len(kept))
+    kept = candidates[: query.top_k]
+    report("reranked" if reranks(query.mode) else "ranked", percent=70, chunks=len(kept))
     return kept
 
 
-def provenance_of(found: Retrieved) -> dict[str, str]:
+def provenance_of(found: RetrievedChunks) -> dict[str, str]:
+    """The provenance of a response that rests on these chunks."""
     return {"knowledge_base": found.knowledge_base, "search_mode": found.mode}
 
 
-# English text has about four characters in a token of the usual models.
-CHARACTERS_PER_TOKEN = 4
-
-_STAGES = {
-    "bm25": ["bm25"],
-    "dense": ["dense"],
-    "hybrid": ["bm25", "dense", "fusion", "feedback"],
-    "tuned": ["bm25", "dense", "tuned"],
-}
-
-
 @dataclass(frozen=True, slots=True)
-class Fitted:
-    """`warning` says what was left out, where something was."""
+class FittedContext:
+    """Chunks within a budget; `warning` says what was left out."""
 
     chunks: tuple[FoundChunk, ...]
     warning: str | None = None
 
 
 def tokens_in(text: str) -> int:
+    """An estimate of the tokens of a text."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def fit_context(chunks: Sequence[FoundChunk], max_tokens: int | None) -> Fitted:
+def fit_context(chunks: Sequence[FoundChunk], max_tokens: int | None) -> FittedContext:
     """The best chunks whose text stays within the budget; a first one that is too long is cut."""
     if max_tokens is None:
-        return Fitted(tuple(chunks))
+        return FittedContext(tuple(chunks))
     kept: list[FoundChunk] = []
     left = max_tokens
     for chunk in chunks:
@@ -187,12 +202,12 @@ def fit_context(chunks: Sequence[FoundChunk], max_tokens: int | None) -> Fitted:
         kept.append(chunk)
         left -= tokens_in(chunk.text)
     if len(kept) == len(chunks):
-        return Fitted(tuple(kept))
+        return FittedContext(tuple(kept))
     if not kept:
         text = chunks[0].text[: max_tokens * CHARACTERS_PER_TOKEN]
         kept = [replace(chunks[0], text=text)]
-        return Fitted(tuple(kept), _left_out(len(chunks) - 1) + "the first chunk was cut")
-    return Fitted(tuple(kept), _left_out(len(chunks) - len(kept)).rstrip("; "))
+        return FittedContext(tuple(kept), _left_out(len(chunks) - 1) + "the first chunk was cut")
+    return FittedContext(tuple(kept), _left_out(len(chunks) - len(kept)).rstrip("; "))
 
 
 def _left_out(count: int) -> str:
@@ -202,7 +217,7 @@ def _left_out(count: int) -> str:
 def grounding_of(
     chunks: Iterable[FoundChunk], mode: str, citations: Sequence[str] | None = None
 ) -> GroundingPack:
-    """`citations` are chunk ids; all chunks where nothing was answered from them yet."""
+    """The chunks as the contract shows them. `citations` are chunk ids; all of them by default."""
     chunks = list(chunks)
     titles = {chunk.doc_id: chunk.title for chunk in chunks}
     return GroundingPack(
@@ -217,6 +232,7 @@ def grounding_of(
 
 
 def trace_of(mode: str) -> RetrievalTrace:
+    """The stages and depths of a search in this mode."""
     stages = _STAGES.get(mode, [mode])
     return RetrievalTrace(
         stages=stages,
@@ -227,24 +243,20 @@ def trace_of(mode: str) -> RetrievalTrace:
 
 
 def reranks(mode: str) -> bool:
-    """Whether what a signal found is put into another order."""
+    """Whether a mode reorders what its signals found."""
     return len(_STAGES.get(mode, ())) > 1
 
 
-def shown(pack: GroundingPack) -> dict[str, Any]:
-    return pack.model_dump(exclude_none=True)
-
-
-def retrieval_outputs(pack: GroundingPack) -> dict[str, Any]:
-    """Under every name by which callers look for them."""
-    whole = shown(pack)
+def retrieval_outputs(pack: GroundingPack) -> JsonObject:
+    """The outputs, under every name that callers look for."""
+    document = pack.model_dump(exclude_none=True)
     return {
-        "chunks": whole["chunks"],
+        "chunks": document["chunks"],
         "count": len(pack.chunks),
         "chunk_count": len(pack.chunks),
         "citation_count": len(pack.citations),
-        "groundingPack": whole,
-        "retrieval_trace": whole.get("retrieval_trace", {}),
+        "groundingPack": document,
+        "retrieval_trace": document.get("retrieval_trace", {}),
     }
 
 

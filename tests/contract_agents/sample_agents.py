@@ -17,7 +17,7 @@ from assay.search.edge_store import EdgeStore
 from assay.search.embedding import Embedder
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode
-from assay.serve.contract_agents.apps import TASKS, Workshop, agents_app, path_of
+from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
 from assay.serve.contract_agents.knowledge_bases import KnowledgeBases
 from assay.serve.contract_agents.policy_review import read_policy
 from assay.serve.contract_agents.pubmed import PubMed
@@ -44,7 +44,7 @@ def words() -> WordEmbedder:
     return WordEmbedder(max_tokens=256)
 
 
-def make_workshop(
+def make_resources(
     folder: Path,
     *,
     mode: Mode = "hybrid",
@@ -52,7 +52,7 @@ def make_workshop(
     documents: Sequence[Document] = DOCUMENTS,
     pubmed: str = "http://127.0.0.1:9",
     load: Callable[[Progress], Awaitable[Retrieval]] | None = None,
-) -> Workshop:
+) -> AgentResources:
     """`folder` holds the knowledge bases; `load` replaces the data set."""
     used = embedder or words()
     dataset = Dataset("tiny", {each.id: each for each in documents}, {}, {})
@@ -65,7 +65,7 @@ def make_workshop(
     knowledge = KnowledgeBases(
         load or load_documents, lambda name: EdgeStore(folder, f"kb-{name}"), lambda: used, mode
     )
-    return Workshop(knowledge, read_policy(), pubmed=PubMed(pubmed))
+    return AgentResources(knowledge, read_policy(), pubmed=PubMed(pubmed))
 
 
 class Agents:
@@ -108,9 +108,11 @@ def _body(task: str, inputs: dict[str, Any], fields: dict[str, Any]) -> dict[str
 
 
 @asynccontextmanager
-async def running_agents(workshop: Workshop, tasks: Sequence[str] = TASKS) -> AsyncIterator[Agents]:
+async def running_agents(
+    resources: AgentResources, tasks: Sequence[str] = TASKS
+) -> AsyncIterator[Agents]:
     async with (
-        serving(agents_app(tasks, workshop)) as url,
+        serving(agents_app(tasks, resources)) as url,
         httpx.AsyncClient(timeout=30, trust_env=False) as http,
     ):
         yield Agents(http, url)
