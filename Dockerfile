@@ -12,7 +12,7 @@ RUN apt-get update \
 WORKDIR /app
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
-RUN python -m pip install --no-cache-dir ".[qdrant]"
+RUN python -m pip install --no-cache-dir ".[all]"
 
 # What the servers keep: fetched data and built indexes in /cache, runs in /runs.
 RUN useradd --create-home --uid 10001 assay \

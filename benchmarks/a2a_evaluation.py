@@ -23,8 +23,9 @@ from typing import Any
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.agents.purple_process import PurpleProcess
 from assay.data import Dataset, load_dataset
-from assay.evaluation.evaluation import Evaluation, Outcome
-from assay.evaluation.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.run import Run
+from assay.run.config import RunConfig
 
 CONCURRENCY = 8
 LIBRARIES = "asyncio, HTTP and other libraries"
@@ -60,7 +61,7 @@ def memory_of(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 1e6
 
 
-async def evaluate(agent: Agent, dataset: Dataset, out: Path) -> Outcome:
+async def evaluate(agent: Agent, dataset: Dataset, out: Path) -> Run:
     config = RunConfig(target="purple:bm25", dataset="nfcorpus", concurrency=CONCURRENCY)
     return await Evaluation.plan(config, dataset).start(agent, out)
 
@@ -71,8 +72,8 @@ async def timed(agent: Opened, pid: int, dataset: Dataset, out: Path) -> tuple[f
     outcome = await evaluate(agent, dataset, out)
     wall = time.perf_counter() - started
     own_cpu, agent_cpu = time.process_time() - own_cpu, cpu_of(pid) - agent_cpu
-    asked = outcome.head["summary"]["successful_queries"]
-    calls = outcome.head["summary"]["total_time_seconds"]
+    asked = outcome.report.summary.successful_queries
+    calls = outcome.report.summary.total_time_seconds
     assert asked == len(dataset.queries_in("test"))
     print(f"| evaluation over A2A, bm25 | {asked} queries | {wall:.2f} s | {asked / wall:.0f}/s |")
     print(f"  of it asking {calls:.2f} s; CPU: agent {agent_cpu:.2f} s, evaluator {own_cpu:.2f} s")

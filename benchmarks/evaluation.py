@@ -17,7 +17,7 @@ from pathlib import Path
 from assay.agents import PythonAgent
 from assay.data import Dataset, Document, Query
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.plan import RunConfig
+from assay.run.config import RunConfig
 
 DOCUMENTS = 1000
 RELEVANT = 10
@@ -57,9 +57,9 @@ def run(kind: str, dataset: Dataset) -> None:
         agent = PythonAgent(function, name=config.target)
         outcome = asyncio.run(evaluation.start(agent, Path(folder)))
         seconds = time.perf_counter() - started
-        with outcome.folder.report.open("rb") as report:
+        with outcome.folder.report_file.open("rb") as report:
             rows = sum(line.startswith(b'{"query_id"') for line in report)
-    asked, failed = len(dataset.queries), outcome.head["summary"]["failed_queries"]
+    asked, failed = len(dataset.queries), outcome.report.summary.failed_queries
     if rows != asked or failed:
         sys.exit(f"lost {asked - rows} queries, {failed} failed")
     speed = f"{asked / seconds:,.0f} queries/s"

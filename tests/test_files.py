@@ -119,7 +119,7 @@ def test_windows_locks_a_byte_that_nobody_reads(
 def test_posix_modules_are_not_imported_at_the_top() -> None:
     code = (
         "import sys; sys.modules['fcntl'] = None\n"
-        "import assay.files, assay.evaluation.call_log, assay.cli.app; print('ok')"
+        "import assay.files, assay.run.calls, assay.cli.app; print('ok')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "ok\n", done.stderr

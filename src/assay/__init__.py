@@ -4,8 +4,8 @@
 
     def search(query: str, top_k: int) -> list[str]: ...
 
-    run = assay.evaluate_agent(search, "notes")
-    print(run.metrics["ndcg@5"], run.folder.path)
+    run = assay.evaluate(search, "notes", baseline="builtin:bm25")
+    print(run.metrics["ndcg@5"], run.comparison, run.folder)
 
 Names are imported when they are first used, so that `import assay` costs nothing.
 """
@@ -17,47 +17,77 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Document, Query
     from assay.data.load import load_dataset
     from assay.errors import AssayError
-    from assay.evaluation.comparison import Comparison
-    from assay.evaluation.evaluation import Outcome
-    from assay.evaluation.library import compare_runs, evaluate_agent
-    from assay.measure.metrics import Metric, parse_metric
+    from assay.evaluation.api import evaluate, evaluate_agent
+    from assay.evaluation.run import Run, compare_runs, load_run, runs
+    from assay.measure.metrics import (
+        AP,
+        MRR,
+        CappedRecall,
+        Hit,
+        Judged,
+        Metric,
+        Precision,
+        Recall,
+        nDCG,
+        parse_metric,
+    )
     from assay.measure.scoring import score
+    from assay.run.models import Comparison, Report
+
+    __version__: str
 
 __all__ = [
+    "AP",
+    "MRR",
     "AssayError",
+    "CappedRecall",
     "Comparison",
     "Dataset",
     "Document",
+    "Hit",
+    "Judged",
     "Metric",
-    "Outcome",
+    "Precision",
     "Query",
+    "Recall",
+    "Report",
+    "Run",
+    "__version__",
     "compare_runs",
+    "evaluate",
     "evaluate_agent",
     "load_dataset",
+    "load_run",
+    "nDCG",
     "parse_metric",
+    "runs",
     "score",
 ]
 
 _HOMES = {
-    "AssayError": "assay.errors",
-    "Comparison": "assay.evaluation.comparison",
-    "Dataset": "assay.data.dataset",
-    "Document": "assay.data.dataset",
-    "Metric": "assay.measure.metrics",
-    "Outcome": "assay.evaluation.evaluation",
-    "Query": "assay.data.dataset",
-    "compare_runs": "assay.evaluation.library",
-    "evaluate_agent": "assay.evaluation.library",
-    "load_dataset": "assay.data.load",
-    "parse_metric": "assay.measure.metrics",
-    "score": "assay.measure.scoring",
+    "assay.data.dataset": ("Dataset", "Document", "Query"),
+    "assay.data.load": ("load_dataset",),
+    "assay.errors": ("AssayError",),
+    "assay.evaluation.api": ("evaluate", "evaluate_agent"),
+    "assay.evaluation.run": ("Run", "compare_runs", "load_run", "runs"),
+    "assay.measure.metrics": (
+        *("AP", "MRR", "CappedRecall", "Hit", "Judged", "Metric", "Precision", "Recall", "nDCG"),
+        "parse_metric",
+    ),
+    "assay.measure.scoring": ("score",),
+    "assay.run.models": ("Comparison", "Report"),
 }
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("agent-assay")
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

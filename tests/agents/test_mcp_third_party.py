@@ -9,7 +9,7 @@ import pytest
 from assay.agents import open_target
 from assay.data import Dataset, Document, Query
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.plan import RunConfig
+from assay.run.config import RunConfig
 
 KIT = os.environ.get("MCP_KIT")
 WORDS = ("calcium", "coffee", "turmeric", "sunlight", "walnuts")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from assay.agents.dataset_files import write_dataset
 from assay.agents.purple_process import PurpleProcess
 from assay.data import Dataset, Document, Query, load_dataset
-from assay.data.beir import write_beir
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.plan import RunConfig
+from assay.run.config import RunConfig
 
 WORDS = ("apple", "pear", "plum", "cherry", "quince", "medlar")
 
@@ -56,7 +56,7 @@ def alive(pid: int) -> bool:
 
 
 async def test_a_written_data_set_is_read_back_the_same(orchard: Dataset, tmp_path: Path) -> None:
-    write_beir(orchard, tmp_path / "orchard")
+    write_dataset(orchard, tmp_path / "orchard")
     again = load_dataset(tmp_path / "orchard")
     assert again.fingerprint == orchard.fingerprint
     assert again.queries == orchard.queries
@@ -74,9 +74,9 @@ async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
     config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2)
     outcome = await Evaluation.plan(config, orchard).start(agent, tmp_path)
     assert outcome.metrics["ndcg@5"] == 1.0
-    assert outcome.head["target"]["name"] == "purple:bm25"
-    assert outcome.head["track"] == "zero-shot"
-    assert "A2A 1.0" in outcome.head["target"]["details"]
+    assert outcome.report.target.name == "purple:bm25"
+    assert outcome.report.track == "zero-shot"
+    assert "A2A 1.0" in outcome.report.target.details
     assert stages[0] == "starting the purple agent"
     assert agent._process is not None
     assert agent._process.returncode == 0

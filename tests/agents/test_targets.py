@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from assay.evaluation.library import evaluate_agent
 from typer.testing import CliRunner
 
 from assay.agents import AgentAnswer, AgentInfo, PythonAgent
@@ -25,7 +26,6 @@ from assay.agents.targets import (
 from assay.cli.app import app
 from assay.data import Dataset
 from assay.errors import UsageError
-from assay.evaluation.library import evaluate_agent
 from assay.net.client import open_client
 from assay.net.outbound import OutboundPolicy
 from assay.serve.ui.targets import TargetRules
@@ -120,9 +120,10 @@ def test_secrets_in_a_target_are_not_shown(text: str, shown: str) -> None:
 
 
 def test_a_run_folder_is_not_named_after_a_secret(tmp_path: Path) -> None:
+    from assay.evaluation.run_folder import create_run
+
     from assay.data import load_dataset
     from assay.evaluation.plan import RunConfig
-    from assay.evaluation.run_folder import create_run
 
     config = RunConfig(target="mcp-stdio:env KEY=hunter2 server", dataset="notes")
     folder = create_run(tmp_path, config, load_dataset("notes"), AgentInfo("x", "mcp"))

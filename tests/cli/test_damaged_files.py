@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from assay import evaluate_agent, load_dataset
+from assay import compare_runs, evaluate_agent, load_dataset
 from assay.cli.app import app
 from assay.errors import AssayError, RunError
-from assay.evaluation.comparison import compare_reports
-from assay.evaluation.run_folder import RunFolder
+from assay.run.folder import RunFolder
 from assay.serve.ui.app import ui_app
 
 TARGET = """
@@ -59,15 +58,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        reports = []
+        made: list[Path] = []
         for name, function in (("a", "worse"), ("b", "right")):
             target = f"python:mended_target:{function}"
             done = evaluate_agent(target, "tiny", out="made", answers=True, gates=("mrr@5>0.1",))
-            reports.append(done.folder.read_report())
+            made.append(folder / "whole" / name)
             done.folder.path.rename(folder / "whole" / name)
-        RunFolder(folder / "whole" / "b").write_comparison(
-            compare_reports(reports[0], reports[1]).to_json()
-        )
+        RunFolder(folder / "whole" / "b").write_comparison(compare_runs(made[0], made[1]))
     finally:
         os.chdir(before)
     return folder
@@ -204,7 +201,7 @@ def test_a_file_that_was_cut_anywhere_gives_no_traceback(
         ("report.json", ("statistics",), "statistics: Field required"),
         ("report.json", ("per_query_results", 2, "ndcg_at_5"), "row 3: ndcg_at_5 is not a number"),
         ("report.json", ("per_query_results", 0, "query_id"), "row 1: query_id: Field required"),
-        ("comparison.json", ("metrics",), "metrics: Field required; delete it, or make it anew"),
+        ("comparison.json", ("metrics",), "metrics: Field required; delete it, or make it again"),
         ("run.json", ("config", "target"), "config: was not written by this version"),
         ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; take it"),
     ],
@@ -216,7 +213,7 @@ def test_damage_is_named_by_file_and_place_with_a_remedy(
     value = json.loads((run / name).read_text())
     change(value, place, None, delete=True)
     (run / name).write_text(json.dumps(value))
-    read = RunFolder(run).read_config if name == "run.json" else RunFolder(run).read_report
+    read = RunFolder(run).read_config if name == "run.json" else RunFolder(run).validate
     with pytest.raises(RunError) as caught:
         read()
     assert f"{run / name} is damaged: " in str(caught.value)
@@ -225,11 +222,11 @@ def test_damage_is_named_by_file_and_place_with_a_remedy(
 
 def test_a_damaged_report_is_mended_by_resuming_its_run(folder: Path, runs: Path) -> None:
     run = fresh(folder, runs)
-    whole = RunFolder(run).read_head()["statistics"]
+    whole = RunFolder(run).read_report().statistics
     for name in ("report.json", "answers.jsonl"):
         (run / name).write_text("{")
     outcome(("eval", "--resume", "b", "--out", str(runs)))
-    assert RunFolder(run).read_report()["statistics"] == whole
+    assert RunFolder(run).read_report().statistics == whole
 
 
 def test_the_data_set_of_the_tests_loads(runs: Path) -> None:

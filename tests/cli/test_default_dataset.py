@@ -22,7 +22,7 @@ def test_offline_it_falls_back_loudly_to_the_bundled_set(run_assay: RunAssay, fo
     done = run_assay("eval", "builtin:bm25", "--json", **offline(folder))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["dataset"]["name"] == "notes"
-    assert "warning: NFCorpus cannot be had" in done.stderr
+    assert "warning: NFCorpus is not available" in done.stderr
     assert "evaluating on the bundled set 'notes' instead" in done.stderr
 
 

@@ -245,7 +245,7 @@ def test_two_processes_never_write_one_run(
 def test_a_target_out_of_reach_exits_3(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "python:target:refuses", *TINY, "--retries", "0")
     assert done.returncode == 3
-    assert "the target stays out of reach; giving up" in done.stderr
+    assert "the target stays unreachable; giving up" in done.stderr
     assert report_of(only_run(folder))["state"] == "target lost"
 
 

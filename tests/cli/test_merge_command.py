@@ -11,8 +11,8 @@ from assay.agents import PythonAgent
 from assay.cli.merge import merge
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.plan import RunConfig
-from assay.evaluation.run_folder import list_runs
+from assay.run.config import RunConfig
+from assay.run.folder import list_runs
 
 app = typer.Typer()
 app.command()(merge)
@@ -44,8 +44,8 @@ def test_shards_become_one_run_beside_them(folder: Path) -> None:
     assert report["summary"]["total_queries"] == 40
     assert report["state"] == "complete"
     merged = [run for run in list_runs(out) if run.name not in names]
-    assert [run.read_header()["merged_from"] for run in merged] == [names]
-    assert "40 of 40 answered" in merged[0].summary.read_text()
+    assert [run.read_header().merged_from for run in merged] == [names]
+    assert "40 of 40 answered" in merged[0].summary_file.read_text()
 
 
 def test_a_table_is_shown_to_people(folder: Path) -> None:

@@ -6,18 +6,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.faults import bad_agent
 from tests.faults.bad_agent import DEATH, HUGE, BadAgent
 from tests.faults.conftest import SIZE, tiny
 
-from assay.agents.a2a.agent import A2AAgent
+from assay.agents.a2a.target import A2AAgent
 from assay.errors import TargetError
-from assay.evaluation.evaluation import Evaluation, Outcome
-from assay.evaluation.plan import RunConfig
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.run import Run
 from assay.net.http import MAX_BYTES
+from assay.run.config import RunConfig
 
 BOUND = 20.0
 """Seconds after which a run counts as hung; what it guards against would last for minutes."""
@@ -27,7 +27,7 @@ IDEAL = 2 + 1 / math.log2(3)
 
 async def evaluate(
     agent: A2AAgent, out: Path, *, size: int = SIZE, timeout: float = 5.0, retries: int = 1
-) -> Outcome:
+) -> Run:
     config = RunConfig(agent.info.name, dataset="tiny", timeout=timeout, retries=retries)
     evaluation = replace(Evaluation.plan(config, tiny(size)), probe_pauses=(0.01, 0.01))
     async with asyncio.timeout(BOUND):
@@ -67,7 +67,7 @@ async def test_every_fault_has_its_class_and_score(
     timeout = 0.5 if mode == "hanging" else 5.0
     outcome = await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path, timeout=timeout)
     assert outcome.state == "complete"
-    assert outcome.head["failures"] == failures
+    assert outcome.report.failures == failures
     assert outcome.metrics["ndcg@5"] == pytest.approx(ndcg)
 
 
@@ -85,7 +85,7 @@ async def test_a_stream_that_never_answers_is_ended(
     timeout = 0.5 if mode == "endless_stream" else 5.0
     agent = A2AAgent(f"{bad.url}/{mode}", streaming=True)
     outcome = await evaluate(agent, tmp_path, timeout=timeout)
-    assert outcome.head["failures"] == failures
+    assert outcome.report.failures == failures
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ async def test_ids_that_break_the_rules_are_counted(
     bad: BadAgent, tmp_path: Path, mode: str, kind: str, ids: int
 ) -> None:
     outcome = await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path)
-    assert outcome.head["violations"][kind]["ids"] == ids
+    assert outcome.report.violations[kind].ids == ids
 
 
 async def test_an_answer_of_fifty_megabytes_is_not_read(bad: BadAgent, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_an_answer_of_fifty_megabytes_is_not_read(bad: BadAgent, tmp_path:
 async def test_a_redirect_reaches_no_other_port(bad: BadAgent, tmp_path: Path) -> None:
     outcome = await evaluate(A2AAgent(f"{bad.url}/redirects_nearby"), tmp_path)
     assert bad.trapped == 0
-    assert outcome.head["failures"] == {"protocol": SIZE}
+    assert outcome.report.failures == {"protocol": SIZE}
 
 
 @pytest.mark.parametrize("mode", ["wildcard_card", "unknown_host_card", "closed_port_card"])
@@ -154,10 +154,10 @@ async def test_an_agent_that_dies_half_way_is_given_up_and_what_it_did_counts(
         finally:
             process.kill()
     assert outcome.state == "target lost"
-    summary: dict[str, Any] = outcome.head["summary"]
-    assert summary["successful_queries"] == DEATH
-    assert sum(outcome.head["failures"].values()) == 60 - DEATH
-    assert outcome.head["failures"]["not asked"] > 0
+    summary = outcome.report.summary
+    assert summary.successful_queries == DEATH
+    assert sum(outcome.report.failures.values()) == 60 - DEATH
+    assert outcome.report.failures["not asked"] > 0
     assert outcome.metrics["ndcg@5"] == pytest.approx(DEATH / 60)
 
 
@@ -167,7 +167,7 @@ async def test_no_message_holds_what_was_asked_or_answered(
     caplog.set_level("DEBUG")
     for mode in ("error_500", "garbage", "failed_task", "wrong_shape", "reset"):
         outcome = await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path / mode)
-        told = outcome.folder.calls.read_text()
+        told = outcome.folder.calls_file.read_text()
         assert "secret" not in told
         assert "stack trace" not in told
     assert "query 3" not in caplog.text

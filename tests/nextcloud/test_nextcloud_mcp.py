@@ -23,10 +23,10 @@ from assay.data import Dataset, Document, load_dataset
 from assay.data.note_mapping import read_note_mapping
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.plan import RunConfig
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.upload import upload_documents
 from assay.nextcloud.wait import Find, NotRetrievable, sample_documents, wait_until_found
+from assay.run.config import RunConfig
 
 PROGRAM = os.environ.get("ASSAY_NEXTCLOUD_MCP")
 LANGUAGES = [
@@ -147,8 +147,8 @@ async def test_a_data_set_is_uploaded_waited_for_and_evaluated(
     config = RunConfig(target=f"nextcloud:{mcp_url}", dataset="notes-part", top_k=10)
     outcome = await Evaluation.plan(config, dataset).start(agent, tmp_path / "runs")
     assert outcome.state == "complete"
-    assert outcome.head["summary"]["failed_queries"] == 0
-    assert outcome.head["violations"]["unknown"]["ids"] == 0
+    assert outcome.report.summary.failed_queries == 0
+    assert outcome.report.violations["unknown"].ids == 0
     assert outcome.metrics["ndcg@10"] > 0.3  # words alone find most of what is asked for
 
 

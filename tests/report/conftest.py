@@ -1,14 +1,51 @@
 """Real runs to make pages of, one of them by an agent and on data that mean harm."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from assay import Dataset, Document, Outcome, Query, evaluate_agent
+from assay import Dataset, Document, Query, Run, evaluate
 from assay.data.dataset import Fact, ReferenceAnswer
+from assay.report.html import QueryFigures, render_run
+from assay.run.models import AnswerRow, QueryRow, Report
 
 SCRIPT = "<script>alert('x')</script>"
 HANDLER = '" onmouseover="alert(1)'
+
+
+def query_row(query_id: str, score: float = 0.0, relevant: int = 1, **changes: Any) -> QueryRow:
+    """An answered query with an nDCG@5."""
+    values = {
+        "query_id": query_id,
+        "query_text": "some query",
+        "ndcg_at_5": float(score),
+        "total_relevant_docs": relevant,
+        "relevant_docs_retrieved": 0,
+        "retrieved_docs": [],
+        "status": "ok",
+        "latency_ms": 5.0,
+        "at": 0.0,
+    }
+    return QueryRow.model_validate(values | changes)
+
+
+def render(
+    run: Run,
+    dataset: Dataset | None = None,
+    *,
+    report: Report | None = None,
+    rows: Iterable[QueryRow] | None = None,
+    answers: Iterable[AnswerRow] | None = None,
+) -> str:
+    """The page of a run, with other figures or rows where these are given."""
+    shown = report or run.report
+    figures = QueryFigures(shown.headline[0], dataset.queries if dataset else {})
+    for row in run.rows() if rows is None else rows:
+        figures.add(row)
+    told = run.answers() if answers is None else answers
+    return render_run(shown, figures, name="x", dataset=dataset, answers=told)
 
 
 @pytest.fixture(scope="session")
@@ -56,8 +93,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def hostile_run(hostile_dataset: Dataset, out: Path) -> Outcome:
-    return evaluate_agent(
+def hostile_run(hostile_dataset: Dataset, out: Path) -> Run:
+    return evaluate(
         hostile_agent,
         hostile_dataset,
         out=out,
@@ -67,8 +104,8 @@ def hostile_run(hostile_dataset: Dataset, out: Path) -> Outcome:
 
 
 @pytest.fixture(scope="session")
-def plain_run(hostile_dataset: Dataset, out: Path) -> Outcome:
-    return evaluate_agent(plain_agent, hostile_dataset, out=out)
+def plain_run(hostile_dataset: Dataset, out: Path) -> Run:
+    return evaluate(plain_agent, hostile_dataset, out=out)
 
 
 class ScriptedJudge:
@@ -133,18 +170,18 @@ def timid_agent(query: str, top_k: int) -> dict[str, object]:
 
 
 @pytest.fixture(scope="session")
-def answered_run(answered_dataset: Dataset, out: Path) -> Outcome:
-    return evaluate_agent(answering_agent, answered_dataset, out=out, retries=0, answers=True)
+def answered_run(answered_dataset: Dataset, out: Path) -> Run:
+    return evaluate(answering_agent, answered_dataset, out=out, retries=0, answers=True)
 
 
 @pytest.fixture(scope="session")
-def timid_run(answered_dataset: Dataset, out: Path) -> Outcome:
-    return evaluate_agent(timid_agent, answered_dataset, out=out, retries=0, answers=True)
+def timid_run(answered_dataset: Dataset, out: Path) -> Run:
+    return evaluate(timid_agent, answered_dataset, out=out, retries=0, answers=True)
 
 
 @pytest.fixture(scope="session")
-def judged_run(answered_dataset: Dataset, out: Path) -> Outcome:
+def judged_run(answered_dataset: Dataset, out: Path) -> Run:
     judge = ScriptedJudge()
-    return evaluate_agent(
+    return evaluate(
         answering_agent, answered_dataset, out=out, retries=0, answers=True, judge=judge
     )

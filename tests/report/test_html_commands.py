@@ -91,4 +91,4 @@ def test_without_the_data_the_page_is_made_and_a_warning_says_what_is_missing(
         header.write_text(kept)
     assert done.returncode == 0
     assert "without grades and texts" in done.stderr
-    assert "not at hand" in (folder / "ids.html").read_text()
+    assert "not on this machine" in (folder / "ids.html").read_text()

@@ -4,23 +4,27 @@ import base64
 import hashlib
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.conftest import HANDLER, SCRIPT
+from tests.report.conftest import HANDLER, SCRIPT, query_row, render
 from tests.report.page_reading import Page, assert_harmless, read_page
 
-from assay import Dataset, Outcome
-from assay.evaluation.report_page import report_page
-from assay.evaluation.report_reading import read_rows
-from assay.report.html import command_of, moment, render_run
-from assay.report.html_figures import RowFigures, form_of, group_of
-from assay.report.html_queries import LISTED, QueryPainter
+from assay import Dataset, Run, compare_runs, evaluate, nDCG
+from assay.evaluation.reporting import render_report_page
+from assay.report.html import QueryFigures, command_of, render_summary
+from assay.report.html_queries import LISTED, JudgedDocuments, query_view
+from assay.report.html_templates import moment
 from assay.report.numbers import figure, interval
+from assay.report.query_groups import RunningMean, form_of
+from assay.run.config import RunConfig
+from assay.run.models import QueryRow
+from assay.run.options import command_settings
 
 
 @pytest.fixture(scope="module")
-def page(hostile_run: Outcome) -> Page:
+def page(hostile_run: Run) -> Page:
     return read_page((hostile_run.folder.path / "report.html").read_text())
 
 
@@ -41,11 +45,11 @@ def test_the_policy_allows_only_the_page_s_own_style(page: Page) -> None:
     assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
 
 
-def test_the_headline_has_its_interval_and_ceiling(page: Page, hostile_run: Outcome) -> None:
-    row = hostile_run.head["statistics"]["ndcg@5"]
-    assert f"nDCG@5 {figure(row['mean'])} 95% interval" in page.text
-    assert interval(row["low"], row["high"]) in page.text
-    assert f"ceiling {figure(row['ceiling'])}" in page.text
+def test_the_headline_has_its_interval_and_ceiling(page: Page, hostile_run: Run) -> None:
+    _, score = hostile_run.report.headline
+    assert f"nDCG@5 {figure(score.mean)} 95% interval" in page.text
+    assert interval(score.low, score.high) in page.text
+    assert f"ceiling {figure(score.ceiling)}" in page.text
 
 
 def test_gates_failures_and_violations_are_told(page: Page) -> None:
@@ -58,71 +62,122 @@ def test_gates_failures_and_violations_are_told(page: Page) -> None:
     assert "beyond top_k 20 20" in page.text
 
 
-def test_the_command_makes_the_same_run_again(hostile_run: Outcome) -> None:
-    command = shlex.split(command_of(hostile_run.head["config"]))
-    assert command[:3] == ["assay", "eval", hostile_run.head["config"]["target"]]
-    options = dict(zip(command[3::2], command[4::2], strict=True))
-    assert options["--top-k"] == "5"
-    assert options["--seed"] == "42"
+def test_the_command_makes_the_same_run_again(hostile_run: Run) -> None:
+    config = hostile_run.report.config
+    command = shlex.split(command_of(config))
+    assert command[:3] == ["assay", "eval", config.target]
+    assert command[command.index("--top-k") + 1] == "5"
+    assert command[command.index("--seed") + 1] == "42"
+    assert command[command.index("--retries") + 1] == "0"
     assert command.count("--gate") == 2
 
 
-def test_a_password_in_an_address_stays_out_of_the_page(hostile_run: Outcome) -> None:
-    head = {**hostile_run.head}
-    head["config"] = {**head["config"], "target": "a2a:https://me:secret@host/x"}
-    html = render_run(head, read_rows(hostile_run.folder.report), name="run")
+def test_the_command_has_every_option_that_was_set() -> None:
+    """None can be forgotten: the command and the command line have the same table of options."""
+    changed = RunConfig(
+        target="x",
+        dataset="notes",
+        split="dev",
+        num_queries=3,
+        seed=1,
+        top_k=7,
+        concurrency=2,
+        timeout=1.5,
+        retries=9,
+        gates=("ndcg@5>=0.1",),
+        track="trained",
+        baseline="builtin:bm25",
+        mapping="query=q",
+        bm25_k1=1.0,
+        bm25_b=0.5,
+        answers=True,
+        judge="ollama:m",
+        judge_votes=5,
+        max_cost=2.0,
+        counterfactuals=True,
+        ground_truth="truth.jsonl",
+    )
+    command = shlex.split(command_of(changed))
+    for setting in command_settings():
+        assert setting.flag in command, setting.name
+
+
+def test_a_password_in_an_address_stays_out_of_the_page(hostile_run: Run) -> None:
+    address = "a2a:https://me:secret@host/x"
+    config = replace(hostile_run.report.config, target=address, baseline=address)
+    report = hostile_run.report.model_copy(update={"config": config})
+    html = render(hostile_run, report=report)
     assert "secret" not in html
     assert "a2a:https://…@host/x" in html
 
 
-def test_without_the_data_there_are_ids_alone_and_the_page_says_so(hostile_run: Outcome) -> None:
-    page = read_page(report_page(hostile_run.folder, None))
+def test_without_the_data_there_are_ids_alone_and_the_page_says_so(hostile_run: Run) -> None:
+    page = read_page(render_report_page(hostile_run.folder, None))
     assert_harmless(page)
-    assert "The data set is not at hand" in page.text
+    assert "The data set is not on this machine" in page.text
     assert "Title 0" not in page.text
 
 
-def test_a_page_of_many_queries_stays_small(hostile_run: Outcome, hostile_dataset: Dataset) -> None:
-    rows = list(read_rows(hostile_run.folder.report))
-    many = [{**row, "query_id": f"{row['query_id']}-{n}"} for n in range(500) for row in rows]
-    html = render_run(hostile_run.head, many, name="run", dataset=hostile_dataset)
+def test_a_page_of_many_queries_stays_small(hostile_run: Run, hostile_dataset: Dataset) -> None:
+    rows = list(hostile_run.rows())
+    many = (
+        row.model_copy(update={"query_id": f"{row.query_id}-{n}"})
+        for n in range(500)
+        for row in rows
+    )
+    html = render(hostile_run, hostile_dataset, rows=many)
     assert len(html) < 200_000
 
 
+def figures_of(*rows: QueryRow) -> QueryFigures:
+    figures = QueryFigures(nDCG @ 5, {})
+    for row in rows:
+        figures.add(row)
+    return figures
+
+
 def test_the_worst_and_the_best_are_answered_ones_and_those_with_most_to_find() -> None:
-    rows = [_row("a", 0.0, 2), _row("b", 0.0, 9), _row("c", 1.0, 1), _row("d", 1.0, 7)]
-    rows += [{**_row("e", 0.0, 50), "status": "failed", "failure": "timeout"}]
-    figures = RowFigures("ndcg_at_5").read(rows + [_row(f"m{i}", 0.5, 3) for i in range(30)])
-    assert [row["query_id"] for row in figures.worst[:3]] == ["b", "a", "m0"]
-    assert [row["query_id"] for row in figures.best] == ["d", "c"]  # the rest are shown above
+    rows = [query_row("a", 0.0, 2), query_row("b", 0.0, 9), query_row("c", 1.0, 1)]
+    rows += [query_row("d", 1.0, 7), query_row("e", 0.0, 50, status="failed", failure="timeout")]
+    figures = figures_of(*rows, *(query_row(f"m{i}", 0.5, 3) for i in range(30)))
+    assert [row.query_id for row in figures.worst[:3]] == ["b", "a", "m0"]
+    assert [row.query_id for row in figures.best] == ["d", "c"]  # the rest are shown above
 
 
 def test_groups_count_every_query_once() -> None:
     texts = ["one", "two words", "what is three", "a much longer query of nine words here"]
-    rows = [_row(f"q{i}", 0.25 * i, i, texts[i]) for i in range(4)]
-    figures = RowFigures("ndcg_at_5").read(rows)
-    assert [(group.name, group.n) for group in figures.by_length()] == [
+    rows = [query_row(f"q{i}", 0.25 * i, i, query_text=texts[i]) for i in range(4)]
+    groups = figures_of(*rows).groups()
+    assert [(group.name, group.n) for group in groups["Words in the query"]] == [
         ("1", 1),
         ("2", 1),
         ("3 to 4", 1),
         ("8 to 11", 1),
     ]
-    assert [(group.name, group.n) for group in figures.by_form()] == [
+    assert [(group.name, group.n) for group in groups["Form of the query"]] == [
         ("one word", 1),
         ("phrase", 2),
         ("question", 1),
     ]
 
 
+def running_mean(*scores: float) -> RunningMean:
+    mean = RunningMean()
+    for score in scores:
+        mean.add(score)
+    return mean
+
+
 def test_a_group_of_one_has_no_interval_and_no_interval_leaves_0_to_1() -> None:
-    assert group_of("x", [0.4]).low is None
-    wide = group_of("x", [0.0, 1.0])
+    assert running_mean(0.4).group("x").low is None
+    wide = running_mean(0.0, 1.0).group("x")
     assert (wide.low, wide.high) == (0.0, 1.0)
 
 
 def test_the_interval_of_a_group_is_student_s() -> None:
     """t for 4 degrees of freedom is 2.776: the values have mean 0.5 and s 0.1."""
-    group = group_of("x", [0.4, 0.4, 0.5, 0.6, 0.6])
+    group = running_mean(0.4, 0.4, 0.5, 0.6, 0.6).group("x")
+    assert group.mean == pytest.approx(0.5)
     assert group.low == pytest.approx(0.5 - 2.776 * 0.1 / 5**0.5, abs=2e-3)
 
 
@@ -141,9 +196,7 @@ def test_the_form_of_a_query(query: str, form: str) -> None:
 
 
 def test_exact_zeros_are_not_in_the_bars_of_the_histogram() -> None:
-    figures = RowFigures("ndcg_at_5").read(
-        [_row(f"q{i}", s, 1) for i, s in enumerate([0, 0, 0.01, 1])]
-    )
+    figures = figures_of(*(query_row(f"q{i}", s) for i, s in enumerate([0, 0, 0.01, 1])))
     assert figures.zeros == 2
     assert figures.histogram()[0] == 1
     assert figures.histogram()[-1] == 1
@@ -151,8 +204,8 @@ def test_exact_zeros_are_not_in_the_bars_of_the_histogram() -> None:
 
 
 def test_latency_is_laid_over_the_time_of_the_run() -> None:
-    rows = [{**_row(f"q{i}", 1.0, 1), "at": 10.0 - i / 10, "latency_ms": i} for i in range(1, 100)]
-    over_time = RowFigures("ndcg_at_5").read(rows).latency_over_time()
+    rows = [query_row(f"q{i}", 1.0, at=10.0 - i / 10, latency_ms=float(i)) for i in range(1, 100)]
+    over_time = figures_of(*rows).latency_over_time()
     assert over_time is not None
     assert over_time.axis == "seconds"
     series = [value for value in over_time.series["p50"] if value is not None]
@@ -160,10 +213,9 @@ def test_latency_is_laid_over_the_time_of_the_run() -> None:
 
 
 def test_a_query_shows_its_faults_and_what_it_missed(hostile_dataset: Dataset) -> None:
-    painter = QueryPainter("ndcg_at_5", 3, "test", hostile_dataset)
-    shown = painter.paint(
-        {**_row("q7", 0.5, 2), "retrieved_docs": ["d8", "d8", "nowhere", "d7", "d1"]}
-    )
+    judged = JudgedDocuments(3, "test", hostile_dataset)
+    row = query_row("q7", 0.5, 2, retrieved_docs=["d8", "d8", "nowhere", "d7", "d1"])
+    shown = query_view(row, nDCG @ 5, judged)
     marks = [(each.doc_id, each.mark) for each in shown.retrieved]
     assert marks == [("d8", "1"), ("d8", "×2"), ("nowhere", "?"), ("d7", "+"), ("d1", "+")]
     ideal = [(each.doc_id, each.mark, each.also_retrieved) for each in shown.ideal]
@@ -171,18 +223,17 @@ def test_a_query_shows_its_faults_and_what_it_missed(hostile_dataset: Dataset) -
 
 
 def test_long_lists_are_cut_and_say_by_how_much(hostile_dataset: Dataset) -> None:
-    painter = QueryPainter("ndcg_at_5", 100, "test", hostile_dataset)
-    shown = painter.paint({**_row("q7", 0, 2), "retrieved_docs": [f"d{i}" for i in range(35)]})
+    judged = JudgedDocuments(100, "test", hostile_dataset)
+    row = query_row("q7", 0, 2, retrieved_docs=[f"d{i}" for i in range(35)])
+    shown = query_view(row, nDCG @ 5, judged)
     assert len(shown.retrieved) == LISTED
     assert shown.more_retrieved == 35 - LISTED
 
 
-def test_a_baseline_stands_in_the_report(hostile_run: Outcome, plain_run: Outcome) -> None:
-    from assay import compare_runs
-
-    comparison = compare_runs(plain_run, hostile_run).to_json()
-    head = {**plain_run.head, "comparison": comparison}
-    page = read_page(render_run(head, read_rows(plain_run.folder.report), name="run"))
+def test_a_baseline_stands_in_the_report(hostile_run: Run, plain_run: Run) -> None:
+    comparison = compare_runs(plain_run, hostile_run)
+    report = plain_run.report.model_copy(update={"comparison": comparison})
+    page = read_page(render(plain_run, report=report))
     assert "Against the baseline" in page.text
     assert "are enough to be sure" in page.text or "cannot be told apart" in page.text
 
@@ -193,26 +244,19 @@ def test_moments_are_read_by_people() -> None:
 
 
 def test_no_figure_is_left_out_where_nothing_was_answered(tmp_path: Path) -> None:
-    from assay import evaluate_agent
-
     def broken(query: str, top_k: int) -> list[str]:
         raise RuntimeError("down")
 
-    run = evaluate_agent(broken, "notes", out=tmp_path, num_queries=3, retries=0)
+    run = evaluate(broken, "notes", out=tmp_path, num_queries=3, retries=0)
     page = read_page((run.folder.path / "report.html").read_text())
     assert "0 of 3" in page.text
     assert "Too few answers to draw" in page.text
 
 
-def _row(query_id: str, score: float, relevant: int, text: str = "some query") -> dict[str, object]:
-    return {
-        "query_id": query_id,
-        "query_text": text,
-        "ndcg_at_5": score,
-        "total_relevant_docs": relevant,
-        "relevant_docs_retrieved": 0,
-        "retrieved_docs": [],
-        "status": "ok",
-        "latency_ms": 5.0,
-        "at": 0.0,
-    }
+def test_a_notebook_gets_the_figures_without_page_and_script(hostile_run: Run) -> None:
+    html = render_summary(hostile_run.report, name=hostile_run.name)
+    page = read_page(html)
+    assert_harmless(page)
+    assert "nDCG@5" in page.text
+    assert "gate ndcg@5>=0.9 failed" in page.text
+    assert not page.tags("html")

@@ -6,15 +6,16 @@ import pytest
 
 from assay.report import plots
 from assay.report.svg import Scale, round_steps
+from assay.run.answers import Quadrants
 
 
 def parse(svg: str) -> ElementTree.Element:
     return ElementTree.fromstring(svg)
 
 
-def quadrants(*numbers: int) -> dict[str, int]:
+def quadrants(*numbers: int) -> Quadrants:
     names = ("evidence_right", "evidence_wrong", "no_evidence_right", "no_evidence_wrong")
-    return dict(zip(names, numbers, strict=True))
+    return Quadrants(**dict(zip(names, numbers, strict=True)))
 
 
 ALL = [

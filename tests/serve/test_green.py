@@ -22,9 +22,9 @@ from tests.serve.serving import (
 
 from assay.data import Dataset
 from assay.errors import DataError
-from assay.evaluation.run_folder import list_runs
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.progress import Progress
+from assay.run.folder import list_runs
 from assay.serve.green import agent as green_module
 from assay.serve.green.agent import green_app
 from assay.serve.purple.agent import Find, purple_app
@@ -96,9 +96,9 @@ async def test_the_run_is_stored_like_any_other(
     (run,) = list_runs(out)
     assert run.name == report["run"]
     assert run.state() == "complete"
-    assert run.read_report()["metrics"] == report["metrics"]
+    assert run.read_json()["metrics"] == report["metrics"]
     assert str(out) not in json.dumps(report)
-    assert run.summary.read_text().startswith(f"a2a:{agent}")
+    assert run.summary_file.read_text().startswith(f"a2a:{agent}")
 
 
 async def test_a_stream_tells_how_far_it_is_and_the_mean_so_far(
@@ -213,7 +213,7 @@ async def test_cancelling_over_a2a_keeps_what_was_done(
     assert again["error"]["code"] == -32002  # not cancelable any more
     (run,) = list_runs(out)
     assert run.state() == "interrupted"
-    assert run.read_report()["summary"]["total_queries"] == 12
+    assert run.read_json()["summary"]["total_queries"] == 12
 
 
 async def test_several_evaluations_at_once_do_not_mix(

@@ -11,11 +11,11 @@ import httpx
 import pytest
 from tests.serve.serving import call, send, serving, stream
 
-from assay.agents.a2a.agent import A2AAgent
+from assay.agents.a2a.target import A2AAgent
 from assay.data import Dataset
-from assay.evaluation.run_folder import list_runs
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
+from assay.run.folder import list_runs
 from assay.serve.green import rest as green_rest
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
@@ -74,7 +74,7 @@ async def test_a_task_is_started_followed_and_shown(
     assert (shown["done"], shown["total"], shown["failed"]) == (10, 10, 0)
     (run,) = list_runs(out)
     assert shown["run"] == run.name
-    assert shown["report"]["per_query_results"] == run.read_report()["per_query_results"]
+    assert shown["report"]["per_query_results"] == run.read_json()["per_query_results"]
     assert isinstance(shown["report"]["summary"]["total_queries"], int)
 
 

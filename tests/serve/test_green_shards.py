@@ -11,7 +11,7 @@ from tests.serve.test_green import green, order, purple, results, right
 
 from assay.data import Dataset
 from assay.evaluation.merge import merge, merged_config
-from assay.evaluation.run_folder import list_runs
+from assay.run.folder import list_runs
 
 SHARDS = 3
 
@@ -42,7 +42,7 @@ async def test_shards_take_every_nth_query_and_merge_to_the_undivided_run(
     runs = list(list_runs(out))
     merged = await merge(runs, merged_config(runs), tiny, tmp_path / "merged")
     assert merged.metrics == whole["metrics"]
-    assert merged.folder.read_report()["statistics"] == whole["statistics"]
+    assert merged.folder.read_json()["statistics"] == whole["statistics"]
     sums = [results(part)[1]["summary"]["sum_ndcg_at_5"] for part in parts]
     assert sum(sums) / 10 == pytest.approx(whole["metrics"]["ndcg@5"], rel=1e-14)
 

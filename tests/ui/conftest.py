@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from assay import evaluate_agent, load_dataset
+from assay import evaluate, load_dataset
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -85,7 +85,7 @@ def runs(folder: Path) -> Path:
             return [*ids, f"no{SCRIPT}"]
 
         answer.__qualname__ = name
-        evaluate_agent(answer, dataset, out=out, retries=0, gates=("ndcg@5>=0.5",))
+        evaluate(answer, dataset, out=out, retries=0, gates=("ndcg@5>=0.5",))
 
     for name, good in (("first", 28), ("second", 16), ("second", 18), ("third", 2)):
         make(name, good)
@@ -109,8 +109,8 @@ def answer_runs(folder: Path) -> Path:
 
     liar.__qualname__ = "liar"
     settings: dict[str, Any] = {"out": out, "answers": True, "num_queries": 60}
-    evaluate_agent("builtin:bm25", "notes", counterfactuals=True, **settings)
-    evaluate_agent(liar, "notes", **settings)
+    evaluate("builtin:bm25", "notes", counterfactuals=True, **settings)
+    evaluate(liar, "notes", **settings)
     return out
 
 

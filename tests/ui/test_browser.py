@@ -11,8 +11,8 @@ from tests.ui.conftest import running, serving
 from tests.ui.test_pages import names
 
 from assay import compare_runs
-from assay.evaluation.run_folder import RunFolder
-from assay.report.html_comparison import Side, render_comparison_page
+from assay.report.html_comparison import ComparedSide, render_comparison_page
+from assay.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -57,7 +57,7 @@ PAGES = (
 
 def answer_addresses(runs: Path) -> dict[str, str]:
     bm25, liar = names(runs, "bm25")[0], names(runs, "liar")[0]
-    row = next(row for row in RunFolder(runs / bm25).read_answers() if row["citations"])
+    row = next(row for row in RunFolder(runs / bm25).read_answers() if row.citations)
     return {
         "runs-answers": "/",
         "run-answers": f"/runs/{bm25}",
@@ -280,7 +280,7 @@ def test_a_run_started_elsewhere_is_followed_to_its_report(
     with running(folder, "--runs", str(tmp_path)) as server, _terminal(folder, tmp_path):
         go(page, server, "/")
         for _ in range(200):  # until the run has its folder
-            if page.get_by_text("Going on now").count():
+            if page.get_by_text("Running now").count():
                 break
             page.wait_for_timeout(100)
             page.reload()
@@ -368,8 +368,8 @@ def test_the_static_comparison_needs_nothing_but_its_file(
     page: "Page", runs: Path, tmp_path: Path, keep: Keep, axe: str
 ) -> None:
     folders = [RunFolder(runs / names(runs, part)[0]) for part in ("first", "second", "third")]
-    comparisons = [compare_runs(folders[0].path, folder.path).to_json() for folder in folders[1:]]
-    sides = [Side(folder.name, folder.read_report()) for folder in folders]
+    comparisons = [compare_runs(folders[0].path, folder.path) for folder in folders[1:]]
+    sides = [ComparedSide.read(folder) for folder in folders]
     file = tmp_path / "comparison.html"
     file.write_text(render_comparison_page(sides, comparisons))
     page.goto(file.as_uri())

@@ -3,18 +3,21 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import httpx
 import orjson
 import pytest
+from tests.report.page_reading import read_page
 from tests.ui.conftest import running
 from tests.ui.test_access import form_token
 
-from assay.evaluation.plan import RunConfig
-from assay.evaluation.run_folder import RunFolder
 from assay.net.sse import EventReader
-from assay.serve.ui.evaluation_form import DEFAULTS, form_fields, read_config
-from assay.serve.ui.evaluations import arguments
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
+from assay.run.options import form_settings, unset_variables
+from assay.serve.ui.evaluation_pages import read_config, repeat_query
+from assay.serve.ui.evaluations import CallTail, child_arguments
 
 
 @pytest.fixture
@@ -63,8 +66,8 @@ def test_an_evaluation_is_followed_to_its_report(
     run = client.get(place)
     assert run.status_code == 303
     report = RunFolder(out / run.headers["location"].rpartition("/")[2]).read_report()
-    assert report["state"] == "complete"
-    assert report["config"]["top_k"] == 5
+    assert report.state == "complete"
+    assert report.config.top_k == 5
 
 
 def test_cancel_keeps_what_was_answered(client: httpx.Client, folder: Path, out: Path) -> None:
@@ -73,8 +76,8 @@ def test_cancel_keeps_what_was_answered(client: httpx.Client, folder: Path, out:
         if view.get("done") == "5 of 30" and not view.get("canceled"):
             client.post(f"{place}/cancel", data={"form_token": form_token(client)})
     report = RunFolder(next(out.iterdir())).read_report()
-    assert report["state"] == "interrupted"
-    assert report["summary"]["total_queries"] == 5
+    assert report.state == "interrupted"
+    assert report.summary.total_queries == 5
 
 
 def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path) -> None:
@@ -108,39 +111,73 @@ def test_a_wrong_form_comes_back_with_what_is_wrong(
     assert len(list(runs.iterdir())) == before
 
 
+def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client) -> None:
+    page = read_page(server.get("/evaluations/new").text)
+    controls = [*page.tags("input"), *page.tags("select"), *page.tags("textarea")]
+    names = {each.get("name") for each in controls}
+    for setting in form_settings():
+        assert setting.name in names
+        assert setting.option.label is not None
+        assert setting.option.label in page.text
+        assert " ".join(setting.option.help.split()) in page.text
+
+
 def test_no_value_of_the_form_can_pass_for_another_option() -> None:
-    words = arguments(
-        RunConfig(target="--resume=x", dataset="--json", gates=("--out=/etc",)), Path("runs")
-    )
+    config = RunConfig(target="--resume=x", dataset="--json", gates=("--out=/etc",))
+    words = child_arguments(config, Path("runs"))
     assert words[-2:] == ["--", "--resume=x"]
     assert all("=" in word for word in words[1:-2] if word != "--no-answers")
-    words = arguments(RunConfig(target="x", answers=True, judge="--json"), Path("runs"))
-    assert "--judge=--json" in words
+    config = RunConfig(target="x", answers=True, judge="--json")
+    assert "--judge=--json" in child_arguments(config, Path("runs"))
 
 
 def test_what_the_form_leaves_open_is_not_filled_in_by_the_environment() -> None:
     """Else a variable of the server would run a baseline, or pay a judge, that nobody asked for."""
-    words = arguments(RunConfig(target="x"), Path("runs"))
-    assert {"--baseline=", "--map=", "--no-answers"} <= set(words)
-    words = arguments(RunConfig(target="x", answers=True), Path("runs"))
-    assert {"--judge=extractive", "--no-counterfactuals"} <= set(words)
+    plain = RunConfig(target="x")
+    assert "--no-answers" in child_arguments(plain, Path("runs"))
+    assert {"ASSAY_BASELINE", "ASSAY_MAP", "ASSAY_NUM_QUERIES", "ASSAY_GATE"} <= (
+        unset_variables(plain)
+    )
+    answers = child_arguments(RunConfig(target="x", answers=True), Path("runs"))
+    assert {"--judge=extractive", "--no-counterfactuals"} <= set(answers)
+
+
+FULL = RunConfig(
+    target="builtin:bm25",
+    dataset="notes",
+    gates=("ndcg@5>=0.1", "mrr@5>=0.1"),
+    baseline="builtin:dense",
+    mapping="query=q",
+    retries=7,
+    answers=True,
+    counterfactuals=True,
+    ground_truth="truth.jsonl",
+    judge="ollama:small",
+    judge_votes=5,
+    max_cost=1.5,
+    timeout=2.5,
+)
 
 
 def test_a_run_fills_in_the_form_that_makes_it_again() -> None:
-    config = RunConfig(
-        target="builtin:bm25",
-        dataset="notes",
-        gates=("ndcg@5>=0.1", "mrr@5>=0.1"),
-        baseline="builtin:dense",
-        mapping="query=q",
-        answers=True,
-        counterfactuals=True,
-        judge="ollama:small",
-        judge_votes=5,
-        max_cost=1.5,
-        timeout=2.5,
-    )
-    assert read_config({**DEFAULTS, **form_fields(config.to_json())}) == config
+    assert read_config(dict(parse_qsl(repeat_query(FULL)))) == FULL
+
+
+def test_the_process_is_given_every_setting() -> None:
+    words = child_arguments(FULL, Path("runs"))
+    assert {"--retries=7", "--ground-truth=truth.jsonl", "--timeout=2.5"} <= set(words)
+
+
+def test_a_withdrawn_failure_counts_as_not_asked(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    failed = {"status": "failed", "failure": {"kind": "timeout", "message": ""}}
+    asked = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1}
+    lines = [asked | failed, asked | {"status": "withdrawn"}]
+    log.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    tail = CallTail(log)
+    assert len(tail.read()) == 1
+    assert tail.withdrawn == 1
+    assert tail.read() == []
 
 
 @pytest.mark.slow
@@ -162,11 +199,12 @@ def test_answers_and_a_baseline_are_evaluated_from_the_form(
     place = answer.headers["location"]
     assert [name for name, _ in events(client, f"{place}/events")][-1] == "final"
     run = RunFolder(out / client.get(place).headers["location"].rpartition("/")[2])
-    head = run.read_head()
-    assert head["target"]["name"] == "builtin:bm25"  # not the baseline, which came later
-    assert head["config"]["counterfactuals"]
-    assert head["answers"]["questions"] == 8
-    assert head["comparison"]["metrics"]
+    report = run.read_report()
+    assert report.target.name == "builtin:bm25"  # not the baseline, which came later
+    assert report.config.counterfactuals
+    assert report.answers is not None
+    assert report.answers.questions == 8
+    assert report.comparison is not None
     page = client.get(f"/runs/{run.name}").text
     assert "Which half to fix" in page
     assert "answers=on" in page  # in the link that fills in the form again

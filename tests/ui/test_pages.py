@@ -34,7 +34,7 @@ def test_the_list_shows_every_run_with_its_score(server: httpx.Client, runs: Pat
 def test_filters_stay_in_the_address(server: httpx.Client) -> None:
     page = read_page(server.get("/", params={"text": "second"}).text)
     assert "1 to 2 of 2 runs" in page.text
-    assert "No run is like that" in server.get("/", params={"track": "none"}).text
+    assert "No run matches" in server.get("/", params={"track": "none"}).text
 
 
 def test_pages_of_a_list_keep_its_filters(server: httpx.Client, first: str) -> None:
@@ -93,9 +93,9 @@ def test_one_run_alone_asks_for_another(server: httpx.Client, first: str) -> Non
 
 
 def test_runs_on_other_data_are_not_compared(server: httpx.Client, first: str, runs: Path) -> None:
-    from assay import evaluate_agent
+    from assay import evaluate
 
-    other = evaluate_agent("builtin:bm25", "notes", out=runs, num_queries=5).folder
+    other = evaluate("builtin:bm25", "notes", out=runs, num_queries=5).folder
     try:
         answer = server.get("/compare", params={"run": [first, other.name]})
         assert answer.status_code == 422

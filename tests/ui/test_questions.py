@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -11,7 +10,8 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import SCRIPT
 from tests.ui.test_pages import names
 
-from assay.evaluation.run_folder import RunFolder
+from assay.run.folder import RunFolder
+from assay.run.models import AnswerRow
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def liar(answer_runs: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def rows(answer_runs: Path, bm25: str) -> list[dict[str, Any]]:
+def rows(answer_runs: Path, bm25: str) -> list[AnswerRow]:
     return list(RunFolder(answer_runs / bm25).read_answers())
 
 
@@ -48,19 +48,15 @@ def test_questions_are_listed_in_pages(answer_server: httpx.Client, bm25: str) -
 
 @pytest.mark.parametrize("name", ["verdict", "diagnosis", "half"])
 def test_a_filter_shows_those_and_stays_in_the_address(
-    answer_server: httpx.Client, bm25: str, rows: list[dict[str, Any]], name: str
+    answer_server: httpx.Client, bm25: str, rows: list[AnswerRow], name: str
 ) -> None:
     value = {"verdict": "wrong", "diagnosis": "retrieved but unused", "half": "generation"}[name]
-    wanted = {"verdict": "correct", "diagnosis": "failure", "half": "half"}[name]
-    expected = [
-        row["query_id"]
-        for row in rows
-        if (
-            row["correct"] is False
-            if name == "verdict"
-            else row.get("diagnosis", {}).get(wanted) == value
-        )
-    ]
+    matches = {
+        "verdict": lambda row: row.correct is False,
+        "diagnosis": lambda row: row.diagnosis is not None and row.diagnosis.failure == value,
+        "half": lambda row: row.diagnosis is not None and row.diagnosis.half == value,
+    }[name]
+    expected = [row.query_id for row in rows if matches(row)]
     found: list[str] = []
     address: str | None = f"/runs/{bm25}/questions?{name}={quote(value)}"
     while address:
@@ -76,31 +72,33 @@ def test_a_filter_shows_those_and_stays_in_the_address(
 def test_words_of_an_answer_find_it(answer_server: httpx.Client, liar: str) -> None:
     address = f"/runs/{liar}/questions"
     assert "60 questions" in answer_server.get(address, params={"text": "BOLD</b>"}).text
-    assert "No question is like that" in answer_server.get(address, params={"text": "xyzzy"}).text
+    assert "No question matches" in answer_server.get(address, params={"text": "xyzzy"}).text
 
 
 def test_every_question_has_a_page_with_its_evidence(
-    answer_server: httpx.Client, bm25: str, rows: list[dict[str, Any]]
+    answer_server: httpx.Client, bm25: str, rows: list[AnswerRow]
 ) -> None:
-    row = next(row for row in rows if "diagnosis" in row and row["needed_docs"])
-    page = read_page(answer_server.get(f"/runs/{bm25}/questions/{row['query_id']}").text)
-    assert row["query_text"] in page.text
-    assert row["reference_answer"] in page.text
-    assert row["diagnosis"]["failure"] in page.text
-    for doc_id in (*row["needed_docs"], *row["retrieved_docs"]):
+    row = next(row for row in rows if row.diagnosis and row.needed_docs)
+    page = read_page(answer_server.get(f"/runs/{bm25}/questions/{row.query_id}").text)
+    assert row.query_text in page.text
+    assert row.reference_answer is not None
+    assert row.reference_answer in page.text
+    assert row.diagnosis is not None
+    assert row.diagnosis.failure in page.text
+    for doc_id in (*row.needed_docs, *row.retrieved_docs):
         assert doc_id in page.text
     links = {a.get("href", "") for a in page.tags("a")}
-    assert f"/runs/{bm25}/queries/{row['query_id']}" in links
-    ranking = answer_server.get(f"/runs/{bm25}/queries/{row['query_id']}").text
-    assert f"/runs/{bm25}/questions/{row['query_id']}" in ranking
+    assert f"/runs/{bm25}/queries/{row.query_id}" in links
+    ranking = answer_server.get(f"/runs/{bm25}/queries/{row.query_id}").text
+    assert f"/runs/{bm25}/questions/{row.query_id}" in ranking
 
 
 def test_a_question_without_an_answer_has_no_ranking_to_link_to(
-    answer_server: httpx.Client, bm25: str, rows: list[dict[str, Any]]
+    answer_server: httpx.Client, bm25: str, rows: list[AnswerRow]
 ) -> None:
-    row = next(row for row in rows if not row["answerable"])
-    page = answer_server.get(f"/runs/{bm25}/questions/{row['query_id']}").text
-    assert "to decline is right" in page
+    row = next(row for row in rows if not row.answerable)
+    page = answer_server.get(f"/runs/{bm25}/questions/{row.query_id}").text
+    assert "declining is right" in page
     assert "its ranking" not in page
 
 
@@ -121,7 +119,9 @@ def listed_ids(server: httpx.Client, run: str) -> list[str]:
 def test_the_list_of_runs_shows_correctness_where_there_is_one(
     answer_server: httpx.Client, server: httpx.Client, answer_runs: Path, bm25: str
 ) -> None:
-    mean = RunFolder(answer_runs / bm25).read_head()["answers"]["metrics"]["correctness"]
+    answers = RunFolder(answer_runs / bm25).read_report().answers
+    assert answers is not None
+    mean = answers.metrics["correctness"]
     html = answer_server.get("/").text
     assert "Answers right" in html
     assert re.search(rf'href="/runs/{bm25}#answers"[^>]*>{mean:.4f}<', html)

@@ -25,6 +25,7 @@ from assay.cli.serve import serve_app
 from assay.cli.settings import Options, read_settings
 from assay.cli.tune import tune
 from assay.errors import AssayError
+from assay.extras import missing_extra
 
 app = typer.Typer(
     name="assay",
@@ -80,6 +81,12 @@ def main() -> None:
     except AssayError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)
+    except ImportError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        say(f"error: {missing}")
+        sys.exit(missing.exit_code)
     except KeyboardInterrupt as interruption:
         print(str(interruption) or "interrupted", file=sys.stderr)
         sys.exit(130)

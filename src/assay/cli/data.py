@@ -36,7 +36,7 @@ def list_datasets(json: Json = False) -> None:
         print_json(KNOWN)
         return
     show(*(_fact(name, what) for name, what in KNOWN.items()))
-    say("A folder or a zip in BEIR format can be given everywhere in place of a name.")
+    say("A folder or a zip in the form of BEIR can be given everywhere in place of a name.")
 
 
 @data_app.command("info")
@@ -65,7 +65,7 @@ def info(
     json: Json = False,
 ) -> None:
     """Counts, grades, ceilings, what train gives away, and how many queries are enough."""
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.measure.describe import ASSUMED_STD, describe
 

@@ -1,24 +1,75 @@
 """`assay eval`: put a data set's queries to an agent and report how good its answers are."""
 
+import asyncio
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.agents.targets import DEFAULT_TARGET, complete_target, targets_help
-from assay.cli.console import say, show
-from assay.cli.evaluating import choose_dataset, judge_spec, print_report, run_evaluation
-from assay.cli.resuming import resumed_config
+from assay.cli.console import print_json, say, show, warn
+from assay.cli.progress import evaluation_progress, progress_bar
+from assay.errors import DownloadError
+from assay.run.config import RunConfig
+from assay.run.options import Setting, command_settings, resumed
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.evaluation.evaluation import Outcome
+    from assay.evaluation.evaluation import Evaluation
+    from assay.evaluation.run import Run
+    from assay.run.folder import RunFolder
+
+_DEFAULT = "nfcorpus"
+_FALLBACK = "notes"
+
+Archive = Annotated[
+    Path | None,
+    typer.Option(
+        help="nfcorpus.zip, instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
+        metavar="FILE",
+    ),
+]
 
 
-def _option(help: str, variable: str, metavar: str | None = None) -> Any:
-    return typer.Option(help=help, envvar=variable, metavar=metavar)
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the command one parameter for each option of `RunConfig`, after its target."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    fixed = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    table = [_parameter(setting) for setting in command_settings()]
+    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in fixed]
+    parameters = [*named[:2], *table, *named[2:]]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
 
 
+def _parameter(setting: Setting) -> inspect.Parameter:
+    kind: Any = list[str] if setting.kind is tuple else setting.kind
+    default = setting.default
+    if setting.nullable or setting.option.optional or default in ("", ()):
+        kind, default = kind | None, None
+    flags = [setting.flag]
+    if setting.kind is bool:
+        flags = [f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}"]
+    option = typer.Option(
+        *flags, help=setting.option.help, envvar=setting.env, metavar=setting.option.metavar
+    )
+    return inspect.Parameter(
+        setting.param,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
+    )
+
+
+@_with_options
 def evaluate(
     context: typer.Context,
     target: Annotated[
@@ -31,118 +82,10 @@ def evaluate(
             metavar="TARGET",
         ),
     ] = None,
-    dataset: Annotated[
-        str | None,
-        _option(
-            "nfcorpus, notes, or the path of a BEIR folder or zip. Left out: nfcorpus, or notes "
-            "where that cannot be had.",
-            "ASSAY_DATASET",
-            "NAME|PATH",
-        ),
-    ] = None,
-    archive: Annotated[
-        Path | None,
-        typer.Option(
-            help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
-            metavar="FILE",
-        ),
-    ] = None,
-    split: Annotated[str, _option("Which judgments to use.", "ASSAY_SPLIT", "NAME")] = "test",
-    num_queries: Annotated[
-        int | None, _option("How many queries to draw. Left out: all.", "ASSAY_NUM_QUERIES", "N")
-    ] = None,
-    seed: Annotated[int, _option("Decides which queries are drawn.", "ASSAY_SEED", "S")] = 42,
-    top_k: Annotated[int, _option("How many documents to ask for.", "ASSAY_TOP_K", "K")] = 5,
-    concurrency: Annotated[
-        int, _option("How many queries are out at once.", "ASSAY_CONCURRENCY", "N")
-    ] = 8,
-    timeout: Annotated[
-        float,
-        _option("Seconds for one attempt at a query; a retry has them anew.", "ASSAY_TIMEOUT", "S"),
-    ] = 60.0,
-    retries: Annotated[
-        int,
-        _option(
-            "How often to ask again after what can pass: connection errors, 429, 502 to 504.",
-            "ASSAY_RETRIES",
-            "N",
-        ),
-    ] = 3,
-    gate: Annotated[
-        list[str] | None,
-        _option(
-            'A condition such as "ndcg@5>=0.30"; exit code 1 where it fails. Repeatable; several '
-            "in the variable are parted by ;",
-            "ASSAY_GATE",
-            "EXPR",
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, _option("A second target to compare with.", "ASSAY_BASELINE", "TARGET")
-    ] = None,
-    track: Annotated[
-        str,
-        _option(
-            "How the agent may have learned: zero-shot, trained or undeclared. Built-in agents "
-            "know theirs.",
-            "ASSAY_TRACK",
-            "TRACK",
-        ),
-    ] = "undeclared",
-    mapping: Annotated[
-        str,
-        typer.Option(
-            "--map",
-            help="What an MCP server's search tool calls its fields, where that is not found: "
-            "query=q,top_k=limit,doc_id=id.",
-            envvar="ASSAY_MAP",
-            metavar="FIELD=NAME,...",
-        ),
-    ] = "",
-    answers: Annotated[
-        bool,
-        _option(
-            "Evaluate the answers too: right or not, faithful, cited, and whose fault a wrong one "
-            "is. For targets that answer.",
-            "ASSAY_ANSWERS",
-        ),
-    ] = False,
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            help="With --answers: the model that judges them, ollama[:MODEL[@URL]], "
-            "anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]; or extractive for none. Left "
-            "out: key facts decide. [env var: RAG_EVAL_PROVIDER]",
-            metavar="SPEC",
-        ),
-    ] = None,
-    judge_votes: Annotated[
-        int, _option("With --judge: how often each answer is judged.", "ASSAY_JUDGE_VOTES", "N")
-    ] = 3,
-    max_cost: Annotated[
-        float | None,
-        _option(
-            "With --judge: stop before this many US dollars are spent.", "ASSAY_MAX_COST", "USD"
-        ),
-    ] = None,
-    ground_truth: Annotated[
-        Path | None,
-        _option(
-            "With --answers: reference answers where the data set has none, a file that "
-            "assay ground-truth wrote.",
-            "ASSAY_GROUND_TRUTH",
-            "FILE",
-        ),
-    ] = None,
-    counterfactuals: Annotated[
-        bool,
-        _option(
-            "With --answers: put questions again with the right documents, with none and with "
-            "misleading ones, to settle whose fault a wrong answer is.",
-            "ASSAY_COUNTERFACTUALS",
-        ),
-    ] = False,
-    out: Annotated[Path, _option("Where run folders go.", "ASSAY_OUT", "DIR")] = Path("runs"),
+    archive: Archive = None,
+    out: Annotated[
+        Path, typer.Option(help="Where run folders go.", envvar="ASSAY_OUT", metavar="DIR")
+    ] = Path("runs"),
     resume: Annotated[
         str | None,
         typer.Option(
@@ -150,53 +93,70 @@ def evaluate(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    **options: Any,
 ) -> None:
     """Evaluate an agent: ask it queries, score what it finds, say how sure the score is.
 
     Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target answered nothing, or
     it or the judge could not be reached, 130 interrupted.
     """
-    from assay.agents.targets import open_target
-    from assay.evaluation.evaluation import Evaluation
-    from assay.evaluation.plan import RunConfig
-    from assay.evaluation.run_folder import find_run
+    from assay.evaluation.evaluation import Evaluation, open_agent
+    from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
     if folder is not None:
-        config = resumed_config(folder, context)
+        config = _resumed_config(folder, context)
         data = choose_dataset(config.dataset, archive)
     else:
-        data = choose_dataset(dataset, archive)
-        config = RunConfig(
-            target=target or DEFAULT_TARGET,
-            dataset=dataset or data.name,
-            split=split,
-            num_queries=num_queries,
-            seed=seed,
-            top_k=top_k,
-            concurrency=concurrency,
-            timeout=timeout,
-            retries=retries,
-            gates=_gates(context, gate or []),
-            track=track,
-            baseline=baseline or "",
-            mapping=mapping,
-            answers=answers,
-            judge=judge_spec(judge, max_cost) if answers or judge else "",
-            judge_votes=judge_votes,
-            max_cost=max_cost,
-            counterfactuals=counterfactuals,
-            ground_truth=str(ground_truth or ""),
-        )
+        data = choose_dataset(options["dataset"], archive)
+        config = _new_config(context, target, options, data.name)
     evaluation = Evaluation.plan(config, data)
-    if config.baseline:  # a wrong one is to be told before the run, not after it
-        open_target(config.baseline, data, answers=config.answers)
-    outcome = run_evaluation(evaluation, out, folder)
+    if config.baseline:  # a wrong one is reported before the run, not after it
+        open_agent(replace(config, target=config.baseline), data)
+    run = run_evaluation(evaluation, out, folder)
     compared = True
-    if config.baseline and outcome.state == "complete":
-        compared = _compare_with(config.baseline, outcome, data, out)
-    _print(outcome, as_json)
-    raise typer.Exit(exit_code(outcome) if compared else 130)
+    if config.baseline and run.state == "complete":
+        run, compared = _compare_with_baseline(evaluation, run, out)
+    _print(run, as_json)
+    raise typer.Exit(exit_code(run) if compared else 130)
+
+
+def _new_config(
+    context: typer.Context, target: str | None, options: dict[str, Any], dataset: str
+) -> RunConfig:
+    values = {}
+    for setting in command_settings():
+        value = options[setting.param]
+        values[setting.name] = setting.default if value is None else value
+    values["gates"] = _gates(context, options["gate"] or [])
+    values["dataset"] = options["dataset"] or dataset
+    values["judge"] = (
+        judge_spec(options["judge"], options["max_cost"])
+        if options["answers"] or options["judge"]
+        else ""
+    )
+    return RunConfig(target=target or DEFAULT_TARGET, **values)
+
+
+def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:
+    """The run's own settings; its pace, gates and baseline may be changed, its questions not."""
+    changes: dict[str, Any] = {}
+    for setting in command_settings():
+        if _is_given(context, setting.param):
+            value = context.params[setting.param]
+            if value not in (None, []):
+                changes[setting.name] = tuple(value) if setting.kind is tuple else value
+    if _is_given(context, "target"):
+        changes["target"] = context.params["target"]
+    if changes.get("judge"):
+        changes["judge"] = judge_spec(changes["judge"])
+    return resumed(folder.read_config(), changes, folder.name)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """On the command line itself: defaults and variables contradict no run."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _gates(context: typer.Context, given: list[str]) -> tuple[str, ...]:
@@ -211,73 +171,152 @@ def _gates(context: typer.Context, given: list[str]) -> tuple[str, ...]:
     return tuple(gate for each in given for gate in split_gates(each))
 
 
-def exit_code(outcome: "Outcome") -> int:
-    if outcome.state == "interrupted":
-        return 130
-    if outcome.state == "target lost":
-        return 3
-    if unexamined(outcome):
-        return 3
-    if not outcome.gates_passed:
-        return 1
-    answers = outcome.head.get("answers")
-    answered = answers["answered"] if answers else outcome.head["summary"]["successful_queries"]
-    return 0 if answered else 3
+def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
+    """What was asked for; where nothing was, NFCorpus, or the bundled set with a warning."""
+    from assay.data import load_dataset
+
+    try:
+        with progress_bar() as progress:
+            dataset = load_dataset(name or _DEFAULT, archive=archive, progress=progress)
+    except DownloadError as error:
+        if name is not None:
+            raise
+        say("")
+        warn(f"NFCorpus is not available: {error}")
+        warn(f"evaluating on the bundled set {_FALLBACK!r} instead; its scores are not NFCorpus's")
+        say("")
+        dataset = load_dataset(_FALLBACK)
+    for warning in dataset.warnings:
+        warn(warning)
+    return dataset
 
 
-def unexamined(outcome: "Outcome") -> str | None:
-    """Why the answers were not all judged, where they were not."""
-    answers = outcome.head.get("answers")
-    return answers["trouble"] if answers else None
+def judge_spec(given: str | None, max_cost: float | None = None) -> str:
+    """What `--judge` or `RAG_EVAL_PROVIDER` names; empty where no model is to judge."""
+    from assay.answer.extractive import EXTRACTIVE
+    from assay.answer.providers.opening import configured_spec, open_provider
+
+    spec = given or configured_spec() or ""
+    if spec in ("", EXTRACTIVE):
+        return ""
+    # A wrong name, or an unknown price, is reported before the run, not after it.
+    open_provider(spec, max_cost=max_cost)
+    return spec
 
 
-def _compare_with(baseline: str, outcome: "Outcome", data: "Dataset", out: Path) -> bool:
-    """Run the baseline on the same queries and keep the comparison in the report.
+def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Run":
+    """Start a run, or finish the one in `folder`."""
+    with _stdout_for_results_only():
+        return asyncio.run(_run(evaluation, out, folder))
+
+
+async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Run":
+    from assay.evaluation.evaluation import open_agent
+
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    with evaluation_progress(evaluation.config.target) as (listener, progress):
+        agent = open_agent(evaluation.config, evaluation.dataset, progress)
+        if folder is None:
+            return await evaluation.start(agent, out, listener=listener, stop=stop)
+        return await evaluation.resume(agent, folder, listener=listener, stop=stop)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if stop.is_set():  # asked a second time: nothing is worth waiting for
+            os._exit(130)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, end)
+        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(end))
+
+
+@contextmanager
+def _stdout_for_results_only() -> Iterator[None]:
+    """What an agent, its libraries or its children print goes to stderr: `--json` stays JSON."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> tuple["Run", bool]:
+    """Run the baseline, or finish it, and keep the comparison in the report.
 
     False where the baseline was interrupted: half a baseline is nothing to compare with.
     """
-    from dataclasses import replace
+    from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
 
-    from assay.evaluation.comparison import compare_reports
-    from assay.evaluation.evaluation import Evaluation
-    from assay.evaluation.report_page import write_report_page
-
-    config = replace(outcome.folder.read_config(), target=baseline, baseline="", gates=())
-    plan = replace(Evaluation.plan(config, data), baseline_of=outcome.folder.name)
-    other = run_evaluation(plan, out, None)
+    target = evaluation.config.baseline
+    plan = plan_baseline(evaluation, run, target)
+    other = run_evaluation(plan, out, find_baseline(run, target, out))
     if other.state == "interrupted":
-        say(
-            f"the baseline was interrupted; compare with: assay eval --resume {outcome.folder.path}"
-        )
-        return False
-    comparison = compare_reports(other.folder.read_report(), outcome.folder.read_report())
-    outcome.head["comparison"] = {"run": other.folder.name, **comparison.to_json()}
-    outcome.folder.write_comparison(outcome.head["comparison"])
-    write_report_page(outcome.folder, data)
-    return True
+        say(f"the baseline was interrupted; compare with: assay eval --resume {run.folder}")
+        return run, False
+    return compare_with_baseline(run, other, evaluation.dataset), True
 
 
-def _print(outcome: "Outcome", as_json: bool) -> None:
+def exit_code(run: "Run") -> int:
+    """What the run's outcome means for a script; see the help of `assay eval`."""
+    report = run.report
+    if run.state == "interrupted":
+        return 130
+    if run.state == "target lost" or (report.answers and report.answers.trouble):
+        return 3
+    if not run.gates_passed:
+        return 1
+    answered = report.answers.answered if report.answers else report.summary.successful_queries
+    return 0 if answered else 3
+
+
+def print_report(folder: "RunFolder") -> None:
+    """The whole report as JSON; on a terminal without control characters."""
+    if sys.stdout.isatty():
+        print_json(folder.read_json())
+    else:
+        folder.copy_report(sys.stdout.buffer)
+
+
+def show_run(run: "Run", as_json: bool) -> None:
+    """The run's tables, also kept in its folder; or its report as JSON."""
     from assay.report.terminal import plain_text, render_report
 
-    table = render_report(outcome.head, path=str(outcome.folder.path))
-    outcome.folder.summary.write_text(plain_text(table), encoding="utf-8")
+    table = render_report(run.report, path=str(run.folder))
+    run.folder.summary_file.write_text(plain_text(table), encoding="utf-8")
     if as_json:
-        print_report(outcome.folder)
+        print_report(run.folder)
     else:
         show(table)
-    if not outcome.head["summary"]["successful_queries"]:
+
+
+def _print(run: "Run", as_json: bool) -> None:
+    show_run(run, as_json)
+    report = run.report
+    answers, answered = report.answers, report.summary.successful_queries
+    if not answered:
         say("no query was answered: see the failures above")
-    elif "answers" in outcome.head and not outcome.head["answers"]["answered"]:
+    elif answers is not None and not answers.answered:
         say(
-            "the target found documents and answered no question; --answers wants "
+            "the target found documents and answered no question; --answers needs "
             '{"doc_ids": [...], "answer": "...", "citations": [...]}'
         )
-    unknown = outcome.head["violations"]["unknown"]["queries"]
-    if unknown and unknown == outcome.head["summary"]["successful_queries"]:
-        name = outcome.head["dataset"]["name"]
-        say(f"the agent's answers hold ids that {name!r} does not know: is that its --dataset?")
-    if trouble := unexamined(outcome):
+    unknown = report.violations["unknown"].queries
+    if unknown and unknown == answered:
+        name = report.dataset.name
+        say(f"the agent's answers hold ids that {name!r} does not have: is that its --dataset?")
+    trouble = answers.trouble if answers else None
+    if trouble:
         say(f"the answers are not all judged: {trouble}")
-    if outcome.state != "complete" or trouble:
-        say(f"finish it with: assay eval --resume {outcome.folder.path}")
+    if run.state != "complete" or trouble:
+        say(f"finish it with: assay eval --resume {run.folder}")

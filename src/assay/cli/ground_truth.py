@@ -146,7 +146,7 @@ def _task(
 ) -> "GenerationTask":
     from assay.answer.ground_truth.documents import is_dataset
     from assay.answer.ground_truth.generation import GenerationTask, choose_queries
-    from assay.cli.evaluating import choose_dataset
+    from assay.cli.eval import choose_dataset
     from assay.data.load import KNOWN
 
     try:
@@ -166,7 +166,7 @@ async def _write_answers(
 ) -> dict[str, Any]:
     from assay.answer.ground_truth.generation import generate_ground_truth
     from assay.answer.ground_truth.writers import ExtractWriter, ModelWriter
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
 
     async def generate(writer: Any) -> "GenerationResult":
         with progress_bar() as progress:
@@ -219,7 +219,7 @@ async def _write_questions(
         write_question_set,
     )
     from assay.answer.ground_truth.writers import ClozeWriter, ModelQuestionWriter, QuestionWriter
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.measure.answers.lexical import states
 
     check_output_folder(out)
@@ -258,7 +258,7 @@ def _too_few(made: "QuestionSet", number: int) -> str:
 def _documents(name: str, archive: Path | None) -> tuple[Mapping[str, "Document"], list[str]]:
     """The documents, and the questions about them that are there already."""
     from assay.answer.ground_truth.documents import is_dataset, read_documents
-    from assay.cli.evaluating import choose_dataset
+    from assay.cli.eval import choose_dataset
     from assay.data.load import KNOWN
 
     path = Path(name).expanduser()

@@ -78,7 +78,7 @@ def index(
     The index is kept in QDRANT_PATH (left out: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. A search sees the old index until the new one is complete.
     """
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.report.numbers import count, duration
     from assay.search.bm25 import Bm25Settings

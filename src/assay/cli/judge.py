@@ -73,7 +73,7 @@ def calibrate(
     ] = False,
 ) -> None:
     """Agreement of the judge with people: accuracy, kappa, confusion, flips, corrected mean."""
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.measure.answers.calibration import calibrate as measure_agreement
     from assay.measure.answers.calibration import read_labels
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from assay.cli.console import warn
-from assay.cli.live_progress import progress_bar
+from assay.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Container

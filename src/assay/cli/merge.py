@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console import show
-from assay.cli.evaluating import choose_dataset, print_report
+from assay.cli.eval import Archive, choose_dataset, show_run
 
 
 def merge(
@@ -25,13 +24,7 @@ def merge(
             metavar="NAME|PATH",
         ),
     ] = None,
-    archive: Annotated[
-        Path | None,
-        typer.Option(
-            help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
-            metavar="FILE",
-        ),
-    ] = None,
+    archive: Archive = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -47,18 +40,11 @@ def merge(
 
     from assay.evaluation.merge import merge as merge_shards
     from assay.evaluation.merge import merged_config
-    from assay.evaluation.run_folder import find_run
-    from assay.report.terminal import plain_text, render_report
+    from assay.run.folder import find_run
 
     shards = [find_run(run, out) for run in runs]
     config = merged_config(shards, target)
     if dataset is not None:
         config = replace(config, dataset=dataset)
     data = choose_dataset(config.dataset, archive)
-    outcome = asyncio.run(merge_shards(shards, config, data, out))
-    table = render_report(outcome.head, path=str(outcome.folder.path))
-    outcome.folder.summary.write_text(plain_text(table), encoding="utf-8")
-    if as_json:
-        print_report(outcome.folder)
-    else:
-        show(table)
+    show_run(asyncio.run(merge_shards(shards, config, data, out)), as_json)

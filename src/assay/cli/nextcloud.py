@@ -88,7 +88,7 @@ def upload(
     An upload that was interrupted goes on where it was. It ends well only when every document has
     its note.
     """
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.nextcloud.upload import upload_documents
     from assay.report.numbers import count, counted, duration
@@ -164,7 +164,7 @@ def cleanup(
     as_json: Json = False,
 ) -> None:
     """Delete the notes that the mapping names, as far as they are in the category."""
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.nextcloud.category import clean_up, plan_cleanup
     from assay.report.numbers import counted
 
@@ -221,7 +221,7 @@ def sync(
 
     Search them with: assay search QUERY --dataset DIR
     """
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import documents_by_note, read_note_mapping
     from assay.nextcloud.sync import sync_notes
@@ -295,7 +295,7 @@ def wait(
     Exit code 1, and the documents that were not found, when the time is over.
     """
     from assay.agents.targets import open_target
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import read_note_mapping
     from assay.nextcloud.wait import sample_documents

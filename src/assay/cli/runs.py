@@ -1,17 +1,17 @@
 """`assay runs`, `assay report` and `assay compare`: what is in the run folders."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli.console import print_json, say, show, warn
-from assay.errors import AssayError
 
 Out = Annotated[Path, typer.Option(help="Where run folders are.", envvar="ASSAY_OUT")]
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
-    from assay.evaluation.run_folder import RunFolder
+    from assay.run.folder import RunFolder
+    from assay.run.index import RunLine
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Html = Annotated[
@@ -25,24 +25,38 @@ def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
     """List the runs, newest last."""
     from rich.table import Table
 
-    from assay.evaluation.run_folder import list_runs
     from assay.report.numbers import with_interval
+    from assay.run.folder import RunFolder
+    from assay.run.index import read_line, run_signatures
 
-    rows = [_line_or_damage(run) for run in list_runs(out)]
+    found = sorted(run_signatures(out).items())
+    lines = [read_line(RunFolder(out / name), signature) for name, signature in found]
     if as_json:
-        print_json(rows)
+        print_json([_listed(line) for line in lines])
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("run", no_wrap=True)
     for heading in ("track", "metric", "mean and 95% interval", "state"):
         table.add_column(heading)
-    for row in rows:
-        score = with_interval(row["mean"], row["low"], row["high"]) if "mean" in row else ""
-        table.add_row(row["run"], row["track"], row.get("metric", ""), score, row["state"])
-    if not rows:
+    for line in lines:
+        score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
+        table.add_row(line.name, line.track or "", line.metric or "", score, line.state)
+    if not lines:
         show(f"There is no run under {out} yet. Make one with: assay eval")
     else:
         show(table, wide=True)
+
+
+def _listed(line: "RunLine") -> dict[str, str | float | None]:
+    listed: dict[str, str | float | None] = {
+        "run": line.name,
+        "track": line.track or "",
+        "state": line.state,
+    }
+    if line.mean is not None:
+        score = {"metric": line.metric, "mean": line.mean, "low": line.low, "high": line.high}
+        listed |= score
+    return listed
 
 
 def report(
@@ -53,20 +67,21 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Show a run's report again."""
-    from assay.evaluation.report_page import NAME, report_page
-    from assay.evaluation.run_folder import find_run
+    from assay.evaluation.reporting import render_report_page
     from assay.report.terminal import render_report
+    from assay.run.folder import find_run
 
     folder = find_run(run, out)
-    page = folder.path / NAME
+    page = folder.page_file
     if html is not None or (in_browser and not page.exists()):
-        _write_page(html or page, report_page(folder, _dataset_of(folder)))
+        _write_page(html or page, render_report_page(folder, _dataset_of(folder)))
     if in_browser:
         _open(html or page)
     elif as_json:
-        print_json(folder.read_report())
+        folder.validate()
+        print_json(folder.read_json())
     elif html is None:
-        show(render_report(folder.read_head(), path=str(folder.path)))
+        show(render_report(folder.read_report(), path=str(folder)))
 
 
 def compare(
@@ -84,23 +99,23 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare run B, and any further ones, with run A, query by query."""
-    from assay.evaluation.comparison import compare_with_each
-    from assay.evaluation.run_folder import find_run
     from assay.measure.figures import parse_figure
     from assay.report.terminal import render_comparison
+    from assay.run.comparison import ComparedRun, compare_with_each
+    from assay.run.folder import find_run
 
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
     _refuse_twice(folders)
     metrics = [parse_figure(text) for text in metric or ()]
-    first, *others = [folder.read_report() for folder in folders]
-    comparisons = [each.to_json() for each in compare_with_each(first, others, metrics)]
+    first, *others = [ComparedRun.read(folder) for folder in folders]
+    comparisons = compare_with_each(first, others, metrics)
     if as_json:
-        print_json(comparisons if more else comparisons[0])
+        printed = [each.model_dump(mode="json", exclude_unset=True) for each in comparisons]
+        print_json(printed if more else printed[0])
     elif html is not None or in_browser:
-        from assay.report.html_comparison import Side, render_comparison_page
+        from assay.report.html_comparison import ComparedSide, render_comparison_page
 
-        reports = zip(folders, [first, *others], strict=True)
-        sides = [Side(folder.name, content) for folder, content in reports]
+        sides = [ComparedSide.read(folder) for folder in folders]
         page = html or _temporary_page()
         _write_page(page, render_comparison_page(sides, comparisons, _dataset_of(folders[0])))
         if in_browser:
@@ -121,26 +136,8 @@ def _refuse_twice(folders: "list[RunFolder]") -> None:
             )
 
 
-def _line_or_damage(run: "RunFolder") -> dict[str, Any]:
-    """One damaged folder must not hide the others."""
-    try:
-        return _line(run)
-    except (AssayError, KeyError, TypeError, StopIteration):
-        return {"run": run.name, "track": "", "state": "damaged"}
-
-
-def _line(run: Any) -> dict[str, Any]:
-    header = run.read_header()
-    line = {"run": run.name, "track": header["track"], "state": run.state()}
-    if not run.report.exists():
-        return line
-    content = run.read_head()
-    metric, row = next(iter(content["statistics"].items()))
-    return {**line, "metric": metric, "mean": row["mean"], "low": row["low"], "high": row["high"]}
-
-
 def _dataset_of(folder: "RunFolder") -> "Dataset | None":
-    from assay.evaluation.run_dataset import find_run_dataset
+    from assay.run.folder import find_run_dataset
 
     dataset, why = find_run_dataset(folder.read_header())
     if dataset is None:

@@ -66,7 +66,7 @@ def score(
     from assay.data import read_run
     from assay.measure import score_rankings, summarize
     from assay.measure.scoring import as_metrics
-    from assay.report.terminal import scores_table
+    from assay.report.terminal import ScoreLine, scores_table
 
     metrics = as_metrics(metric) if metric else _usual(top_k)
     judging = _judging(qrels, dataset, split, archive)
@@ -79,7 +79,11 @@ def score(
     if as_json:
         print_json(content)
         return
-    show(scores_table(content["metrics"]), *_notes(judging.source, scores, facts, top_k))
+    lines = [
+        ScoreLine(str(metric), each.mean, each.low, each.high, scores.mean_ceiling(metric))
+        for metric, each in summaries.items()
+    ]
+    show(scores_table(lines), *_notes(judging.source, scores, facts, top_k))
     if per_query:
         _print_rows(scores)
 

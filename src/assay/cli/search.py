@@ -73,7 +73,7 @@ def search(
     words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or more
     also shows the passage that fits best.
     """
-    from assay.cli.live_progress import progress_bar
+    from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import open_embedder

@@ -1,4 +1,4 @@
-"""Data sets: documents, queries, relevance judgments, reference answers."""
+"""What is asked and what is right."""
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import (

@@ -6,38 +6,35 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.agents.protocol import Agent, context_taker
+from assay.agents.targets import open_target, redact_target
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError
-from assay.evaluation.asking import OUTAGES, Call, retry_policy
-from assay.evaluation.call_log import CallLog, CallWriter
-from assay.evaluation.gate_ceilings import ceiling_of
-from assay.evaluation.gates import Gate, parse_gate, refuse_impossible
+from assay.evaluation.calling import OUTAGES, retry_policy, run_calls
+from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
 from assay.evaluation.live import LiveFigures, Tick
-from assay.evaluation.plan import RunConfig, draw_queries
-from assay.evaluation.report_writing import write_report
-from assay.evaluation.run_folder import RunFolder, create_run
-from assay.evaluation.runner import run_calls
+from assay.evaluation.plan import draw_queries
+from assay.evaluation.reporting import write_report
+from assay.evaluation.run import Run
+from assay.extras import missing_extra
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.progress import Progress, silent
+from assay.run.calls import Call, CallLog, CallWriter
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder, create_run
+from assay.run.models import COMPLETE, INTERRUPTED, NOT_JUDGED, TARGET_LOST, TargetRecord
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
     from assay.evaluation.answers.examination import Examination
 
-COMPLETE = "complete"
-INTERRUPTED = "interrupted"
-TARGET_LOST = "target lost"
-NOT_JUDGED = "not judged"
-"""Every question is answered; the judge did not come to an end."""
-
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who wants to know how it goes. `tick` comes a few times a second, `say` when needed, and
-    `progress` for what follows the last call.
+    """Receives progress: `tick` a few times a second, `say` for messages, and `progress` for the
+    work that follows the last call.
     """
 
     tick: Callable[[Tick], None] = lambda _tick: None
@@ -46,25 +43,6 @@ class Listener:
 
 
 SILENT = Listener()
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    folder: RunFolder
-    head: dict[str, Any]
-
-    @property
-    def state(self) -> str:
-        return str(self.head["state"])
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Means by name: `run.metrics["ndcg@5"]`."""
-        return dict(self.head["metrics"])
-
-    @property
-    def gates_passed(self) -> bool:
-        return all(gate["passed"] for gate in self.head["gates"])
 
 
 @dataclass(frozen=True)
@@ -78,7 +56,7 @@ class Evaluation:
     probe_pauses: tuple[float, ...] = PROBE_PAUSES
     provider: "LLMProvider | None" = None
     """A model of the caller's own to judge answers, in place of the one that `config` names."""
-    baseline_of: str = ""
+    baseline_of: str | None = None
     """The name of the run that this one is to be compared with."""
 
     @classmethod
@@ -90,7 +68,7 @@ class Evaluation:
             dataset = with_ground_truth(dataset, Path(config.ground_truth))
         queries = draw_queries(dataset, config)
         for gate in gates:
-            refuse_impossible(gate, ceiling_of(gate, dataset, config, queries))
+            refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
         return cls(config, dataset, queries, gates)
 
     async def start(
@@ -100,11 +78,20 @@ class Evaluation:
         *,
         listener: Listener = SILENT,
         stop: asyncio.Event | None = None,
-    ) -> Outcome:
+    ) -> Run:
         stop = stop or asyncio.Event()
         async with _opened(agent, stop):
             folder = create_run(
-                out, self.config, self.dataset, agent.info, baseline_of=self.baseline_of
+                out,
+                self.config,
+                self.dataset,
+                TargetRecord(
+                    name=agent.info.name, protocol=agent.info.protocol, details=agent.info.details
+                ),
+                track=agent.info.track,
+                slug=redact_target(self.config.target),
+                references=self.dataset.references_fingerprint if self.config.answers else None,
+                baseline_of=self.baseline_of,
             )
             return await self._run(agent, folder, listener, stop)
 
@@ -115,10 +102,10 @@ class Evaluation:
         *,
         listener: Listener = SILENT,
         stop: asyncio.Event | None = None,
-    ) -> Outcome:
+    ) -> Run:
         """Ask what was not asked yet; calls that came back, good or bad, stand."""
         self._refuse_other_references(folder)
-        recorded = folder.read_header()["dataset"]["fingerprint"]
+        recorded = folder.read_header().dataset.fingerprint
         if recorded != self.dataset.fingerprint:
             raise RunError(
                 f"run {folder.name!r} was made on other data (its fingerprint is "
@@ -131,14 +118,14 @@ class Evaluation:
 
     async def _run(
         self, agent: Agent, folder: RunFolder, listener: Listener, stop: asyncio.Event
-    ) -> Outcome:
+    ) -> Run:
         if self.config.split in agent.info.learned_from:
             listener.say(
                 f"warning: {agent.info.name} learned from the {self.config.split} judgments that "
                 "it is measured on, so its scores say nothing about other queries"
             )
-        with CallWriter(folder.calls) as writer:
-            log = CallLog(folder.calls)
+        with CallWriter(folder.calls_file) as writer:
+            log = CallLog(folder.calls_file)
             todo = [query for query in self.queries if query.id not in log]
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
             live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
@@ -181,10 +168,10 @@ class Evaluation:
                 raise _cannot_write(folder, error) from error
 
     def _refuse_other_references(self, folder: RunFolder) -> None:
-        recorded = folder.read_header()["dataset"].get("references")
+        recorded = folder.read_header().dataset.references
         if recorded is not None and recorded != self.dataset.references_fingerprint:
             raise RunError(
-                f"run {folder.name!r} was held against other reference answers than "
+                f"run {folder.name!r} was compared with other reference answers than "
                 f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those"
             )
 
@@ -205,7 +192,7 @@ class Evaluation:
             verdicts_by_facts,
         )
 
-        calls = CallLog(folder.calls).read([query.id for query in self.queries])
+        calls = CallLog(folder.calls_file).read([query.id for query in self.queries])
         cases = cases_of(
             self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
         )
@@ -214,8 +201,8 @@ class Evaluation:
             return Examination({} if judged else verdicts_by_facts(cases))
         if self.config.counterfactuals and context_taker(agent) is None:
             listener.say(
-                f"{self.config.target} cannot be told what to answer from, so no question is put "
-                "to it again: failures are diagnosed from this run alone"
+                f"{self.config.target} cannot be given documents to answer from, so no question is "
+                "asked again: failures are diagnosed from this run alone"
             )
         return await examine_answers(
             cases,
@@ -230,13 +217,50 @@ class Evaluation:
 
     def _report(
         self, folder: RunFolder, state: str, seconds: float, examination: "Examination | None"
-    ) -> Outcome:
-        log = CallLog(folder.calls)
+    ) -> Run:
+        log = CallLog(folder.calls_file)
         asked = self.queries
         if state == INTERRUPTED:  # a partial report speaks of what was asked
             asked = [query for query in asked if query.id in log]
-        head = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
-        return Outcome(folder, head)
+        report = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
+        return Run(folder, report)
+
+
+def open_agent(config: RunConfig, dataset: Dataset, progress: Progress = silent) -> Agent:
+    """The agent that a run's settings name, not yet connected.
+
+    Raises `MissingExtra` where its kind needs a package that is not installed.
+    """
+    try:
+        return _open_agent(config, dataset, progress)
+    except ImportError as error:
+        raise missing_extra(error) or error from None
+
+
+def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agent:
+    mapping = None
+    if config.mapping:
+        from assay.agents.mcp.mapping import parse_mapping  # imports the MCP library: half a second
+
+        mapping = parse_mapping(config.mapping)
+    bm25 = None
+    if config.bm25_k1 is not None or config.bm25_b is not None:
+        from assay.search.bm25 import Bm25Settings
+
+        standard = Bm25Settings()
+        bm25 = Bm25Settings(
+            standard.k1 if config.bm25_k1 is None else config.bm25_k1,
+            standard.b if config.bm25_b is None else config.bm25_b,
+        )
+    return open_target(
+        config.target,
+        dataset,
+        track=config.track,
+        mapping=mapping,
+        answers=config.answers,
+        progress=progress,
+        bm25=bm25,
+    )
 
 
 def _state_after(examination: "Examination", stop: asyncio.Event) -> str:
@@ -272,6 +296,6 @@ def _append(writer: CallWriter, call: Call, folder: RunFolder) -> None:
 
 def _cannot_write(folder: RunFolder, error: OSError) -> RunError:
     return RunError(
-        f"cannot write in {folder.path}: {error.strerror or error}; every call before is kept: "
-        f"make room, then: assay eval --resume {folder.path}"
+        f"cannot write in {folder}: {error.strerror or error}; every call before is kept: "
+        f"make room, then: assay eval --resume {folder}"
     )

@@ -1,15 +1,25 @@
 """Conditions on a run's figures that decide the exit code: `ndcg@5>=0.30`, `success_rate>=0.99`."""
 
 import difflib
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from assay.data.dataset import Dataset, Query
 from assay.errors import GateError, UsageError
-from assay.measure.answers.answer_metrics import ANSWER_NAMES, answer_metric_name
+from assay.evaluation.plan import judgments_of
+from assay.measure.answers.answer_metrics import (
+    ANSWER_METRICS,
+    ANSWER_NAMES,
+    answer_metric_name,
+    correct_by_facts,
+)
 from assay.measure.metrics import Metric, parse_metric
+from assay.measure.scoring import score_rankings
 from assay.report.numbers import figure
+from assay.run.config import RunConfig
+from assay.run.models import GateResult, RunSummary
 
 _SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 # A blank parts two gates only where a number ends: "ndcg@5 >= 0.3" is one.
@@ -39,15 +49,6 @@ class Gate:
 
     def passes(self, value: float) -> bool:
         return bool(_COMPARE[self.sign](value, self.bound))
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """`value` is None for a figure that the run could not give."""
-
-    gate: str
-    value: float | None
-    passed: bool
 
 
 def split_gates(text: str) -> list[str]:
@@ -92,17 +93,53 @@ def refuse_impossible(gate: Gate, ceiling: float) -> None:
         )
 
 
-def judge(
+def check_gate(
     gate: Gate,
     metrics: Mapping[str, float],
-    summary: Mapping[str, Any],
+    summary: RunSummary,
     answers: Mapping[str, float] | None = None,
-) -> Verdict:
-    """A figure that the run could not give, such as a judge's that never spoke, passes no gate."""
+) -> GateResult:
+    """A figure that the run could not give, such as that of a failed judge, passes no gate."""
     if gate.answers:
         value = (answers or {}).get(gate.name)
-        return Verdict(gate.text, value, value is not None and gate.passes(value))
-    figure = float(summary[gate.name] if gate.metric is None else metrics[gate.metric.slug])
+    elif gate.metric is not None:
+        value = metrics[gate.metric.slug]
+    else:
+        value = summary.figure(gate.name)
     # The latency of nothing is no good latency.
-    answered = gate.metric is not None or summary.get("successful_queries", 1) > 0
-    return Verdict(gate.text, figure, answered and gate.passes(figure))
+    answered = gate.answers or gate.metric is not None or summary.successful_queries > 0
+    passed = value is not None and answered and gate.passes(value)
+    return GateResult(gate=gate.text, value=value, passed=passed)
+
+
+def gate_ceiling(
+    gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
+) -> float:
+    """The best value that a gate's figure can have in a planned run.
+
+    Raises `UsageError` for a figure that this run will not have.
+    """
+    if gate.answers:
+        return _ceiling_of_answers(gate, dataset, config, queries)
+    if gate.metric is None:
+        return math.inf
+    judgments = judgments_of(dataset, config, queries)
+    known = dataset.documents.keys()
+    scores = score_rankings({}, judgments, [gate.metric], known=known, top_k=config.top_k)
+    return scores.mean_ceiling(gate.metric)
+
+
+def _ceiling_of_answers(
+    gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
+) -> float:
+    if not config.answers:
+        raise UsageError(f"gate {gate.text!r} is about answers; add --answers")
+    from assay.evaluation.answers.cases import cases_of
+
+    cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
+    if gate.name in ANSWER_METRICS:
+        return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
+    by_facts = any(correct_by_facts(case) is not None for case in cases)
+    if not config.judge and not (gate.name == "correctness" and by_facts):
+        raise UsageError(f"gate {gate.text!r} needs a model that judges; add --judge")
+    return 1.0

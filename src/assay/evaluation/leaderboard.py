@@ -5,43 +5,42 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from assay.evaluation.report_reading import read_rows
 from assay.measure.metrics import parse_metric
 from assay.measure.statistics import compare_paired, holm
+from assay.run.index import RunLine
+from assay.run.report_file import read_query_rows
 
-Line = Mapping[str, Any]
-Separates = Callable[[Line, Line], bool]
+Separates = Callable[[RunLine, RunLine], bool]
 _File = tuple[str, int]
 """A report and when it was written: what is known of it holds until it is written anew."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoardPlace:
     """`shared` where others have the same rank: they cannot be told from the best of it."""
 
     rank: int
     shared: bool
-    line: Line
+    line: RunLine
 
 
-def rank(lines: Sequence[Line], separates: Separates) -> list[Place]:
+def rank_lines(lines: Sequence[RunLine], separates: Separates) -> list[BoardPlace]:
     """`lines` best first. A rank goes on for as long as its first one is not surely better."""
     ranks: list[int] = []
-    leader: Line | None = None
+    leader: RunLine | None = None
     for place, line in enumerate(lines, start=1):
         if leader is None or separates(leader, line):
             leader = line
             ranks.append(place)
         else:
             ranks.append(ranks[-1])
-    return [Place(r, ranks.count(r) > 1, line) for r, line in zip(ranks, lines, strict=True)]
+    return [BoardPlace(r, ranks.count(r) > 1, line) for r, line in zip(ranks, lines, strict=True)]
 
 
-def told_apart(folder: Path, lines: Sequence[Line]) -> Separates:
+def significant_pairs(folder: Path, lines: Sequence[RunLine]) -> Separates:
     """Whether two of the runs differ at 0.05, on the queries of both.
 
     All pairs of the board are tested, and their p-values corrected together (Holm): of twenty
@@ -50,19 +49,19 @@ def told_apart(folder: Path, lines: Sequence[Line]) -> Separates:
     pairs = list(combinations(lines, 2))
     adjusted = holm([_pair_p_value(folder, a, b) for a, b in pairs])
     apart = {
-        frozenset((a["name"], b["name"]))
+        frozenset((a.name, b.name))
         for (a, b), p_value in zip(pairs, adjusted, strict=True)
         if p_value < 0.05
     }
-    return lambda better, other: frozenset((better["name"], other["name"])) in apart
+    return lambda better, other: frozenset((better.name, other.name)) in apart
 
 
-def _pair_p_value(folder: Path, a: Line, b: Line) -> float:
-    reports = [folder / line["name"] / "report.json" for line in (a, b)]
+def _pair_p_value(folder: Path, a: RunLine, b: RunLine) -> float:
+    reports = [folder / line.name / "report.json" for line in (a, b)]
     if not all(report.exists() for report in reports):
         return 1.0
     first, second = ((str(report), report.stat().st_mtime_ns) for report in reports)
-    return _p_value(str(a["metric"]), first, second)
+    return _p_value(str(a.metric), first, second)
 
 
 @lru_cache(maxsize=5000)
@@ -77,4 +76,4 @@ def _p_value(metric: str, a: _File, b: _File) -> float:
 @lru_cache(maxsize=32)
 def _scores(metric: str, report: _File) -> Mapping[str, float]:
     key = parse_metric(metric).key
-    return {row["query_id"]: float(row[key]) for row in read_rows(Path(report[0]))}
+    return {row.query_id: row.score(key) for row in read_query_rows(Path(report[0]))}

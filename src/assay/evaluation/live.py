@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from assay.data.dataset import Dataset
-from assay.evaluation.asking import Call
-from assay.evaluation.plan import RunConfig
 from assay.measure.metrics import nDCG
 from assay.measure.scoring import score_rankings
+from assay.run.calls import Call
+from assay.run.config import RunConfig
 
 _INTERVAL = 0.2
 

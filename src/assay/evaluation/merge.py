@@ -8,20 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
-
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
-from assay.evaluation.call_log import CallLog, CallWriter
-from assay.evaluation.evaluation import COMPLETE, TARGET_LOST, Evaluation, Outcome
-from assay.evaluation.plan import RunConfig
-from assay.evaluation.run_folder import RunFolder, create_run
-from assay.files import atomic_write
-
-_MUST_AGREE = ("split", "num_queries", "seed", "top_k", "num_shards")
-_ANSWERS_AGREE = ("answers", "judge", "judge_votes", "counterfactuals", "ground_truth")
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.run import Run
+from assay.run.calls import CallLog, CallWriter
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder, create_run
+from assay.run.models import COMPLETE, TARGET_LOST, RunHeader, TargetRecord
+from assay.run.options import require_same
 
 
 def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> RunConfig:
@@ -42,20 +39,27 @@ def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> Run
     return replace(configs[0], target=target or targets[0], shard_index=0, num_shards=1)
 
 
-async def merge(
-    shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset, out: Path
-) -> Outcome:
+async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset, out: Path) -> Run:
     """Write the merged run under `out`; `config` is that of `merged_config`."""
     shards = sorted(shards, key=lambda shard: shard.read_config().shard_index)
     header = shards[0].read_header()
-    if header["dataset"]["fingerprint"] != dataset.fingerprint:
+    if header.dataset.fingerprint != dataset.fingerprint:
         raise RunError(
             f"run {shards[0].name!r} was made on other data than {config.dataset!r} is now; "
             "merge with the data it was made on"
         )
     evaluation = Evaluation.plan(config, dataset)
     agent = _Absent(header, len(shards))
-    folder = create_run(out, config, dataset, agent.info)
+    folder = create_run(
+        out,
+        config,
+        dataset,
+        TargetRecord(
+            name=agent.info.name, protocol=agent.info.protocol, details=agent.info.details
+        ),
+        track=agent.info.track,
+        references=dataset.references_fingerprint if config.answers else None,
+    )
     _note_origin(folder, shards)
     _write_calls(folder, shards, [query.id for query in evaluation.queries])
     return await evaluation.resume(agent, folder)
@@ -65,12 +69,12 @@ class _Absent:
     """Stands for the agent when its calls are already made. Queries that a shard could not ask,
     because it lost the agent, are recorded as not asked."""
 
-    def __init__(self, header: dict[str, dict[str, str]], shards: int) -> None:
+    def __init__(self, header: RunHeader, shards: int) -> None:
         self.info = AgentInfo(
-            name=header["target"]["name"],
-            protocol=header["target"]["protocol"],
-            track=str(header["track"]),
-            details=f"{header['target']['details']}; merged from {shards} shards".lstrip("; "),
+            name=header.target.name,
+            protocol=header.target.protocol,
+            track=header.track,
+            details=f"{header.target.details}; merged from {shards} shards".lstrip("; "),
         )
 
     async def open(self) -> None: ...
@@ -112,11 +116,11 @@ def _write_log(into: Path, parts: Sequence[Path], plan: list[str]) -> None:
 
 def _note_origin(folder: RunFolder, shards: Sequence[RunFolder]) -> None:
     headers = [shard.read_header() for shard in shards]
-    header = folder.read_header() | {
-        "started": min(each["started"] for each in headers),
+    origin = {
+        "started": min(each.started for each in headers),
         "merged_from": [shard.name for shard in shards],
     }
-    atomic_write(folder.path / "run.json", orjson.dumps(header, option=orjson.OPT_INDENT_2))
+    folder.write_header(folder.read_header().model_copy(update=origin))
 
 
 def _refuse_unfinished(shards: Sequence[RunFolder]) -> None:
@@ -129,16 +133,10 @@ def _refuse_unfinished(shards: Sequence[RunFolder]) -> None:
 
 
 def _refuse_different(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> None:
-    first = configs[0]
-    for shard, config in zip(shards, configs, strict=True):
-        for name in (*_MUST_AGREE, *_ANSWERS_AGREE):
-            if getattr(config, name) != getattr(first, name):
-                raise RunError(
-                    f"run {shard.name!r} has {name} {getattr(config, name)}, run "
-                    f"{shards[0].name!r} has {getattr(first, name)}: not shards of one evaluation"
-                )
-    prints = {shard.read_header()["dataset"]["fingerprint"] for shard in shards}
-    if len(prints) > 1:
+    names = [shard.name for shard in shards]
+    require_same(dict(zip(names, configs, strict=True)))
+    fingerprints = {shard.read_header().dataset.fingerprint for shard in shards}
+    if len(fingerprints) > 1:
         raise RunError("the runs were made on different data: not shards of one evaluation")
 
 

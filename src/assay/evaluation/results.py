@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
-from assay.evaluation.asking import Call
-from assay.evaluation.call_log import CallLog
-from assay.evaluation.plan import RunConfig, judgments_of
+from assay.evaluation.plan import judgments_of
 from assay.measure.describe import similar_pairs
 from assay.measure.metrics import (
     AP,
@@ -29,6 +27,8 @@ from assay.measure.metrics import (
     nDCG,
 )
 from assay.measure.scoring import Scores, score_rankings
+from assay.run.calls import Call, CallLog
+from assay.run.config import RunConfig
 
 NOT_ASKED = "not asked"
 

@@ -1,4 +1,4 @@
-"""Confidence intervals of means, and tests whether two systems differ."""
+"""How sure a mean is, and whether two systems differ."""
 
 import math
 from collections.abc import Sequence
@@ -21,10 +21,7 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class SampleSummary:
-    """The mean of per-query scores with its confidence interval, `low` to `high`.
-
-    The interval is None for fewer than two queries.
-    """
+    """`low` and `high` bound the mean; None where fewer than two queries say nothing about it."""
 
     n: int
     mean: float

@@ -1,4 +1,4 @@
-"""The console that every result is printed on, and facts under their labels."""
+"""The console that every result is printed on, and tables of facts for it."""
 
 from collections.abc import Iterable
 
@@ -9,13 +9,19 @@ from rich.text import Text
 
 from assay.net.redact import printable
 
+_LABEL_WIDTH = 9
+
 
 class SafeConsole(Console):
-    """Rich passes ESC on as it comes. Its own colours are styles of a segment, not text in it."""
+    """Replaces control characters in everything it prints.
+
+    Rich passes escape sequences on as they come; its own colors are styles of a segment, not text.
+    """
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
+        """The segments of a renderable, made harmless."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -23,12 +29,10 @@ class SafeConsole(Console):
                 yield Segment(printable(segment.text), segment.style)
 
 
-_LABEL = 9
-
-
 def labelled(facts: Iterable[tuple[str, str]]) -> Table:
+    """A table of labels and texts; a long text continues below its own beginning."""
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(min_width=_LABEL, style="dim")
+    table.add_column(min_width=_LABEL_WIDTH, style="dim")
     table.add_column(overflow="fold")
     for label, words in facts:
         table.add_row(Text(label), Text(words))

@@ -1,215 +1,294 @@
-"""The report of a run as one HTML file: no script, no network, light, dark and paper.
+"""The report of a run as one HTML page.
 
-Whatever a run holds (queries, ids, documents, messages of agents) is shown as text. The page
-forbids scripts altogether and allows no style but its own, which it names by its hash.
+`QueryFigures` collects what the page shows of the rows, one row at a time; `run_view` is the view
+model, for this page and for the web UI.
 """
 
-import base64
-import hashlib
+import heapq
 import re
 import shlex
-from collections.abc import Iterable, Mapping
-from functools import cache
-from pathlib import Path
-from typing import Any
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
-from assay.data.dataset import Dataset
-from assay.measure.figures import parse_figure
-from assay.measure.metrics import parse_metric
+from assay.data.dataset import Dataset, Query
+from assay.measure.metrics import Metric
 from assay.report import numbers, plots
-from assay.report.html_answers import answers_view
-from assay.report.html_figures import RowFigures, count_failures
-from assay.report.html_queries import QueryPainter, violation_lines
-from assay.report.html_questions import QuestionPainter
-from assay.report.terminal import verdict
+from assay.report.html_answers import AnswersView, answers_view
+from assay.report.html_queries import (
+    JudgedDocuments,
+    QueryView,
+    ViolationLine,
+    query_view,
+    violation_lines,
+)
+from assay.report.html_templates import render_fragment, render_page
+from assay.report.query_groups import QueryGroup, QueryGroups
+from assay.run.config import RunConfig
+from assay.run.models import AnswerRow, QueryRow, Report, Statistic
+from assay.run.options import Setting, arguments, settings
 
-TEMPLATES = Path(__file__).parent / "templates"
+SHOWN = 10
+_BINS = 20
+_TIMES = 24
 _PASSWORD = re.compile(r"(?<=//)[^/@\s]+@")
-NO_JUDGE = "extractive"
-"""What `--judge` takes for none, whatever the environment says."""
-_OPTIONS = ("dataset", "split", "num_queries", "seed", "top_k", "concurrency", "timeout", "retries")
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyOverTime:
+    """Percentiles by name; `axis` is seconds, or queries where rows have no time."""
+
+    places: Sequence[float]
+    series: Mapping[str, Sequence[float | None]]
+    axis: str
+
+
+@dataclass
+class QueryFigures:
+    """What a page shows of a run's rows, collected by `add` without keeping the rows.
+
+    Parameters:
+        metric: the headline metric.
+        queries: the queries of the data set by id, for their tags; may be empty.
+    """
+
+    metric: Metric
+    queries: Mapping[str, Query]
+    zeros: int = field(default=0, init=False)
+    perfect: int = field(default=0, init=False)
+    failure_examples: dict[str, QueryRow] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._bins = [0] * _BINS
+        self._groups = QueryGroups()
+        self._times = array("d")
+        self._latencies = array("d")
+        self._timed = True
+        self._worst = _LargestRows()
+        self._best = _LargestRows()
+
+    def add(self, row: QueryRow) -> None:
+        """Take one more row into account."""
+        score = row.score(self.metric)
+        self.zeros += score == 0
+        self.perfect += score >= 1 - 1e-9
+        if score > 0:
+            self._bins[min(int(score * _BINS), _BINS - 1)] += 1
+        query = self.queries.get(row.query_id)
+        self._groups.add(row, score, query.tags if query else ())
+        if row.status != "ok":
+            self.failure_examples.setdefault(row.failure, row)
+            return
+        self._latencies.append(row.latency_ms)
+        self._timed = self._timed and "at" in row.model_fields_set
+        self._times.append(row.at)
+        # Among equals, the query with most to find: the larger loss, and the larger success.
+        self._worst.offer((-score, row.total_relevant_docs), row)
+        self._best.offer((score, row.total_relevant_docs), row)
+
+    @property
+    def worst(self) -> list[QueryRow]:
+        """The answered queries with the lowest scores, the worst first."""
+        return self._worst.rows()
+
+    @property
+    def best(self) -> list[QueryRow]:
+        """The best ones, without those among the worst: a small run shows each query once."""
+        shown = {row.query_id for row in self.worst}
+        return [row for row in self._best.rows() if row.query_id not in shown]
+
+    def histogram(self) -> list[int]:
+        """Counts in equal steps from 0 to 1, without scores of exactly 0."""
+        return list(self._bins)
+
+    def groups(self) -> dict[str, list[QueryGroup]]:
+        """Scores by what queries have in common, by title."""
+        return self._groups.by_title()
+
+    def latency_over_time(self) -> LatencyOverTime | None:
+        """Percentiles over the run; None where too few queries were timed."""
+        if len(self._latencies) < 8 or max(self._latencies) <= 0:
+            return None
+        latencies = np.array(self._latencies)
+        asked = np.array(self._times if self._timed else range(len(latencies)), dtype=float)
+        if asked.max() <= asked.min():
+            return None
+        bins = min(_TIMES, max(4, len(latencies) // 8))
+        edges = np.linspace(0, asked.max(), bins + 1)
+        where = np.clip(np.digitize(asked, edges) - 1, 0, bins - 1)
+        in_bin = [latencies[where == place] for place in range(bins)]
+        return LatencyOverTime(
+            places=[float(edge) for edge in (edges[:-1] + edges[1:]) / 2],
+            series={f"p{p}": [_percentile(each, p) for each in in_bin] for p in (50, 95)},
+            axis="seconds" if self._timed else "queries",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLine:
+    """How many queries failed in one way, with the first of them."""
+
+    kind: str
+    number: int
+    example: QueryRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """What the template `run_body.html` shows of a run.
+
+    `query_links`, where queries have pages, is the address before their ids.
+    """
+
+    name: str
+    title: str
+    report: Report
+    metric: str
+    score: str
+    headline: Statistic
+    score_line: Markup
+    zeros: int
+    perfect: int
+    histogram: Markup
+    groups: Mapping[str, Sequence[QueryGroup]]
+    latency: Markup | None
+    failures: Sequence[FailureLine]
+    violations: Sequence[ViolationLine]
+    worst: Sequence[QueryView]
+    best: Sequence[QueryView]
+    answers: AnswersView | None
+    graded: bool
+    query_links: str
+    command: str
+    settings: Mapping[str, str]
 
 
 def render_run(
-    head: Mapping[str, Any],
-    rows: Iterable[Mapping[str, Any]],
+    report: Report,
+    figures: QueryFigures,
     *,
     name: str,
     dataset: Dataset | None = None,
-    answers: Iterable[Mapping[str, Any]] = (),
+    answers: Iterable[AnswerRow] = (),
 ) -> str:
-    """A whole page. `dataset` adds grades, titles and texts; without it there are only ids."""
-    view = run_view(head, rows, name=name, dataset=dataset, answers=answers)
-    return render_page("run_page.html", run=view, title=f"{view['title']}: {view['score']}")
+    """The page of a run.
+
+    Parameters:
+        report: every figure of the run.
+        figures: what was collected of its rows.
+        name: the name of the run.
+        dataset: adds grades, titles and texts; without it there are only ids.
+        answers: the rows of the answers, where they were evaluated.
+    """
+    view = run_view(report, figures, name=name, dataset=dataset, answers=answers)
+    return render_page("run_page.html", run=view, title=f"{view.title}: {view.score}")
+
+
+def render_summary(report: Report, *, name: str) -> str:
+    """The figures of a run as a fragment of HTML, for notebooks."""
+    return render_fragment("run_summary.html", report=report, name=name)
 
 
 def run_view(
-    head: Mapping[str, Any],
-    rows: Iterable[Mapping[str, Any]],
+    report: Report,
+    figures: QueryFigures,
     *,
     name: str,
     dataset: Dataset | None = None,
-    answers: Iterable[Mapping[str, Any]] = (),
+    answers: Iterable[AnswerRow] = (),
     query_links: str = "",
     question_links: str = "",
-) -> dict[str, Any]:
-    """What the template `run_body.html` shows of a run.
+) -> RunView:
+    """The view model of a run's page; parameters as for `render_run`.
 
-    `query_links`, where queries have pages of their own, is the address before their ids;
-    `question_links` is the address of the list of questions, where there is one.
+    `query_links`, where queries have pages, is the address before their ids; `question_links` is
+    the address of the list of questions, where there is one.
     """
-    headline, score = next(iter(head["statistics"].items()))
-    metric, config = parse_metric(headline), head["config"]
-    figures = RowFigures(metric.key, dataset.queries if dataset else {}).read(rows)
-    painter = QueryPainter(metric.key, config["top_k"], config["split"], dataset)
-    return {
-        "name": name,
-        "title": f"{head['target']['name']} on {head['dataset']['name']}",
-        "head": head,
-        "metric": str(metric),
-        "score": numbers.figure(score["mean"]),
-        "headline": score,
-        "score_line": plots.score_line(
-            score["mean"], score["low"], score["high"], score["ceiling"]
-        ),
-        "figures": figures,
-        "histogram": plots.histogram(figures.histogram(), figures.zeros, str(metric)),
-        "groups": _groups(figures),
-        "latency": _latency(figures),
-        "failures": count_failures(head["failures"]),
-        "violations": violation_lines(head["violations"]),
-        "worst": [painter.paint(row) for row in figures.worst],
-        "best": [painter.paint(row) for row in figures.best],
-        "answers": _answers(head, answers, dataset, question_links),
-        "graded": dataset is not None,
-        "query_links": query_links,
-        "command": command_of(config),
-        "config": {key: _hidden(value) for key, value in config.items()},
-    }
-
-
-def command_of(config: Mapping[str, Any]) -> str:
-    """What to type to make this run again, every setting spelled out."""
-    words = ["assay", "eval", _hidden(config["target"])]
-    for option in _OPTIONS:
-        if config.get(option) is not None:
-            words += [f"--{option.replace('_', '-')}", f"{config[option]}"]
-    for gate in config.get("gates", ()):
-        words += ["--gate", gate]
-    if config.get("baseline"):
-        words += ["--baseline", _hidden(config["baseline"])]
-    if config.get("mapping"):
-        words += ["--map", config["mapping"]]
-    if config.get("track", "undeclared") != "undeclared":
-        words += ["--track", config["track"]]
-    return shlex.join([*words, *_answer_options(config)])
-
-
-def _answer_options(config: Mapping[str, Any]) -> list[str]:
-    if not config.get("answers"):
-        return []
-    words = ["--answers", "--judge", _hidden(config["judge"]) or NO_JUDGE]
-    if config["judge"]:
-        words += ["--judge-votes", f"{config['judge_votes']}"]
-        if config["max_cost"] is not None:
-            words += ["--max-cost", f"{config['max_cost']:g}"]
-    if config.get("ground_truth"):
-        words += ["--ground-truth", config["ground_truth"]]
-    return [*words, "--counterfactuals"] if config["counterfactuals"] else words
-
-
-def environment(*folders: Path) -> Environment:
-    """Everything is escaped. `folders` hold further templates, which may use ours."""
-    loaders: list[BaseLoader] = [FileSystemLoader(folder) for folder in (*folders, TEMPLATES)]
-    jinja = Environment(
-        loader=ChoiceLoader(loaders),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    metric, score = report.headline
+    judged = JudgedDocuments.of(report.config, dataset)
+    return RunView(
+        name=name,
+        title=f"{report.target.name} on {report.dataset.name}",
+        report=report,
+        metric=str(metric),
+        score=numbers.figure(score.mean),
+        headline=score,
+        score_line=plots.score_line(score.mean, score.low, score.high, score.ceiling),
+        zeros=figures.zeros,
+        perfect=figures.perfect,
+        histogram=plots.histogram(figures.histogram(), figures.zeros, str(metric)),
+        groups=figures.groups(),
+        latency=_latency(figures),
+        failures=[
+            FailureLine(kind, number, figures.failure_examples.get(kind))
+            for kind, number in Counter(report.failures).most_common()
+        ],
+        violations=violation_lines(report.violations),
+        worst=[query_view(row, metric, judged) for row in figures.worst],
+        best=[query_view(row, metric, judged) for row in figures.best],
+        answers=answers_view(report.answers, answers, judged, question_links)
+        if report.answers
+        else None,
+        graded=dataset is not None,
+        query_links=query_links,
+        command=command_of(report.config),
+        settings={"target": hide_password(report.config.target)}
+        | {each.name: _shown(each, report.config) for each in settings().values()},
     )
-    jinja.filters |= {
-        "figure": numbers.figure,
-        "count": numbers.count,
-        "counted": numbers.counted,
-        "difference": numbers.difference,
-        "percent": numbers.percent,
-        "rate": numbers.rate,
-        "milliseconds": lambda value: numbers.duration(None if value is None else value / 1000),
-        "metric_name": lambda name: str(parse_figure(name)),
-        "moment": moment,
-    }
-    jinja.globals |= {
-        "interval": numbers.interval,
-        "share": numbers.share,
-        "p_value": numbers.p_value,
-        "whisker": plots.whisker,
-        "verdict": verdict,
-    }
-    return jinja
 
 
-def render_page(template: str, **values: Any) -> str:
-    """A page that stands alone: its style is in it, and nothing else is allowed to be."""
-    style = style_sheet()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    page = _own_environment().get_template(template)
-    return page.render(style=Markup(style), policy=policy, **values)
+def command_of(config: RunConfig) -> str:
+    """The command that makes this run again, every setting spelled out, without passwords."""
+    words = ["assay", "eval", hide_password(config.target)]
+    for flag, value in arguments(config, hide_password):
+        words += [flag] if value is None else [flag, value]
+    return shlex.join(words)
 
 
-@cache
-def style_sheet() -> str:
-    return (TEMPLATES / "style.css").read_text(encoding="utf-8")
+def hide_password(text: str) -> str:
+    """Addresses in a text without user and password: reports are passed around."""
+    return _PASSWORD.sub("…@", text)
 
 
-def moment(iso: str) -> str:
-    """`2026-11-15 05:36 UTC`, as ISO text that people can read."""
-    return f"{iso[:10]} {iso[11:16]} UTC" if len(iso) >= 16 else iso
+class _LargestRows:
+    """The rows with the largest keys so far; of equals, the first ones."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[tuple[float, ...], int, QueryRow]] = []
+        self._count = 0
+
+    def offer(self, key: tuple[float, ...], row: QueryRow) -> None:
+        self._count += 1
+        entry = (key, -self._count, row)
+        if len(self._heap) < SHOWN:
+            heapq.heappush(self._heap, entry)
+        elif entry > self._heap[0]:
+            heapq.heapreplace(self._heap, entry)
+
+    def rows(self) -> list[QueryRow]:
+        return [row for _, _, row in sorted(self._heap, reverse=True)]
 
 
-@cache
-def _own_environment() -> Environment:
-    return environment()
+def _shown(setting: Setting, config: RunConfig) -> str:
+    value = getattr(config, setting.name)
+    if value is None:
+        return setting.option.placeholder or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return hide_password(setting.format(value)).replace("\n", ", ") or "none"
 
 
-def _answers(
-    head: Mapping[str, Any],
-    rows: Iterable[Mapping[str, Any]],
-    dataset: Dataset | None,
-    links: str,
-) -> dict[str, Any] | None:
-    """None for a run that was not asked for answers, or that is older than they are."""
-    if not head.get("answers"):
-        return None
-    config = head["config"]
-    painter = QuestionPainter(config["top_k"], config["split"], dataset)
-    return answers_view(head["answers"], rows, painter, links)
-
-
-def _groups(figures: RowFigures) -> list[tuple[str, Any]]:
-    """One group says nothing: it is the headline again."""
-    found = [
-        ("Words in the query", figures.by_length()),
-        ("Relevant documents", figures.by_relevant()),
-        ("Form of the query", figures.by_form()),
-        ("Tag of the query", figures.by_tag()),
-    ]
-    return [(title, groups) for title, groups in found if len(groups) > 1]
-
-
-def _latency(figures: RowFigures) -> Markup | None:
+def _latency(figures: QueryFigures) -> Markup | None:
     over_time = figures.latency_over_time()
     if over_time is None:
         return None
     return plots.latency_lines(over_time.places, over_time.series, over_time.axis)
 
 
-def _hidden(value: Any) -> Any:
-    """Reports are passed around: a password in an address stays at home."""
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
-    return _PASSWORD.sub("…@", value) if isinstance(value, str) else value
+def _percentile(values: NDArray[np.float64], percent: int) -> float | None:
+    return float(np.percentile(values, percent)) if values.size else None

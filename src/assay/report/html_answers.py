@@ -1,44 +1,51 @@
-"""The answers of a run on its page: how many are right, whose fault the others are, and why."""
+"""View model of a run's answers: how many are right, which half fails, and examples."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from assay.report import plots
+from assay.report.html_queries import JudgedDocuments
 from assay.report.html_questions import (
+    CONTEXTS,
     RIGHT,
-    TRIED,
     UNDECIDED,
     WRONG,
-    QuestionPainter,
-    Row,
-    ShownQuestion,
+    QuestionView,
+    question_view,
     verdict_of,
 )
 from assay.report.numbers import count, counted, percent
+from assay.run.answers import (
+    AnswersReport,
+    AnswerStatistic,
+    DiagnosisReport,
+    JudgeRecord,
+    JudgeSpending,
+    Quadrants,
+)
+from assay.run.models import AnswerRow
 
 EXAMPLES = 4
 """Questions shown of each kind of failure: a page shows all kinds, not all questions."""
 
 
 @dataclass
-class Examples:
-    """The first few rows of each verdict and failure, in one pass over as many as there are."""
+class ExampleRows:
+    """The first rows of each verdict and failure, collected in one pass over any number."""
 
-    by_kind: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    by_kind: dict[str, list[AnswerRow]] = field(default_factory=lambda: defaultdict(list))
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
-    def read(self, rows: Iterable[Row]) -> "Examples":
-        for row in rows:
-            kind = kind_of(row)
-            self.counts[kind] += 1
-            if len(self.by_kind[kind]) < EXAMPLES:
-                self.by_kind[kind].append(row)
-        return self
+    def add(self, row: AnswerRow) -> None:
+        """Count a row, and keep it where it is among the first of its kind."""
+        kind = kind_of(row)
+        self.counts[kind] += 1
+        if len(self.by_kind[kind]) < EXAMPLES:
+            self.by_kind[kind].append(row)
 
     def kinds(self) -> list[str]:
         """Failures first, the most frequent one first; then what is undecided, then right."""
@@ -48,66 +55,108 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class QuestionGroup:
-    """Questions that went the same way; `href` leads to all of them, where there is a page."""
+    """Questions with the same outcome; `href` links to all of them, where there is a page."""
 
     kind: str
     number: int
-    questions: Sequence[ShownQuestion]
+    questions: Sequence[QuestionView]
     href: str
 
 
+@dataclass(frozen=True, slots=True)
+class FailureKindLine:
+    """How many answers failed in one way; `href` links to them."""
+
+    kind: str
+    number: int
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """How the questions that were asked again in one context went."""
+
+    context: str
+    right: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersView:
+    """What the templates `answers_body.html` and `answers_questions.html` show.
+
+    `outside` counts questions that the mosaic leaves out: those without an answer in the documents,
+    and those that the agent failed on. `links` is the address of the list of questions.
+    """
+
+    report: AnswersReport
+    correctness: AnswerStatistic | None
+    score_line: Markup | None
+    mosaic: Markup | None
+    points: Markup | None
+    outside: int
+    kinds: Sequence[FailureKindLine]
+    contexts: Sequence[ContextLine]
+    judge_facts: Sequence[tuple[str, str]]
+    groups: Sequence[QuestionGroup]
+    links: str
+
+
 def answers_view(
-    answers: Mapping[str, Any], rows: Iterable[Row], painter: QuestionPainter, links: str = ""
-) -> dict[str, Any]:
-    """What the template `answers_body.html` shows. `links`: where questions have pages."""
-    found = Examples().read(rows)
-    statistics = answers["statistics"]
-    return {
-        **answers,
-        "correctness": statistics.get("correctness"),
-        "score_line": _score_line(statistics.get("correctness")),
-        "picture": _picture(answers["diagnosis"]),
-        "points": _points(answers["diagnosis"]),
-        "outside": _outside(answers["diagnosis"]),
-        "kinds": _kinds(answers["diagnosis"], links),
-        "tried": _tried(answers["counterfactuals"]),
-        "judge_facts": judge_facts(answers["judge"]) if answers["judge"] else [],
-        "groups": [
+    answers: AnswersReport, rows: Iterable[AnswerRow], judged: JudgedDocuments, links: str = ""
+) -> AnswersView:
+    """The view of a run's answers; `links` is where questions have pages."""
+    found = ExampleRows()
+    for row in rows:
+        found.add(row)
+    correctness, diagnosis = answers.statistics.get("correctness"), answers.diagnosis
+    return AnswersView(
+        report=answers,
+        correctness=correctness,
+        score_line=_score_line(correctness),
+        mosaic=_mosaic(diagnosis),
+        points=plots.point_bars(diagnosis.points) if diagnosis and diagnosis.wrong else None,
+        outside=diagnosis.questions - _inside(diagnosis.quadrants) if diagnosis else 0,
+        kinds=_kinds(diagnosis, links),
+        contexts=_contexts(answers),
+        judge_facts=judge_facts(answers.judge) if answers.judge else [],
+        groups=[
             QuestionGroup(
                 kind,
                 found.counts[kind],
-                [painter.paint(row) for row in found.by_kind[kind]],
+                [question_view(row, judged) for row in found.by_kind[kind]],
                 _href(links, kind),
             )
             for kind in found.kinds()
         ],
-        "links": links,
-    }
+        links=links,
+    )
 
 
-def kind_of(row: Row) -> str:
+def kind_of(row: AnswerRow) -> str:
     """What failed, else the verdict."""
-    diagnosis = row.get("diagnosis")
-    return str(diagnosis["failure"]) if diagnosis else verdict_of(row)
+    return row.diagnosis.failure if row.diagnosis else verdict_of(row)
 
 
-def judge_facts(judge: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is known of the judge and of how far to believe it."""
+def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
+    """Which model judged, how reliably and at what cost, as labels and values."""
     facts = [
-        ("Model", str(judge["provider"])),
-        ("Votes for each answer", count(judge["votes"])),
-        ("Answers judged", count(judge["judged"])),
-        ("Contradicts itself on", percent(judge["flip_rate"])),
-        ("Undecided on", counted(judge["undecided"], "question")),
-        ("Votes that could not be read", count(judge["unparseable_votes"])),
+        ("Model", judge.provider),
+        ("Votes for each answer", count(judge.votes)),
+        ("Answers judged", count(judge.judged)),
+        ("Contradicts itself on", percent(judge.flip_rate)),
+        ("Undecided on", counted(judge.undecided, "question")),
+        ("Unparseable votes", count(judge.unparseable_votes)),
     ]
-    if spent := judge.get("spending"):
-        facts += [
-            ("Calls", f"{count(spent['calls'])}, and {count(spent['cached'])} from the cache"),
-            ("Tokens", f"{count(spent['input_tokens'])} in, {count(spent['output_tokens'])} out"),
-            ("Cost", _cost(spent["cost"])),
-        ]
-    return facts
+    return facts + _spending_facts(judge.spending) if judge.spending else facts
+
+
+def _spending_facts(spending: JudgeSpending) -> list[tuple[str, str]]:
+    return [
+        ("Calls", f"{count(spending.calls)}, and {count(spending.cached)} from the cache"),
+        ("Tokens", f"{count(spending.input_tokens)} in, {count(spending.output_tokens)} out"),
+        ("Cost", _cost(spending.cost)),
+    ]
 
 
 def _cost(dollars: float | None) -> str:
@@ -116,44 +165,33 @@ def _cost(dollars: float | None) -> str:
     return "under 0.01 US dollars" if 0 < dollars < 0.01 else f"{dollars:.2f} US dollars"
 
 
-def _score_line(row: Mapping[str, Any] | None) -> Markup | None:
-    if row is None:
+def _score_line(row: AnswerStatistic | None) -> Markup | None:
+    return plots.score_line(row.mean, row.low, row.high, row.ceiling) if row else None
+
+
+def _mosaic(diagnosis: DiagnosisReport | None) -> Markup | None:
+    if diagnosis is None or not _inside(diagnosis.quadrants):
         return None
-    return plots.score_line(row["mean"], row["low"], row["high"], row["ceiling"])
+    return plots.mosaic(diagnosis.quadrants)
 
 
-def _picture(diagnosis: Mapping[str, Any] | None) -> Markup | None:
-    if diagnosis is None or not sum(diagnosis["quadrants"].values()):
-        return None
-    return plots.mosaic(diagnosis["quadrants"])
+def _inside(quadrants: Quadrants) -> int:
+    right = quadrants.evidence_right + quadrants.no_evidence_right
+    return right + quadrants.evidence_wrong + quadrants.no_evidence_wrong
 
 
-def _points(diagnosis: Mapping[str, Any] | None) -> Markup | None:
-    if diagnosis is None or not diagnosis["wrong"]:
-        return None
-    return plots.point_bars(diagnosis["points"])
-
-
-def _outside(diagnosis: Mapping[str, Any] | None) -> int:
-    """Questions that are neither: there is no answer to find, or the agent failed."""
-    if diagnosis is None:
-        return 0
-    return int(diagnosis["questions"] - sum(diagnosis["quadrants"].values()))
-
-
-def _kinds(diagnosis: Mapping[str, Any] | None, links: str) -> list[tuple[str, int, str]]:
-    counts = diagnosis["counts"] if diagnosis else {}
+def _kinds(diagnosis: DiagnosisReport | None, links: str) -> list[FailureKindLine]:
+    counts = diagnosis.counts if diagnosis else {}
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [(kind, number, _href(links, kind)) for kind, number in ordered]
+    return [FailureKindLine(kind, number, _href(links, kind)) for kind, number in ordered]
 
 
-def _tried(counterfactuals: Mapping[str, Any] | None) -> list[tuple[str, int, int]]:
-    """In which context, how many were right, of how many that were asked again."""
-    tried = counterfactuals or {}
+def _contexts(answers: AnswersReport) -> list[ContextLine]:
+    tried = answers.counterfactuals or {}
     return [
-        (words, tried[name]["right"], tried[name]["asked"])
-        for name, words in TRIED.items()
-        if name in tried and tried[name]["asked"]
+        ContextLine(words, tried[name].right, tried[name].asked)
+        for name, words in CONTEXTS.items()
+        if name in tried and tried[name].asked
     ]
 
 

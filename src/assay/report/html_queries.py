@@ -1,18 +1,20 @@
-"""One query as the report shows it: what was retrieved beside what would have been ideal."""
+"""View models of a query: what was retrieved beside what would have been ideal."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from assay.data.dataset import Dataset, Document
+from assay.measure.metrics import Metric
 from assay.measure.violations import KINDS, Kind
+from assay.run.config import RunConfig
+from assay.run.models import QueryRow, ViolationCount, ViolationExample
 
 LISTED = 10
 """Documents shown of each list: beyond that, neither people nor most metrics look."""
 
 _EXCERPT = 700
 
-WORDS: Mapping[Kind, str] = {
+_VIOLATION_LABELS: Mapping[Kind, str] = {
     "duplicate": "repeated",
     "unknown": "unknown id",
     "surplus": "beyond top_k",
@@ -21,17 +23,18 @@ WORDS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A word beside a document, in the class that colours it."""
+    """A word beside a document; `tone` is the CSS class that colors it."""
 
     words: str
     tone: str = "plain"
 
 
 @dataclass(frozen=True, slots=True)
-class ShownDocument:
-    """`mark` is the grade, or what is wrong with the id; `tone` the class that colours it.
+class DocumentView:
+    """One document of a list.
 
-    `anchor` is what links lead to, where something on the page refers to the document.
+    `mark` is the grade, or what is wrong with the id, `tone` the CSS class that colors it and
+    `meaning` what it says in words. `anchor` is set where something on the page links here.
     """
 
     doc_id: str
@@ -46,7 +49,9 @@ class ShownDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownQuery:
+class QueryView:
+    """A query with its score, its ranking and the ideal one; `latency_ms` is None if untimed."""
+
     query_id: str
     text: str
     score: float
@@ -56,76 +61,82 @@ class ShownQuery:
     relevant: int
     latency_ms: float | None
     tags: Sequence[str]
-    retrieved: Sequence[ShownDocument]
+    retrieved: Sequence[DocumentView]
     more_retrieved: int
-    ideal: Sequence[ShownDocument]
+    ideal: Sequence[DocumentView]
     more_ideal: int
 
 
 @dataclass(frozen=True, slots=True)
-class QueryPainter:
-    """Without a data set there are no grades and no texts, and only ids are shown."""
+class ViolationLine:
+    """One kind of rule violation that occurred, with the first examples."""
 
-    key: str
+    label: str
+    ids: int
+    queries: int
+    examples: Sequence[ViolationExample]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedDocuments:
+    """Makes views of documents, with grades, titles and texts from the data set.
+
+    Without a data set only ids are shown.
+    """
+
     top_k: int
     split: str
     dataset: Dataset | None
 
-    def paint(self, row: Mapping[str, Any]) -> ShownQuery:
-        query_id = str(row["query_id"])
-        grades = self._grades(query_id)
-        retrieved = [str(doc_id) for doc_id in row["retrieved_docs"]]
-        ideal = sorted(
-            (doc_id for doc_id, grade in grades.items() if grade > 0),
-            key=lambda doc_id: -grades[doc_id],
-        )
-        query = self.dataset.queries.get(query_id) if self.dataset else None
-        return ShownQuery(
-            query_id=query_id,
-            text=str(row["query_text"]),
-            score=float(row[self.key]),
-            failure=str(row.get("failure", "")),
-            message=str(row.get("message", "")),
-            found=int(row["relevant_docs_retrieved"]),
-            relevant=int(row["total_relevant_docs"]),
-            latency_ms=row.get("latency_ms"),
-            tags=query.tags if query else (),
-            retrieved=self._retrieved(retrieved, grades),
-            more_retrieved=max(0, len(retrieved) - LISTED),
-            ideal=self._ideal(ideal, grades, set(retrieved[: self.top_k])),
-            more_ideal=max(0, len(ideal) - LISTED),
-        )
+    @classmethod
+    def of(cls, config: RunConfig, dataset: Dataset | None) -> "JudgedDocuments":
+        """For the rankings of a run with these settings."""
+        return cls(config.top_k, config.split, dataset)
 
-    def _retrieved(self, ids: Sequence[str], grades: Mapping[str, int]) -> list[ShownDocument]:
-        listed = ids[:LISTED]
+    def ranking(self, query_id: str, ids: Sequence[str]) -> list[DocumentView]:
+        """The first documents of a ranking: repeated and surplus ones are marked."""
+        grades, listed = self.grades(query_id), ids[:LISTED]
         return [
             self._document(doc_id, *self._judged(doc_id, grades, listed[:place]))
             for place, doc_id in enumerate(listed)
         ]
 
-    def documents(self, query_id: str, ids: Sequence[str]) -> list[ShownDocument]:
-        """Each with its grade, as if it stood alone: for lists that are no ranking."""
-        grades = self._grades(query_id)
+    def documents(self, query_id: str, ids: Sequence[str]) -> list[DocumentView]:
+        """Each with its grade, whatever stands before it: for lists that are not rankings."""
+        grades = self.grades(query_id)
         return [self._document(each, *self._judged(each, grades, ())) for each in ids[:LISTED]]
 
-    def retrieved(self, query_id: str, ids: Sequence[str]) -> list[ShownDocument]:
-        return self._retrieved(ids, self._grades(query_id))
-
-    def _ideal(
-        self, ids: Sequence[str], grades: Mapping[str, int], retrieved: Collection[str]
-    ) -> list[ShownDocument]:
-        return [
+    def ideal(self, query_id: str, retrieved: Collection[str]) -> tuple[list[DocumentView], int]:
+        """The best documents for a query, best first, and how many relevant ones there are."""
+        grades = self.grades(query_id)
+        relevant = sorted(
+            (doc_id for doc_id, grade in grades.items() if grade > 0),
+            key=lambda doc_id: -grades[doc_id],
+        )
+        views = [
             replace(
                 self._document(doc_id, *_graded(grades[doc_id])),
                 also_retrieved=doc_id in retrieved,
             )
-            for doc_id in ids[:LISTED]
+            for doc_id in relevant[:LISTED]
         ]
+        return views, len(relevant)
 
-    def _document(self, doc_id: str, mark: str, tone: str, meaning: str) -> ShownDocument:
+    def grades(self, query_id: str) -> Mapping[str, int]:
+        """The judgments of a query, as far as they are known."""
+        if self.dataset is None or self.split not in self.dataset.judgments:
+            return {}
+        return self.dataset.judgments[self.split].get(query_id, {})
+
+    def tags(self, query_id: str) -> Sequence[str]:
+        """The tags that the data set gives a query."""
+        query = self.dataset.queries.get(query_id) if self.dataset else None
+        return query.tags if query else ()
+
+    def _document(self, doc_id: str, mark: str, tone: str, meaning: str) -> DocumentView:
         document = self.dataset.documents.get(doc_id) if self.dataset else None
-        title, text = _words(document)
-        return ShownDocument(doc_id, title, text, mark, tone, meaning)
+        title, text = _excerpt(document)
+        return DocumentView(doc_id, title, text, mark, tone, meaning)
 
     def _judged(
         self, doc_id: str, grades: Mapping[str, int], before: Sequence[str]
@@ -133,27 +144,48 @@ class QueryPainter:
         if self.dataset is None:
             return "", "unjudged", ""
         if doc_id in before:
-            return "×2", "fault", "named before: earns nothing"
+            return "×2", "fault", "repeated: earns nothing"
         if doc_id not in self.dataset.documents:
             return "?", "fault", "no document has this id"
         if len(before) >= self.top_k:
             return "+", "fault", "beyond top_k: earns nothing"
         if doc_id not in grades:
-            return "–", "unjudged", "nobody judged this document for this query"
+            return "–", "unjudged", "not judged for this query"
         return _graded(grades[doc_id])
 
-    def _grades(self, query_id: str) -> Mapping[str, int]:
-        if self.dataset is None or self.split not in self.dataset.judgments:
-            return {}
-        return self.dataset.judgments[self.split].get(query_id, {})
+
+def query_view(row: QueryRow, metric: Metric, judged: JudgedDocuments) -> QueryView:
+    """A row of the report as pages show it; its score is the one in `metric`."""
+    ideal, relevant = judged.ideal(row.query_id, set(row.retrieved_docs[: judged.top_k]))
+    return QueryView(
+        query_id=row.query_id,
+        text=row.query_text,
+        score=row.score(metric),
+        failure=row.failure,
+        message=row.message,
+        found=row.relevant_docs_retrieved,
+        relevant=row.total_relevant_docs,
+        latency_ms=timed_latency(row),
+        tags=judged.tags(row.query_id),
+        retrieved=judged.ranking(row.query_id, row.retrieved_docs),
+        more_retrieved=max(0, len(row.retrieved_docs) - LISTED),
+        ideal=ideal,
+        more_ideal=max(0, relevant - LISTED),
+    )
 
 
-def violation_lines(violations: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The kinds that occurred, with words for them."""
+def timed_latency(row: QueryRow) -> float | None:
+    """Milliseconds of the last attempt; None for a query that was never sent."""
+    return row.latency_ms if "latency_ms" in row.model_fields_set else None
+
+
+def violation_lines(violations: Mapping[Kind, ViolationCount]) -> list[ViolationLine]:
+    """The kinds of violations that occurred."""
+    found = [(kind, violations[kind]) for kind in KINDS if kind in violations]
     return [
-        {"words": WORDS[kind], **violations[kind]}
-        for kind in KINDS
-        if kind in violations and violations[kind]["ids"]
+        ViolationLine(_VIOLATION_LABELS[kind], each.ids, each.queries, each.examples)
+        for kind, each in found
+        if each.ids
     ]
 
 
@@ -162,7 +194,7 @@ def _graded(grade: int) -> tuple[str, str, str]:
     return str(grade), tone, f"grade {grade}"
 
 
-def _words(document: Document | None) -> tuple[str, str]:
+def _excerpt(document: Document | None) -> tuple[str, str]:
     if document is None:
         return "", ""
     text = document.text if len(document.text) <= _EXCERPT else document.text[:_EXCERPT] + "…"

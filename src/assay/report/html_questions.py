@@ -4,12 +4,30 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Literal
 from urllib.parse import quote
 
 from assay.data.dataset import Dataset
 from assay.measure.answers.lexical import states
-from assay.report.html_queries import LISTED, QueryPainter, Remark, ShownDocument
+from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
+from assay.run.models import AnswerDiagnosis, AnswerRow
+
+Context = Literal["gold", "no_context", "distractors"]
+RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
+CONTEXTS: Mapping[Context, str] = {
+    "gold": "the right documents alone",
+    "no_context": "no document",
+    "distractors": "the right documents among misleading ones",
+}
+_TONES = {RIGHT: "good", WRONG: "bad", UNDECIDED: "plain"}
+_LONGEST = 4000
+"""Characters of an answer: nobody reads more, and an agent may send a book."""
+
+_CITED = Remark("cited")
+_NEEDED = Remark("needed", "good")
+_RETRIEVED = Remark("retrieved", "good")
+_MISSED = Remark("not retrieved", "bad")
+_INVENTED = Remark("does not exist", "bad")
 
 # Whatever stands between brackets on one line; markdown and code have many that cite nothing.
 _BRACKETS = re.compile(r"\[([^\[\]\n]{1,200})\]")
@@ -17,29 +35,32 @@ _SEPARATOR = re.compile(r"(\s?[,;]\s?)")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """`doc_id` is the document that this part of the text cites; empty for words."""
+class CitedText:
+    """A part of an answer; `doc_id` is the document that it cites, empty for plain text."""
 
     words: str
     doc_id: str = ""
 
 
-def cited_pieces(
+def split_citations(
     answer: str, citations: Sequence[str], retrieved: Sequence[str]
-) -> tuple[Piece, ...]:
-    """The whole text in order. A mark that names no document known here stays plain words."""
+) -> tuple[CitedText, ...]:
+    """The whole text in order, with the document that each mark in brackets cites.
+
+    A mark that names no document of `citations` or `retrieved` stays plain text.
+    """
     known = _known(answer, citations, retrieved)
-    pieces: list[Piece] = []
+    pieces: list[CitedText] = []
     end = 0
     for found in _BRACKETS.finditer(answer):
         parts = _SEPARATOR.split(found[1])
         if not all(part.strip() in known for part in parts[::2]):
             continue
-        pieces.append(Piece(answer[end : found.start()] + "["))
-        pieces += [Piece(part, known.get(part.strip(), "")) for part in parts]
-        pieces.append(Piece("]"))
+        pieces.append(CitedText(answer[end : found.start()] + "["))
+        pieces += [CitedText(part, known.get(part.strip(), "")) for part in parts]
+        pieces.append(CitedText("]"))
         end = found.end()
-    return tuple(piece for piece in (*pieces, Piece(answer[end:])) if piece.words)
+    return tuple(piece for piece in (*pieces, CitedText(answer[end:])) if piece.words)
 
 
 def _known(answer: str, citations: Sequence[str], retrieved: Sequence[str]) -> Mapping[str, str]:
@@ -49,8 +70,9 @@ def _known(answer: str, citations: Sequence[str], retrieved: Sequence[str]) -> M
 
 
 def _numbers(answer: str, citations: Sequence[str], retrieved: Sequence[str]) -> Mapping[str, str]:
-    """Agents count either what they retrieved or what they cite. The first is believed only where
-    every number then stands for a document that is cited.
+    """Agents number either what they retrieved or what they cite.
+
+    The first reading is taken only where every number then names a document that is cited.
     """
     used = {
         int(part)
@@ -65,103 +87,85 @@ def _numbers(answer: str, citations: Sequence[str], retrieved: Sequence[str]) ->
     return {}
 
 
-_CITED = Remark("cited")
-_NEEDED = Remark("needed", "good")
-_RETRIEVED = Remark("retrieved", "good")
-_MISSED = Remark("not retrieved", "bad")
-_INVENTED = Remark("does not exist", "bad")
-
-
 @dataclass(frozen=True)
 class QuestionDocuments:
-    """`anchor` begins the address of each document on the page; ids are those of documents."""
+    """The documents of one question with links: retrieved, needed, and cited from elsewhere.
 
-    painter: QueryPainter
-    query_id: str
+    `anchor` begins the address of each document on the page.
+    """
+
+    judged: JudgedDocuments
+    row: AnswerRow
     anchor: str
-    retrieved: Sequence[str]
-    cited: Sequence[str]
-    needed: Sequence[str]
 
-    def shown_retrieved(self) -> list[ShownDocument]:
-        shown = self.painter.retrieved(self.query_id, self.retrieved)
-        first = [each.doc_id not in self.retrieved[:place] for place, each in enumerate(shown)]
+    def retrieved(self) -> list[DocumentView]:
+        """The ranking; a document says whether it was needed and cited."""
+        ids = self.row.retrieved_docs
+        views = self.judged.ranking(self.row.query_id, ids)
         return [
-            replace(each, anchor=self._anchor(each.doc_id), remarks=self._uses(each.doc_id))
-            if is_first
-            else each
-            for each, is_first in zip(shown, first, strict=True)
+            each
+            if each.doc_id in ids[:place]
+            else replace(each, anchor=self._anchor(each.doc_id), remarks=self._uses(each.doc_id))
+            for place, each in enumerate(views)
         ]
 
-    def shown_needed(self) -> list[ShownDocument]:
-        had = set(self.retrieved)
+    def needed(self) -> list[DocumentView]:
+        """What the reference answer needs; a document says whether it was retrieved."""
+        retrieved = set(self.row.retrieved_docs)
         return [
-            replace(each, remarks=(_RETRIEVED if each.doc_id in had else _MISSED,))
-            for each in self.painter.documents(self.query_id, self.needed)
+            replace(each, remarks=(_RETRIEVED if each.doc_id in retrieved else _MISSED,))
+            for each in self.judged.documents(self.row.query_id, self.row.needed_docs)
         ]
 
-    def shown_others(self) -> list[ShownDocument]:
-        """What is cited and does not stand in the list of what was retrieved."""
+    def cited_elsewhere(self) -> list[DocumentView]:
+        """What is cited and not in the list of retrieved documents."""
         return [
             replace(
                 each,
                 anchor=self._anchor(each.doc_id),
-                remarks=(_INVENTED,) if self.invented(each.doc_id) else (),
+                remarks=(_INVENTED,) if self.is_invented(each.doc_id) else (),
             )
-            for each in self.painter.documents(self.query_id, self._others)
+            for each in self.judged.documents(self.row.query_id, self._elsewhere)
         ]
 
-    def invented(self, doc_id: str) -> bool:
-        """Cannot be told without the data set."""
-        dataset = self.painter.dataset
+    def is_invented(self, doc_id: str) -> bool:
+        """Whether no document has this id; False without the data set, which alone can tell."""
+        dataset = self.judged.dataset
         return dataset is not None and doc_id not in dataset.documents
 
     def href(self, doc_id: str) -> str:
-        """Empty where the document is not on the page."""
-        return f"#{self._anchor(doc_id)}" if doc_id in self._places else ""
+        """The link to a document; empty where it is not on the page."""
+        return f"#{self._anchor(doc_id)}" if doc_id in self._numbers else ""
 
     @cached_property
-    def _others(self) -> list[str]:
-        listed = set(self.retrieved[:LISTED])
-        return [each for each in dict.fromkeys(self.cited) if each not in listed]
+    def _elsewhere(self) -> list[str]:
+        listed = set(self.row.retrieved_docs[:LISTED])
+        return [each for each in dict.fromkeys(self.row.citations) if each not in listed]
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        listed = dict.fromkeys((*self.retrieved[:LISTED], *self._others[:LISTED]))
-        return {doc_id: place for place, doc_id in enumerate(listed, start=1)}
+    def _numbers(self) -> dict[str, int]:
+        listed = dict.fromkeys((*self.row.retrieved_docs[:LISTED], *self._elsewhere[:LISTED]))
+        return {doc_id: number for number, doc_id in enumerate(listed, start=1)}
 
     def _anchor(self, doc_id: str) -> str:
-        return f"{self.anchor}-{self._places[doc_id]}"
+        return f"{self.anchor}-{self._numbers[doc_id]}"
 
     def _uses(self, doc_id: str) -> tuple[Remark, ...]:
-        uses = ((_NEEDED, self.needed), (_CITED, self.cited))
+        uses = ((_NEEDED, self.row.needed_docs), (_CITED, self.row.citations))
         return tuple(remark for remark, ids in uses if doc_id in ids)
 
 
-RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
-TRIED = {
-    "gold": "the right documents alone",
-    "no_context": "no document",
-    "distractors": "the right documents among misleading ones",
-}
-_TONES = {RIGHT: "good", WRONG: "bad", UNDECIDED: "plain"}
-_LONGEST = 4000
-"""Characters of an answer: nobody reads more, and an agent may send a book."""
-
-Row = Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True)
-class ShownFact:
-    """`stated` is None where the accepted wordings are not at hand."""
+class FactView:
+    """A key fact; `stated` is None where its accepted wordings are not known."""
 
     text: str
     stated: bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Citation:
-    """`href` leads to the document on the same page; `invented` means that there is none."""
+class CitationView:
+    """`href` links to the document on the same page; `invented` where no such document exists."""
 
     doc_id: str
     href: str
@@ -169,97 +173,89 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownQuestion:
-    """`others` are documents that were cited and not retrieved; `tried` the other contexts."""
+class QuestionView:
+    """A question, its answer and the evidence for the verdict.
+
+    `answer` holds the text in parts with their links, `cut` how many characters are left out,
+    `cited_elsewhere` documents that were cited and not retrieved, and `contexts` how the question
+    went in other contexts.
+    """
 
     query_id: str
     anchor: str
     text: str
     verdict: str
     tone: str
-    diagnosis: Mapping[str, Any] | None
-    answer: Sequence[tuple[Piece, str]]
+    diagnosis: AnswerDiagnosis | None
+    answer: Sequence[tuple[CitedText, str]]
     cut: int
     answered: bool
     answerable: bool
     reference: str
-    facts: Sequence[ShownFact]
-    citations: Sequence[Citation]
-    retrieved: Sequence[ShownDocument]
+    facts: Sequence[FactView]
+    citations: Sequence[CitationView]
+    retrieved: Sequence[DocumentView]
     more_retrieved: int
-    needed: Sequence[ShownDocument]
+    needed: Sequence[DocumentView]
     more_needed: int
-    others: Sequence[ShownDocument]
+    cited_elsewhere: Sequence[DocumentView]
     votes: Sequence[str]
-    tried: Sequence[tuple[str, bool]]
+    contexts: Sequence[tuple[str, bool]]
     tags: Sequence[str]
 
-
-@dataclass(frozen=True, slots=True)
-class QuestionPainter:
-    """Without a data set there are ids alone. `place` begins every address on the page."""
-
-    top_k: int
-    split: str
-    dataset: Dataset | None
-    place: str = "question"
-
-    def paint(self, row: Row) -> ShownQuestion:
-        documents = self._documents(row)
-        answer, verdict = str(row["answer"] or ""), verdict_of(row)
-        query = self.dataset.queries.get(documents.query_id) if self.dataset else None
-        pieces = cited_pieces(answer[:_LONGEST], documents.cited, documents.retrieved)
-        tried = row.get("counterfactuals", {})
-        return ShownQuestion(
-            query_id=documents.query_id,
-            anchor=documents.anchor,
-            text=str(row["query_text"]),
-            verdict=verdict,
-            tone=_TONES[verdict],
-            diagnosis=row.get("diagnosis"),
-            answer=[(piece, documents.href(piece.doc_id)) for piece in pieces],
-            cut=max(0, len(answer) - _LONGEST),
-            answered=row["answer"] is not None,
-            answerable=bool(row["answerable"]),
-            reference=str(row["reference_answer"] or ""),
-            facts=self._facts(documents.query_id, row),
-            citations=[
-                Citation(each, documents.href(each), documents.invented(each))
-                for each in dict.fromkeys(documents.cited)
-            ],
-            retrieved=documents.shown_retrieved(),
-            more_retrieved=max(0, len(documents.retrieved) - LISTED),
-            needed=documents.shown_needed(),
-            more_needed=max(0, len(documents.needed) - LISTED),
-            others=documents.shown_others(),
-            votes=row.get("votes", ()),
-            tried=[(words, tried[name]) for name, words in TRIED.items() if name in tried],
-            tags=query.tags if query else (),
-        )
-
-    def _documents(self, row: Row) -> QuestionDocuments:
-        query_id = str(row["query_id"])
-        columns = ("retrieved_docs", "citations", "needed_docs")
-        return QuestionDocuments(
-            QueryPainter("", self.top_k, self.split, self.dataset),
-            query_id,
-            f"{self.place}-{quote(query_id, safe='')}",
-            *([str(doc_id) for doc_id in row[column]] for column in columns),
-        )
-
-    def _facts(self, query_id: str, row: Row) -> list[ShownFact]:
-        """The row has their texts. How they may be worded stands in the data set, where that still
-        has the same facts.
-        """
-        reference = self.dataset.answers.get(query_id) if self.dataset else None
-        known = {fact.text: fact for fact in reference.facts} if reference else {}
-        answer = str(row["answer"] or "")
-        return [
-            ShownFact(text, states(answer, known[text]) if text in known else None)
-            for text in map(str, row["facts"])
-        ]
+    @property
+    def needed_retrieved(self) -> int:
+        """How many of the listed needed documents were retrieved."""
+        return sum(_RETRIEVED in each.remarks for each in self.needed)
 
 
-def verdict_of(row: Row) -> str:
-    correct = row.get("correct")
-    return UNDECIDED if correct is None else RIGHT if correct else WRONG
+def question_view(
+    row: AnswerRow, judged: JudgedDocuments, prefix: str = "question"
+) -> QuestionView:
+    """A row of the answers as pages show it; `prefix` begins every anchor on the page."""
+    anchor = f"{prefix}-{quote(row.query_id, safe='')}"
+    documents = QuestionDocuments(judged, row, anchor)
+    answer, verdict = row.answer or "", verdict_of(row)
+    parts = split_citations(answer[:_LONGEST], row.citations, row.retrieved_docs)
+    tried = row.counterfactuals
+    return QuestionView(
+        query_id=row.query_id,
+        anchor=anchor,
+        text=row.query_text,
+        verdict=verdict,
+        tone=_TONES[verdict],
+        diagnosis=row.diagnosis,
+        answer=[(part, documents.href(part.doc_id)) for part in parts],
+        cut=max(0, len(answer) - _LONGEST),
+        answered=row.answer is not None,
+        answerable=row.answerable,
+        reference=row.reference_answer or "",
+        facts=_facts(row, judged.dataset),
+        citations=[
+            CitationView(each, documents.href(each), documents.is_invented(each))
+            for each in dict.fromkeys(row.citations)
+        ],
+        retrieved=documents.retrieved(),
+        more_retrieved=max(0, len(row.retrieved_docs) - LISTED),
+        needed=documents.needed(),
+        more_needed=max(0, len(row.needed_docs) - LISTED),
+        cited_elsewhere=documents.cited_elsewhere(),
+        votes=row.votes or (),
+        contexts=[(words, tried[name]) for name, words in CONTEXTS.items() if name in tried],
+        tags=judged.tags(row.query_id),
+    )
+
+
+def verdict_of(row: AnswerRow) -> str:
+    """`right`, `wrong` or `not decided`."""
+    return UNDECIDED if row.correct is None else RIGHT if row.correct else WRONG
+
+
+def _facts(row: AnswerRow, dataset: Dataset | None) -> list[FactView]:
+    """The row has the facts' texts; the accepted wordings are in the data set, if it has them."""
+    reference = dataset.answers.get(row.query_id) if dataset else None
+    known = {fact.text: fact for fact in reference.facts} if reference else {}
+    return [
+        FactView(text, states(row.answer or "", known[text]) if text in known else None)
+        for text in row.facts
+    ]

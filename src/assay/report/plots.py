@@ -6,13 +6,14 @@ from markupsafe import Markup
 
 from assay.report.numbers import count, counted, difference, duration, figure, interval, share
 from assay.report.svg import Scale, axis_below, axis_beside, drawing, element, line, text, tip
+from assay.run.answers import Quadrants
 
 WIDTH, HEIGHT = 440, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 14, 38
 
 
 def score_line(mean: float, low: float | None, high: float | None, ceiling: float) -> Markup:
-    """Where the headline stands between nothing and the best that can be had."""
+    """The headline score with its interval, between 0 and the ceiling."""
     across = Scale(0, 1, 2, 438)
     parts = [element("rect", x=2, y=22, width=436, height=10, rx=5, class_="track")]
     reach = across(mean) - across(0)
@@ -45,7 +46,7 @@ def whisker(
 
 
 def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
-    """How many queries score how much. Scores of exactly 0 have a bar of their own."""
+    """The distribution of scores. Those of exactly 0 have a bar of their own."""
     highest = max(*counts, zeros, 1)
     up = Scale(0, highest * 1.08, HEIGHT - _BOTTOM, _TOP)
     across = Scale(0, 1, _LEFT + 34, WIDTH - _RIGHT)
@@ -146,7 +147,7 @@ def win_loss(differences: Sequence[float], label: str) -> Markup:
 def sparkline(
     values: Sequence[float], lows: Sequence[float | None], highs: Sequence[float | None]
 ) -> Markup:
-    """How a target's score moved from run to run, with the intervals as a band."""
+    """A target's score from run to run, with the intervals as a band."""
     ends = [v for v in (*values, *lows, *highs) if v is not None]
     low, high = min(ends), max(ends)
     up = Scale(low, high, 34, 6)
@@ -177,7 +178,7 @@ def _bar(x: float, width: float, up: Scale, number: int, words: str, class_: str
 
 
 def _seconds(value: float) -> str:
-    """As short as an axis needs it: `2 ms`, `0.5 s`, `90 s`."""
+    """A short label of an axis: `2 ms`, `0.5 s`, `90 s`."""
     if 0 < value < 1:
         return f"{value * 1000:g} ms"
     return f"{value:g} s"
@@ -199,16 +200,19 @@ _MEANINGS = {
 }
 
 
-def mosaic(quadrants: Mapping[str, int]) -> Markup:
-    """As wide as the evidence was there or not, as high as the answers were right or wrong."""
-    columns = {name: [quadrants[f"{name}_right"], quadrants[f"{name}_wrong"]] for name in _COLUMNS}
-    total = sum(quadrants.values())
+def mosaic(quadrants: Quadrants) -> Markup:
+    """Columns for questions with and without the evidence, split into right and wrong answers."""
+    columns = {
+        "evidence": [quadrants.evidence_right, quadrants.evidence_wrong],
+        "no_evidence": [quadrants.no_evidence_right, quadrants.no_evidence_wrong],
+    }
+    total = sum(map(sum, columns.values()))
     widths = _sizes([sum(each) for each in columns.values()], WIDTH - 2 * _SIDE, _NARROWEST)
     parts: list[str] = []
     x = float(_SIDE)
     for (name, numbers), width in zip(columns.items(), widths, strict=True):
         if width:
-            parts += _column(name, numbers, x, width, total)
+            parts += _mosaic_column(name, numbers, x, width, total)
             x += width + _GAP
     says = "; ".join(
         f"{words}: {count(columns[name][0])} right, {count(columns[name][1])} wrong"
@@ -218,7 +222,7 @@ def mosaic(quadrants: Mapping[str, int]) -> Markup:
 
 
 def point_bars(points: Mapping[str, float]) -> Markup:
-    """What correctness gains, in hundredths of all questions, if one half never failed."""
+    """What correctness would gain, in percentage points, if one half of the agent never failed."""
     shown = {half: value for half, value in points.items() if value}
     across = Scale(0, max(shown.values()), 118, 384)
     parts = []
@@ -239,7 +243,7 @@ def point_bars(points: Mapping[str, float]) -> Markup:
     return drawing(WIDTH, height + 4, parts, f"Points that each half is worth: {says}", "points")
 
 
-def _column(name: str, numbers: list[int], x: float, width: float, total: int) -> list[str]:
+def _mosaic_column(name: str, numbers: list[int], x: float, width: float, total: int) -> list[str]:
     words = _COLUMNS[name].split()
     parts = [
         text(" ".join(words[:-1]), x, 12, "start", "label"),
@@ -249,12 +253,14 @@ def _column(name: str, numbers: list[int], x: float, width: float, total: int) -
     y = float(_MOSAIC_TOP)
     for verdict, number, height in zip(("right", "wrong"), numbers, heights, strict=True):
         if height:
-            parts += _cell(f"{name}_{verdict}", verdict, number, (x, y, width, height), total)
+            parts += _mosaic_cell(
+                f"{name}_{verdict}", verdict, number, (x, y, width, height), total
+            )
             y += height + _GAP
     return parts
 
 
-def _cell(
+def _mosaic_cell(
     name: str, verdict: str, number: int, box: tuple[float, float, float, float], total: int
 ) -> list[str]:
     x, y, width, height = box
@@ -271,7 +277,7 @@ def _cell(
 
 
 def _sizes(numbers: list[int], room: float, least: float) -> list[float]:
-    """Parts of the room in proportion, none so small that its number has no place."""
+    """Divide `room` in proportion, no part so small that its number does not fit."""
     used = [number for number in numbers if number]
     if len(used) < 2:
         return [room if number else 0.0 for number in numbers]

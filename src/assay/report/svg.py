@@ -1,7 +1,7 @@
-"""The few pieces that a plot is made of: elements, a scale, an axis.
+"""The parts that a plot is made of: elements, a scale, an axis.
 
-Colours come from classes that the style sheet names, so that one plot serves light, dark and
-paper. A plot never carries a style attribute or a script: the pages forbid both.
+Colors come from CSS classes, so that one plot serves light mode, dark mode and paper. A plot never
+has a style attribute or a script: the pages forbid both.
 """
 
 import math
@@ -13,7 +13,10 @@ from markupsafe import Markup
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
-    """`class_` and `text_anchor` are written `class` and `text-anchor`; text must be escaped."""
+    """One element; `class_` and `text_anchor` are written `class` and `text-anchor`.
+
+    Children must be escaped already; attributes are escaped here.
+    """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
         for key, value in attributes.items()
@@ -23,20 +26,22 @@ def element(name: str, *children: str, **attributes: object) -> str:
 
 
 def text(words: object, x: float, y: float, anchor: str = "start", class_: str = "label") -> str:
+    """A text at a point; `anchor` is `start`, `middle` or `end`."""
     return element("text", escape(str(words)), x=x, y=y, text_anchor=anchor, class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+    """A straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def tip(words: str) -> str:
-    """What a pointer that rests on a mark is told."""
+    """A tooltip for the element that holds it."""
     return element("title", escape(words))
 
 
 def drawing(width: float, height: float, parts: Iterable[str], says: str, class_: str) -> Markup:
-    """`says` is what a reader who does not see the picture is told instead."""
+    """A whole plot; `says` is its text alternative for screen readers."""
     box = f"0 0 {width:g} {height:g}"
     return Markup(
         element("svg", *parts, viewBox=box, role="img", aria_label=says, class_=f"plot {class_}")
@@ -45,7 +50,10 @@ def drawing(width: float, height: float, parts: Iterable[str], says: str, class_
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From a value to a place on the page. `logarithmic` where values span magnitudes."""
+    """Maps values from `low` to `high` onto coordinates from `start` to `end`.
+
+    `logarithmic` is for values that span orders of magnitude.
+    """
 
     low: float
     high: float
@@ -64,6 +72,7 @@ class Scale:
         return math.log10(max(value, 1e-9)) if self.logarithmic else value
 
     def ticks(self, most: int = 5) -> list[float]:
+        """Round values inside the scale, about `most` of them."""
         if self.logarithmic:
             first, last = math.floor(self._on(self.low)), math.ceil(self._on(self.high))
             fine = (1, 2, 5) if last - first <= 2 else (1,)
@@ -73,7 +82,7 @@ class Scale:
 
 
 def round_steps(low: float, high: float, most: int) -> list[float]:
-    """Steps of 1, 2 or 5 times a power of ten that people can read off."""
+    """Steps of 1, 2 or 5 times a power of ten."""
     if high <= low:
         return [low]
     rough = (high - low) / most
@@ -84,6 +93,7 @@ def round_steps(low: float, high: float, most: int) -> list[float]:
 
 
 def axis_below(scale: Scale, y: float, words: Callable[[float], str], most: int = 5) -> list[str]:
+    """A horizontal axis with its ticks; `words` labels a value."""
     marks = [line(scale.start, y, scale.end, y, "axis")]
     for value in scale.ticks(most):
         marks.append(text(words(value), scale(value), y + 15, "middle", "tick"))
@@ -93,7 +103,7 @@ def axis_below(scale: Scale, y: float, words: Callable[[float], str], most: int 
 def axis_beside(
     scale: Scale, x: float, end: float, words: Callable[[float], str], most: int = 4
 ) -> list[str]:
-    """With a faint line across the plot at each step."""
+    """A vertical axis with a grid line across the plot at each tick; `words` labels a value."""
     marks = []
     for value in scale.ticks(most):
         y = scale(value)
@@ -103,5 +113,5 @@ def axis_beside(
 
 
 def _short(value: object) -> str:
-    """Two decimals are finer than any screen, and keep the file small."""
+    """Two decimals are finer than any screen and keep the file small."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

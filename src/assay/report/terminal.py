@@ -1,8 +1,9 @@
 """A run and a comparison as tables for a terminal, 80 columns wide."""
 
 import io
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -24,201 +25,233 @@ from assay.report.numbers import (
     with_interval,
 )
 
-_WORDS = {"duplicate": "repeated ids", "unknown": "unknown ids", "surplus": "ids beyond top_k"}
+if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
+    from assay.run.answers import AnswersReport, JudgeRecord
+    from assay.run.models import Comparison, PairedResult, Report
+
+_VIOLATIONS = {
+    "duplicate": "repeated ids",
+    "unknown": "unknown ids",
+    "surplus": "ids beyond top_k",
+}
+_CONTEXTS = {
+    "gold": "the right documents",
+    "no_context": "no document",
+    "distractors": "distractors",
+}
 
 
-def render_report(report: Mapping[str, Any], *, path: str) -> RenderableType:
-    """Everything a person wants to know of a run: what, how good, how sure, what went wrong."""
-    title = Text(_title(report), style="bold")
-    parts: list[RenderableType] = [title, Text(), scores_table(report["statistics"]), Text()]
+@dataclass(frozen=True, slots=True)
+class ScoreLine:
+    """A metric with its mean, the 95% interval of the mean and the best possible mean."""
+
+    metric: str
+    mean: float
+    low: float | None
+    high: float | None
+    ceiling: float
+
+
+def render_report(report: "Report", *, path: str) -> RenderableType:
+    """What a run measured: scores, failures, latency, gates, answers and the comparison.
+
+    Parameters:
+        report: the figures of the run.
+        path: where the run is, as the last fact.
+    """
+    parts: list[RenderableType] = [Text(_title(report), style="bold"), Text()]
+    parts += [scores_table(_score_lines(report)), Text()]
     parts.append(labelled([*_facts(report), ("run", path)]))
-    if "answers" in report:
-        parts += [Text(), render_answers(report["answers"])]
-    if "comparison" in report:
-        parts += [Text(), render_comparison(report["comparison"])]
+    if report.answers:
+        parts += [Text(), render_answers(report.answers)]
+    if report.comparison:
+        parts += [Text(), render_comparison(report.comparison)]
     return Group(*parts)
 
 
 def plain_text(renderable: RenderableType) -> str:
-    """For files: no colours, 80 columns, no trailing blanks."""
+    """A renderable for files: no colors, 80 columns, no trailing blanks."""
     console = SafeConsole(file=io.StringIO(), width=80, color_system=None, highlight=False)
     with console.capture() as capture:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
-def render_comparison(comparison: Mapping[str, Any]) -> RenderableType:
-    """`b` against `a`, a line a metric, then the verdict in words."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("")
-    for heading in ("a", "b", "b - a", "95% interval", "p (Holm)", "win/tie/loss"):
-        table.add_column(heading, justify="right")
-    for name, row in comparison["metrics"].items():
+def render_comparison(comparison: "Comparison") -> RenderableType:
+    """`b` against `a`: a line for each metric, then the verdict in words."""
+    table = _table(("", 0), "a", "b", "b - a", "95% interval", "p (Holm)", "win/tie/loss")
+    for name, row in comparison.metrics.items():
         table.add_row(
             str(parse_figure(name)),
-            figure(row["mean_a"]),
-            figure(row["mean_b"]),
-            difference(row["difference"]),
-            interval(row["low"], row["high"]),
-            p_value(row["p_adjusted"]).removeprefix("p ").removeprefix("= "),
-            f"{row['wins']}/{row['ties']}/{row['losses']}",
+            figure(row.mean_a),
+            figure(row.mean_b),
+            difference(row.difference),
+            interval(row.low, row.high),
+            p_value(row.p_adjusted).removeprefix("p ").removeprefix("= "),
+            f"{row.wins}/{row.ties}/{row.losses}",
         )
-    names = Text(f"a = {comparison['a']}\nb = {comparison['b']}")
-    notes = [Text(f"note: {warning}", style="yellow") for warning in comparison["warnings"]]
+    names = Text(f"a = {comparison.a}\nb = {comparison.b}")
+    notes = [Text(f"note: {warning}", style="yellow") for warning in comparison.warnings]
     return Group(names, Text(), table, Text(), Text(verdict(comparison)), *notes)
 
 
-def verdict(comparison: Mapping[str, Any], *, a: str = "a", b: str = "b") -> str:
-    """Whether the headline difference can be believed; `a`, `b`: their names.
+def verdict(comparison: "Comparison", *, a: str = "a", b: str = "b") -> str:
+    """Whether the headline difference is significant; `a` and `b` are what to call the runs.
 
-    A sentence on the rankings, and where answers were compared one on those before it.
+    A sentence about the rankings, and before it one about the answers where they were compared.
     """
-    names = list(comparison["metrics"])
+    names = list(comparison.metrics)
     ranked = [name for name in names if not isinstance(parse_figure(name), AnswerFigure)]
     headlines = dict.fromkeys([*names[:1], *ranked[:1]])
-    return " ".join(_verdict(name, comparison["metrics"][name], a, b) for name in headlines)
+    return " ".join(_verdict(name, comparison.metrics[name], a, b) for name in headlines)
 
 
-def _verdict(name: str, row: Mapping[str, Any], a: str, b: str) -> str:
-    metric, queries = parse_figure(name), counted(row["n"], "query", "queries")
-    if row["wins"] == row["losses"] == 0:
+def scores_table(lines: Iterable[ScoreLine]) -> Table:
+    """One line for each metric; the first is the headline."""
+    table = _table(("metric", 16), "mean", "95% interval", "ceiling", "of ceiling")
+    for index, line in enumerate(lines):
+        table.add_row(
+            line.metric,
+            figure(line.mean),
+            interval(line.low, line.high),
+            figure(line.ceiling),
+            share(line.mean, line.ceiling),
+            style="bold" if index == 0 else "",
+        )
+    return table
+
+
+def render_answers(answers: "AnswersReport") -> RenderableType:
+    """The metrics of answers, then which half of the agent causes the wrong ones."""
+    parts: list[RenderableType] = [_answers_table(answers), Text()]
+    parts.append(labelled(_answer_facts(answers)))
+    if answers.diagnosis:
+        parts += [Text(), Text(answers.diagnosis.sentence, style="bold")]
+    return Group(*parts)
+
+
+def _table(first: tuple[str, int], *headings: str) -> Table:
+    """A table with a column of names, at least so wide, and columns of numbers."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    heading, width = first
+    table.add_column(heading, min_width=width or None)
+    for each in headings:
+        table.add_column(each, justify="right")
+    return table
+
+
+def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
+    metric, queries = parse_figure(name), counted(row.n, "query", "queries")
+    if row.wins == row.losses == 0:
         return f"{b} and {a} score the same {metric} on every query."
-    better = "better" if row["difference"] > 0 else "worse"
-    size = figure(abs(row["difference"]))
-    if row["p_adjusted"] < 0.05:
+    if row.significant:
+        better = "better" if row.difference > 0 else "worse"
+        size = figure(abs(row.difference))
         return f"{b} is {size} {better} in {metric}; {queries} are enough to be sure."
-    needed = row["queries_needed"]
+    needed = row.queries_needed
     more = f"; about {count(needed)} queries would be needed" if needed else ""
     return f"{b} and {a} cannot be told apart in {metric} with {queries}{more}."
 
 
-def _title(report: Mapping[str, Any]) -> str:
-    dataset = report["dataset"]
-    where = f"{dataset['name']} {dataset['split']}"
-    return f"{report['target']['name']} on {where}, {report['track']} track"
+def _title(report: "Report") -> str:
+    where = f"{report.dataset.name} {report.dataset.split}"
+    return f"{report.target.name} on {where}, {report.track} track"
 
 
-def scores_table(statistics: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A line a metric; the first is the headline."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("metric", min_width=16)
-    for heading in ("mean", "95% interval", "ceiling", "of ceiling"):
-        table.add_column(heading, justify="right")
-    for index, (name, row) in enumerate(statistics.items()):
-        table.add_row(
-            str(parse_figure(name)),
-            figure(row["mean"]),
-            interval(row["low"], row["high"]),
-            figure(row["ceiling"]),
-            share(row["mean"], row["ceiling"]),
-            style="bold" if index == 0 else "",
-        )
-    return table
+def _score_lines(report: "Report") -> Iterator[ScoreLine]:
+    for name, row in report.statistics.items():
+        yield ScoreLine(str(parse_figure(name)), row.mean, row.low, row.high, row.ceiling)
 
 
-def _facts(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    summary, latency = report["summary"], report["latency_ms"]
-    asked = f"{count(summary['successful_queries'])} of {count(summary['total_queries'])} answered"
-    if report["state"] != "complete":
-        asked += f"; {report['state']}: {count(report['planned_queries'])} were planned"
+def _facts(report: "Report") -> Iterator[tuple[str, str]]:
+    from assay.run.models import COMPLETE
+
+    summary = report.summary
+    asked = f"{count(summary.successful_queries)} of {count(summary.total_queries)} answered"
+    if report.state != COMPLETE:
+        asked += f"; {report.state}: {count(report.planned_queries)} were planned"
     yield "queries", asked
-    if unseen := report["unseen_queries"]:
-        metric = parse_figure(next(iter(report["statistics"])))
-        score = with_interval(unseen["mean"], unseen["low"], unseen["high"])
-        yield "unseen", f"{metric} {score} on {count(unseen['queries'])} new to training"
-    if report["failures"]:
-        kinds = sorted(report["failures"].items(), key=lambda item: -item[1])
+    if unseen := report.unseen_queries:
+        metric, _ = report.headline
+        score = with_interval(unseen.mean, unseen.low, unseen.high)
+        yield "unseen", f"{metric} {score} on {count(unseen.queries)} new to training"
+    if report.failures:
+        kinds = sorted(report.failures.items(), key=lambda item: -item[1])
         yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
-        for example in report.get("failure_examples", {}).values():
+        for example in report.failure_examples.values():
             yield "", f"for example {example}"
     wrong = [
-        f"{_WORDS[kind]} {count(found['ids'])} (in {counted(found['queries'], 'query', 'queries')})"
-        for kind, found in report["violations"].items()
-        if found["ids"]
+        f"{_VIOLATIONS[kind]} {count(found.ids)} (in {counted(found.queries, 'query', 'queries')})"
+        for kind, found in report.violations.items()
+        if found.ids
     ]
     if wrong:
         yield "violations", "; ".join(wrong)
-    yield "latency", _latency(latency, summary)
-    for gate in report["gates"]:
-        word = "passed" if gate["passed"] else "FAILED"
-        yield "gate", f"{gate['gate']}  {word}: {figure(gate['value'])}"
+    yield "latency", _latency(report)
+    for gate in report.gates:
+        word = "passed" if gate.passed else "FAILED"
+        yield "gate", f"{gate.gate}  {word}: {figure(gate.value)}"
 
 
-def _latency(latency: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    timed = latency.get("queries", summary["successful_queries"]) > 0
+def _latency(report: "Report") -> str:
+    latency, summary = report.latency_ms, report.summary
+    timed = summary.successful_queries if latency.queries is None else latency.queries
+    percentiles = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
     words = [
-        f"{name} {duration(latency[name] / 1000 if timed else None)}"
-        for name in ("p50", "p95", "p99")
+        f"{name} {duration(value / 1000 if timed else None)}" for name, value in percentiles.items()
     ]
-    words.append(f"{rate(summary['queries_per_second'])} queries/s")
-    if timeouts := latency.get("timeouts"):
-        words.append(f"{counted(timeouts, 'timeout')} counted at the limit")
+    words.append(f"{rate(summary.queries_per_second)} queries/s")
+    if latency.timeouts:
+        words.append(f"{counted(latency.timeouts, 'timeout')} counted at the limit")
     return ", ".join(words)
 
 
-_TRIED = {"gold": "the right documents", "no_context": "no document", "distractors": "distractors"}
-
-
-def render_answers(answers: Mapping[str, Any]) -> RenderableType:
-    """Figures, then whose fault the wrong ones are, in one sentence and in numbers."""
-    parts: list[RenderableType] = [_answers_table(answers["statistics"]), Text()]
-    parts.append(labelled(_answer_facts(answers)))
-    if answers["diagnosis"]:
-        parts += [Text(), Text(answers["diagnosis"]["sentence"], style="bold")]
-    return Group(*parts)
-
-
-def _answers_table(statistics: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("answers", min_width=19)
-    for heading in ("mean", "95% interval", "ceiling", "questions"):
-        table.add_column(heading, justify="right")
-    for index, (name, row) in enumerate(statistics.items()):
+def _answers_table(answers: "AnswersReport") -> Table:
+    table = _table(("answers", 19), "mean", "95% interval", "ceiling", "questions")
+    for index, (name, row) in enumerate(answers.statistics.items()):
         table.add_row(
             name,
-            figure(row["mean"]),
-            interval(row["low"], row["high"]),
-            figure(row["ceiling"]),
-            count(row["n"]),
+            figure(row.mean),
+            interval(row.low, row.high),
+            figure(row.ceiling),
+            count(row.n),
             style="bold" if index == 0 else "",
         )
     return table
 
 
-def _answer_facts(answers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    asked = f"{count(answers['answered'])} of {count(answers['questions'])} answered"
-    if answers["unanswerable"]:
-        asked += f"; {count(answers['unanswerable'])} have no answer in the documents"
+def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
+    asked = f"{count(answers.answered)} of {count(answers.questions)} answered"
+    if answers.unanswerable:
+        asked += f"; {count(answers.unanswerable)} have no answer in the documents"
     yield "questions", asked
-    if "correctness" in answers["statistics"]:
-        yield "right if", answers["correctness_by"]
-    elif not answers["trouble"]:
+    if "correctness" in answers.statistics:
+        yield "right if", answers.correctness_by
+    elif not answers.trouble:
         yield "right if", "not decided: the references have no key facts; add --judge"
-    if answers["trouble"]:
-        yield "not judged", answers["trouble"]
-    if judge := answers["judge"]:
-        yield "judge", "; ".join(_judge(judge))
-    if invented := answers["invented_citations"]["ids"]:
+    if answers.trouble:
+        yield "not judged", answers.trouble
+    if answers.judge:
+        yield "judge", "; ".join(_judge(answers.judge))
+    if invented := answers.invented_citations.ids:
         yield "citations", f"{counted(invented, 'document')} cited that do not exist"
-    if diagnosis := answers["diagnosis"]:
-        kinds = sorted(diagnosis["counts"].items(), key=lambda item: -item[1])
-        if kinds:
-            yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
-    if answers.get("note"):
-        yield "note", answers["note"]
-    for name, tried in (answers["counterfactuals"] or {}).items():
-        if tried["asked"]:
-            right = f"{tried['right']} of {tried['asked']} right"
-            yield "again", f"with {_TRIED[name]}: {right}"
+    if answers.diagnosis and answers.diagnosis.counts:
+        kinds = sorted(answers.diagnosis.counts.items(), key=lambda item: -item[1])
+        yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
+    if answers.note:
+        yield "note", answers.note
+    for name, tried in (answers.counterfactuals or {}).items():
+        if tried.asked:
+            yield "again", f"with {_CONTEXTS[name]}: {tried.right} of {tried.asked} right"
 
 
-def _judge(judge: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{judge['provider']}, {counted(judge['votes'], 'vote')} each"
-    if judge["flip_rate"] is not None:
-        yield f"contradicts itself on {percent(judge['flip_rate'])}"
-    if judge["undecided"]:
-        yield f"undecided on {counted(judge['undecided'], 'question')}"
-    if judge["unparseable_votes"]:
-        yield f"{counted(judge['unparseable_votes'], 'vote')} could not be read"
-    if cost := judge.get("spending", {}).get("cost"):
-        yield f"{cost:.2f} US dollars"
+def _judge(judge: "JudgeRecord") -> Iterator[str]:
+    yield f"{judge.provider}, {counted(judge.votes, 'vote')} each"
+    if judge.flip_rate is not None:
+        yield f"contradicts itself on {percent(judge.flip_rate)}"
+    if judge.undecided:
+        yield f"undecided on {counted(judge.undecided, 'question')}"
+    if judge.unparseable_votes:
+        yield f"{counted(judge.unparseable_votes, 'vote')} could not be read"
+    if judge.spending and judge.spending.cost:
+        yield f"{judge.spending.cost:.2f} US dollars"

@@ -4,6 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+ContextName = Literal["gold", "no_context", "distractors"]
+CONTEXT_NAMES: tuple[ContextName, ...] = ("gold", "no_context", "distractors")
+
 
 class _AnswerModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
@@ -37,6 +40,7 @@ class JudgeRecord(_AnswerModel):
 
     provider: str
     votes: int
+    prompts: dict[str, str] = {}
     judged: int
     decided_by_rule: int = 0
     flip_rate: float | None
@@ -101,7 +105,7 @@ class AnswersReport(_AnswerModel):
     statistics: dict[str, AnswerStatistic]
     judge: JudgeRecord | None
     diagnosis: DiagnosisReport | None
-    counterfactuals: dict[Literal["gold", "no_context", "distractors"], CounterfactualCount] | None
+    counterfactuals: dict[ContextName, CounterfactualCount] | None
     invented_citations: InventedCitations
     trouble: str | None
     note: str | None = None

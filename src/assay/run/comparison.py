@@ -50,7 +50,7 @@ class ComparedRun:
         return cls.of(folder.read_report(), folder.read_rows(), folder.read_answers())
 
 
-def compare_runs(
+def compare_reports(
     a: ComparedRun, b: ComparedRun, figures: Sequence[ReportFigure] = ()
 ) -> Comparison:
     """Compare on the queries that both runs asked; refused where the data differ.
@@ -87,7 +87,7 @@ def compare_with_each(
     first: ComparedRun, others: Sequence[ComparedRun], figures: Sequence[ReportFigure] = ()
 ) -> list[Comparison]:
     """Several systems with one: all their p-values are corrected together, not pair by pair."""
-    comparisons = [compare_runs(first, other, figures) for other in others]
+    comparisons = [compare_reports(first, other, figures) for other in others]
     raw = [row.p_value for comparison in comparisons for row in comparison.metrics.values()]
     adjusted = iter(holm(raw))
     return [

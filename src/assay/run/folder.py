@@ -1,5 +1,6 @@
 """One folder for each run: `run.json`, `calls.jsonl`, `report.json` and what is made of it."""
 
+import io
 import os
 import platform
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
@@ -18,6 +19,7 @@ from assay.data import Dataset, load_dataset
 from assay.data.cache import cache_folder
 from assay.errors import AssayError, RunError
 from assay.files import atomic_write, is_locked
+from assay.net.json import JsonObject
 from assay.run.config import RunConfig
 from assay.run.models import (
     FORMAT,
@@ -37,7 +39,7 @@ RUNNING = "running"
 UNFINISHED = "unfinished"
 
 _HEADER_REMEDY = "take it from a copy of the run, or start another run with: assay eval"
-_PACKAGES = ("agent-assay", "numpy")
+_PACKAGES = ("agent-assay", "numpy", "PyStemmer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,19 @@ class RunFolder:
                 stream.write(b'\n  "answer_results": [\n' + rows + b"\n],")
             shutil.copyfileobj(report, stream)
         stream.flush()
+
+    def read_json(self) -> JsonObject:
+        """The whole report as one JSON object, as `assay eval --json` prints it."""
+        whole = io.BytesIO()
+        self.copy_report(whole)
+        document: JsonObject = orjson.loads(whole.getvalue())
+        return document
+
+    def validate(self) -> None:
+        """Read everything once; raises `RunError` with the place of the first damage."""
+        self.read_report()
+        for _ in (*self.read_rows(), *self.read_answers()):
+            pass
 
     def state(self) -> str:
         """running, complete, interrupted, target lost, not judged; unfinished after a kill."""
@@ -291,7 +306,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _read_object(path: Path, remedy: str) -> dict[str, Any]:
+def _read_object(path: Path, remedy: str) -> JsonObject:
     try:
         value = orjson.loads(path.read_bytes())
     except FileNotFoundError:

@@ -140,7 +140,7 @@ class MeasuredDataset(DatasetRecord):
     judged_queries: int
 
 
-class Summary(RunModel):
+class RunSummary(RunModel):
     """The flat figures that leaderboards read: `mean_ndcg_at_5`, `latency_p50_ms`, ...
 
     Sums let shards be merged exactly.
@@ -266,7 +266,7 @@ class Report(RunModel):
 
     format: int = FORMAT
     state: str
-    summary: Summary
+    summary: RunSummary
     metrics: dict[MetricName, float]
     statistics: Annotated[dict[MetricName, Statistic], Field(min_length=1)]
     unseen_queries: UnseenQueries | None

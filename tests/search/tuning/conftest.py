@@ -1,9 +1,7 @@
 import pytest
 from tests.search.tuning import worlds
 
-from assay.search.tuning.features import TuningData
-from assay.search.tuning.fit import fit
-from assay.search.tuning.model import TunedRanker
+from assay.search.tuning import TunedRanker, TuningData, fit
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,7 @@ from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
-from assay.search.tuning.features import TuningData
-from assay.search.tuning.model import TunedRanker
+from assay.search.tuning import TunedRanker, TuningData
 
 
 def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> list[Ranked]:

@@ -3,14 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from assay.data.dataset import Dataset, Document
 from assay.evaluation.answers.cases import invented_citations
 from assay.evaluation.answers.examination import Examination, Verdict
-from assay.evaluation.plan import RunConfig
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_FACTS,
@@ -30,6 +28,21 @@ from assay.measure.answers.diagnosis import (
 from assay.measure.answers.judge import flip_rate
 from assay.measure.graded import Floats
 from assay.measure.statistics import below, summarize
+from assay.run.answers import (
+    CONTEXT_NAMES,
+    AnswersReport,
+    AnswerStatistic,
+    ContextName,
+    CounterfactualCount,
+    DiagnosisReport,
+    InventedCitations,
+    InventedExample,
+    JudgeRecord,
+    JudgeSpending,
+    Quadrants,
+)
+from assay.run.config import RunConfig
+from assay.run.models import AnswerDiagnosis, AnswerRow
 
 
 class AnswerReport:
@@ -48,30 +61,33 @@ class AnswerReport:
         self._config = config
         self._scores = measure_examined(cases, examination, dataset.documents)
 
-    def head(self) -> dict[str, Any]:
+    def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
         statistics = dict(self._statistics())
         invented = list(invented_citations(self._cases, self._dataset))
-        return {
-            "questions": len(self._cases),
-            "answered": sum(case.answer is not None for case in self._cases),
-            "unanswerable": sum(not case.answerable for case in self._cases),
-            "references": self._dataset.references_fingerprint,
-            "correctness_by": self._correctness_by,
-            "metrics": {name: row["mean"] for name, row in statistics.items()},
-            "statistics": statistics,
-            "judge": self._judge(),
-            "diagnosis": self._diagnosis(),
-            "counterfactuals": self._counterfactuals(),
-            "invented_citations": {
-                "ids": len(invented),
-                "examples": [{"query_id": one, "doc_id": two[:200]} for one, two in invented[:3]],
-            },
-            "trouble": self._found.trouble,
-            "note": self._found.note,
-        }
+        return AnswersReport(
+            questions=len(self._cases),
+            answered=sum(case.answer is not None for case in self._cases),
+            unanswerable=sum(not case.answerable for case in self._cases),
+            references=self._dataset.references_fingerprint,
+            correctness_by=self._correctness_by,
+            metrics={name: statistic.mean for name, statistic in statistics.items()},
+            statistics=statistics,
+            judge=self._judge(),
+            diagnosis=self._diagnosis(),
+            counterfactuals=self._counterfactuals(),
+            invented_citations=InventedCitations(
+                ids=len(invented),
+                examples=[
+                    InventedExample(query_id=query_id, doc_id=doc_id[:200])
+                    for query_id, doc_id in invented[:3]
+                ],
+            ),
+            trouble=self._found.trouble,
+            note=self._found.note,
+        )
 
-    def rows(self) -> Iterable[dict[str, Any]]:
+    def rows(self) -> Iterable[AnswerRow]:
         """One row for each question, with the values of all metrics that cover it."""
         columns = {
             name: dict(zip(ids, self._scores.values[name].tolist(), strict=True))
@@ -82,7 +98,7 @@ class AnswerReport:
                 name: by[case.query_id] for name, by in columns.items() if case.query_id in by
             }
             others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
-            yield _row(case, _verdict_of(self._found, case), others) | figures
+            yield _row(case, _verdict_of(self._found, case), others, figures)
 
     @property
     def _correctness_by(self) -> str:
@@ -92,7 +108,7 @@ class AnswerReport:
         said = "1 vote" if votes == 1 else f"the majority of {votes} votes"
         return f"judge {self._found.judge.provider}, {said}"
 
-    def _statistics(self) -> Iterable[tuple[str, dict[str, Any]]]:
+    def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
         for name, values in self._scores.values.items():
             if not values.size:
                 continue
@@ -105,22 +121,22 @@ class AnswerReport:
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
             yield (
                 name,
-                {
-                    "n": summary.n,
-                    "mean": summary.mean,
-                    "low": summary.low,
-                    "high": below(summary.high, ceiling),
-                    "median": summary.median,
-                    "std": summary.std,
-                    "ceiling": ceiling,
-                    "how": metric.how if metric else self._how(name),
-                },
+                AnswerStatistic(
+                    n=summary.n,
+                    mean=summary.mean,
+                    low=summary.low,
+                    high=below(summary.high, ceiling),
+                    median=summary.median,
+                    std=summary.std,
+                    ceiling=ceiling,
+                    how=metric.how if metric else self._how(name),
+                ),
             )
 
     def _how(self, name: str) -> str:
         return self._correctness_by if name == "correctness" else JUDGED_METRICS[name]
 
-    def _judge(self) -> dict[str, Any] | None:
+    def _judge(self) -> JudgeRecord | None:
         use = self._found.judge
         if use is None:
             return None
@@ -128,19 +144,21 @@ class AnswerReport:
         judgments = [each.judgment for each in verdicts if each.judgment]
         asked = [each for each in judgments if not each.by_rule]
         facts = sum(each.facts.unparseable for each in verdicts if each.facts)
-        return {
-            "provider": use.provider,
-            "votes": use.votes,
-            **({"spending": asdict(use.spending)} if use.spending else {}),
-            "prompts": dict(use.prompts),
-            "judged": len(asked),
-            "decided_by_rule": len(judgments) - len(asked),
-            "flip_rate": flip_rate(asked),
-            "unparseable_votes": sum(each.unparseable for each in asked) + facts,
-            "undecided": sum(each.verdict is None for each in judgments),
-        }
+        record = JudgeRecord(
+            provider=use.provider,
+            votes=use.votes,
+            prompts=dict(use.prompts),
+            judged=len(asked),
+            decided_by_rule=len(judgments) - len(asked),
+            flip_rate=flip_rate(asked),
+            unparseable_votes=sum(each.unparseable for each in asked) + facts,
+            undecided=sum(each.verdict is None for each in judgments),
+        )
+        if use.spending is None:
+            return record
+        return record.model_copy(update={"spending": JudgeSpending(**asdict(use.spending))})
 
-    def _diagnosis(self) -> dict[str, Any] | None:
+    def _diagnosis(self) -> DiagnosisReport | None:
         """Only of questions whose answer is known to be correct or wrong.
 
         Where there is no reference there is nothing to say; those that a judge left undecided are
@@ -156,26 +174,26 @@ class AnswerReport:
             return None
         undecided = sum(each.undecided for each in verdicts.values())
         report = summarize_diagnoses(seen, self._found.counterfactuals, undecided=undecided)
-        return {
-            "sentence": report.sentence,
-            "questions": report.questions,
-            "undecided": report.undecided,
-            "wrong": len(report.diagnoses),
-            "counts": {str(failure): number for failure, number in report.counts.items() if number},
-            "points": {str(component): points for component, points in report.points.items()},
-            "settled": report.settled,
-            "from_memory": report.from_memory,
-            "quadrants": _quadrants(seen),
-        }
+        return DiagnosisReport(
+            sentence=report.sentence,
+            questions=report.questions,
+            undecided=report.undecided,
+            wrong=len(report.diagnoses),
+            counts={str(failure): number for failure, number in report.counts.items() if number},
+            points={str(component): points for component, points in report.points.items()},
+            settled=report.settled,
+            from_memory=report.from_memory,
+            quadrants=_quadrants(seen),
+        )
 
-    def _counterfactuals(self) -> dict[str, dict[str, int]] | None:
+    def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:
         if not self._found.contexts:
             return None
-        tried = {}
-        for field in ("gold", "no_context", "distractors"):
+        tried: dict[ContextName, CounterfactualCount] = {}
+        for field in CONTEXT_NAMES:
             values = [getattr(each, field) for each in (self._found.counterfactuals or {}).values()]
             decided = [value for value in values if value is not None]
-            tried[field] = {"asked": len(decided), "right": sum(decided)}
+            tried[field] = CounterfactualCount(asked=len(decided), right=sum(decided))
         return tried
 
 
@@ -234,44 +252,52 @@ def _observation(case: AnswerCase, verdict: Verdict) -> Observation:
     return observe(case, correct=bool(verdict.correct), contradicted=verdict.contradicted)
 
 
-def _quadrants(seen: Sequence[Observation]) -> dict[str, int]:
+def _quadrants(seen: Sequence[Observation]) -> Quadrants:
     """Retrieval against generation: was the evidence retrieved, and was the answer correct?"""
     counts = Counter(
         ("evidence" if each.evidence else "no_evidence", "right" if each.correct else "wrong")
         for each in seen
         if each.answerable and not each.error
     )
-    return {
-        f"{evidence}_{answer}": counts[evidence, answer]
-        for evidence in ("evidence", "no_evidence")
-        for answer in ("right", "wrong")
-    }
+    return Quadrants(
+        evidence_right=counts["evidence", "right"],
+        evidence_wrong=counts["evidence", "wrong"],
+        no_evidence_right=counts["no_evidence", "right"],
+        no_evidence_wrong=counts["no_evidence", "wrong"],
+    )
 
 
-def _row(case: AnswerCase, verdict: Verdict, others: Counterfactuals) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "query_id": case.query_id,
-        "query_text": case.question,
-        "answer": case.answer,
-        "citations": case.citations,
-        "retrieved_docs": case.retrieved,
-        "answerable": case.answerable,
-        "reference_answer": case.reference.answer or None,
-        "facts": [fact.text for fact in case.reference.facts],
-        "needed_docs": sorted(case.needed),
-        "correct": verdict.correct,
-    }
+def _row(
+    case: AnswerCase, verdict: Verdict, others: Counterfactuals, figures: Mapping[str, float]
+) -> AnswerRow:
+    optional: dict[str, object] = {}
     if verdict.judgment is not None and not verdict.judgment.by_rule:
-        row["votes"] = [vote.value for vote in verdict.judgment.votes]
+        optional["votes"] = [vote.value for vote in verdict.judgment.votes]
     diagnosis = None
     if verdict.correct is not None:
         diagnosis = diagnose(_observation(case, verdict), others)
     if diagnosis is not None:
-        row["diagnosis"] = {
-            "failure": diagnosis.failure,
-            "half": diagnosis.component,
-            "settled": diagnosis.settled,
-            "why": diagnosis.why,
-        }
+        optional["diagnosis"] = AnswerDiagnosis(
+            failure=str(diagnosis.failure),
+            half=None if diagnosis.component is None else str(diagnosis.component),
+            settled=diagnosis.settled,
+            why=diagnosis.why,
+        )
     tried = {name: value for name, value in asdict(others).items() if value is not None}
-    return row | ({"counterfactuals": tried} if tried else {})
+    if tried:
+        optional["counterfactuals"] = tried
+    return AnswerRow.model_construct(
+        None,
+        query_id=case.query_id,
+        query_text=case.question,
+        answer=case.answer,
+        citations=list(case.citations),
+        retrieved_docs=list(case.retrieved),
+        answerable=case.answerable,
+        reference_answer=case.reference.answer or None,
+        facts=[fact.text for fact in case.reference.facts],
+        needed_docs=sorted(case.needed),
+        correct=verdict.correct,
+        **optional,
+        **figures,
+    )

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay.data.dataset import Dataset, Query, ReferenceAnswer
-from assay.evaluation.asking import Call
 from assay.measure.answers.answer_metrics import AnswerCase, unknown_citations
+from assay.run.calls import Call
 
 
 def cases_of(

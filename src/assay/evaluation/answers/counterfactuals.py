@@ -15,13 +15,12 @@ from pathlib import Path
 from assay.agents.protocol import AgentAnswer, TakesContext
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Query
-from assay.evaluation.asking import OUTAGES, Call, retry_policy
-from assay.evaluation.call_log import CallLog, CallWriter
-from assay.evaluation.plan import RunConfig
-from assay.evaluation.runner import run_calls
+from assay.evaluation.calling import OUTAGES, retry_policy, run_calls
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress
+from assay.run.calls import Call, CallLog, CallWriter
+from assay.run.config import RunConfig
 from assay.search.bm25 import Bm25Index
 
 

@@ -23,13 +23,13 @@ from assay.evaluation.answers.counterfactuals import (
     run_counterfactual,
     select_cases,
 )
-from assay.evaluation.plan import RunConfig
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote
 from assay.net.gather import gather
 from assay.progress import Progress, silent
+from assay.run.config import RunConfig
 
 Documents = Mapping[str, Document]
 Reply = TypeVar("Reply")

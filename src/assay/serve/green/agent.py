@@ -12,7 +12,7 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import TaskState
 from starlette.types import ASGIApp
 
-from assay.agents.a2a.agent import A2AAgent
+from assay.agents.a2a.target import A2AAgent
 from assay.agents.daemon_threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.net.json import JsonObject
@@ -171,4 +171,4 @@ def summary_of(job: EvaluationJob) -> str:
     """The table that `assay report` shows. It begins with a word, so that a platform that collects
     JSON does not take it for a second result."""
     assert job.outcome is not None
-    return job.outcome.folder.summary.read_text(encoding="utf-8")
+    return job.outcome.folder.summary_file.read_text(encoding="utf-8")

@@ -20,12 +20,14 @@ from typing import Any
 from assay.agents.protocol import Agent
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
-from assay.evaluation.evaluation import INTERRUPTED, Evaluation, Listener, Outcome
+from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.live import Tick
+from assay.evaluation.run import Run
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
+from assay.run.models import INTERRUPTED
 from assay.serve.a2a.tasks import (
     INTERNAL_ERROR,
     TaskRefused,
@@ -77,7 +79,7 @@ class EvaluationJob:
         self.state = JobState.SUBMITTED
         self.tick: Tick | None = None
         self.note = ""
-        self.outcome: Outcome | None = None
+        self.outcome: Run | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._lock = Lock()
@@ -163,18 +165,18 @@ class EvaluationJob:
             return
         self._finish(outcome)
 
-    def _finish(self, outcome: Outcome) -> None:
-        text = plain_text(render_report(outcome.head, path=outcome.folder.name))
-        outcome.folder.summary.write_text(text, encoding="utf-8")
+    def _finish(self, outcome: Run) -> None:
+        text = plain_text(render_report(outcome.report, path=outcome.folder.name))
+        outcome.folder.summary_file.write_text(text, encoding="utf-8")
         self.outcome = outcome
-        summary = outcome.head["summary"]
+        summary = outcome.report.summary
         if outcome.state == INTERRUPTED:
-            asked, planned = summary["total_queries"], outcome.head["planned_queries"]
+            asked, planned = summary.total_queries, outcome.report.planned_queries
             name = outcome.folder.name
             self._end(JobState.CANCELED, f"canceled after {asked} of {planned}; kept as run {name}")
         else:
-            failed = f", {summary['failed_queries']} failed" if summary["failed_queries"] else ""
-            self._end(JobState.COMPLETED, f"evaluated {summary['total_queries']} queries{failed}")
+            failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""
+            self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
 
     def _note_tick(self, tick: Tick) -> None:
         self.tick = tick

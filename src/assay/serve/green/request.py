@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from assay.agents.a2a.card import base_address
+from assay.agents.a2a.discovery import base_address
 from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError
-from assay.evaluation.plan import RunConfig
 from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
+from assay.run.config import RunConfig
 from assay.serve.a2a.tasks import TaskRefused, first_problem
 
 ROLE = "retrieval_agent"

@@ -66,7 +66,7 @@ def report_of(job: EvaluationJob) -> JsonObject | None:
     """The report of the run, with warnings about the request and the agent."""
     if job.outcome is None:
         return None
-    return job.outcome.folder.read_report() | {
+    return job.outcome.folder.read_json() | {
         "run": job.outcome.folder.name,
         "warnings": list(job.warnings()),
     }

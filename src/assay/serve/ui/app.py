@@ -1,7 +1,7 @@
 """The web UI: runs, reports, comparisons, leaderboard, evaluations, search and agent checks.
 
-Every page is whole without a script; the script only follows what goes on and saves clicks. GET
-changes nothing, and nothing is fetched from elsewhere.
+Every page works without JavaScript, which only follows progress and saves clicks. GET changes
+nothing, and nothing is loaded from other hosts.
 """
 
 import asyncio
@@ -15,26 +15,23 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.report.html import TEMPLATES as REPORT_TEMPLATES
+from assay.report.html_templates import style_sheet
 from assay.serve.guards import guarded
 from assay.serve.readiness import health_routes
 from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_of
 from assay.serve.ui.check import check_routes
-from assay.serve.ui.compare import compare_routes
 from assay.serve.ui.context import Ui, ui_of
-from assay.serve.ui.live import live_routes
+from assay.serve.ui.evaluation_pages import evaluation_routes
 from assay.serve.ui.queries import query_routes
-from assay.serve.ui.questions import question_routes
 from assay.serve.ui.runs import run_routes
 from assay.serve.ui.search import SearchService, search_routes
-from assay.serve.ui.start import start_routes
 
 BODY_LIMIT = 64 * 1024
 _STATIC = Path(__file__).parent / "static"
@@ -50,7 +47,14 @@ def ui_app(
     policy: OutboundPolicy = UNRESTRICTED,
     dataset: str = "nfcorpus",
 ) -> ASGIApp:
-    """`token` None is for loopback alone. `dataset` is what the search box searches."""
+    """The web UI over a folder of runs.
+
+    Parameters:
+        runs: the folder that holds the run folders.
+        token: what visitors must know; None is for loopback only.
+        policy: which hosts a target or a judge may be at.
+        dataset: what the search box searches.
+    """
     ui, search = Ui(runs, policy=policy), SearchService(dataset)
 
     @asynccontextmanager
@@ -73,11 +77,8 @@ def _routes() -> list[BaseRoute]:
     return [
         *health_routes("ui"),
         *run_routes(),
-        *live_routes(),
         *query_routes(),
-        *question_routes(),
-        *compare_routes(),
-        *start_routes(),
+        *evaluation_routes(),
         *search_routes(),
         *check_routes(),
         Route(LOGIN, show_login, methods=["GET"]),
@@ -88,11 +89,13 @@ def _routes() -> list[BaseRoute]:
 
 
 async def show_login(request: Request) -> Response:
+    """The form that asks for the token."""
     wanted = request.query_params.get("next", "/")
     return ui_of(request).page(request, "login.html", wanted=local_path(wanted), problem="")
 
 
 async def log_in(request: Request) -> Response:
+    """Set the session cookie, where the token is right."""
     ui, token = ui_of(request), request.app.state.token
     given = await ui.form(request)
     wanted = local_path(given.get("next", "/"))
@@ -100,7 +103,7 @@ async def log_in(request: Request) -> Response:
         return RedirectResponse(wanted, 303)
     if not hmac.compare_digest(given.get("token", "").encode(), token.encode()):
         await asyncio.sleep(_WRONG_TOKEN_PAUSE_S)
-        problem = "That is not the token."
+        problem = "Wrong token."
         return ui.page(request, "login.html", status=401, wanted=wanted, problem=problem)
     answer = RedirectResponse(wanted, 303)
     secure = request.url.scheme == "https"
@@ -109,7 +112,7 @@ async def log_in(request: Request) -> Response:
 
 
 async def _report_style(_request: Request) -> Response:
-    return FileResponse(REPORT_TEMPLATES / "style.css", media_type="text/css")
+    return Response(style_sheet(), media_type="text/css")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -1,35 +1,50 @@
-"""Evaluations that were started from a page: each is `assay eval` in a process of its own.
+"""Evaluations that are going on: the processes started from a page, and the progress of any run.
 
-So the pages stay quick while it runs, code of a `python:` target is read afresh each time, and
-the run goes on by itself if this server is killed. How far it is, is read from its run folder.
+Each evaluation is `assay eval` in a process of its own. So the pages stay quick while it runs, code
+of a `python:` target is imported afresh each time, and the run goes on if this server is killed.
+Progress is read from the run folder, whoever writes it.
 """
 
 import asyncio
 import os
 import signal
 import sys
+import time
 import uuid
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 
+import orjson
+from sse_starlette import EventSourceResponse
+from starlette.responses import Response
+
+from assay.data.dataset import Dataset
 from assay.errors import UsageError
-from assay.evaluation.plan import RunConfig
-from assay.report.html import NO_JUDGE
+from assay.evaluation.live import LiveFigures, Tick
+from assay.evaluation.plan import draw_queries
+from assay.files import is_locked
+from assay.report.numbers import count, counted, duration, figure
+from assay.run.calls import WITHDRAWN, Call
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
+from assay.run.options import arguments, unset_variables
 
 LIMIT = 4
 KEPT = 50
 _LINES = 20
 _GRACE_S = 10.0
+_INTERVAL_S = 0.5
+_PING_S = 15
 _START = "from assay.cli.app import main; main()"
-# What the form leaves open must not be filled in by the environment of the server.
-_NOT_INHERITED = frozenset({"ASSAY_NUM_QUERIES", "ASSAY_GATE", "ASSAY_MAX_COST"})
 
 
 @dataclass
-class Started:
-    """`lines` are the last ones that it wrote for people."""
+class StartedEvaluation:
+    """A process that was started from a page; `lines` are the last ones of its stderr."""
 
     id: str
     config: RunConfig
@@ -41,53 +56,62 @@ class Started:
 
     @property
     def ended(self) -> bool:
+        """Whether the process has exited."""
         return self.process.returncode is not None
 
     @property
     def message(self) -> str:
-        return self.lines[-1] if self.lines else "getting ready"
+        """What the process said last."""
+        return self.lines[-1] if self.lines else "starting"
 
     def cancel(self) -> None:
-        """As Ctrl-C: what was answered is reported and kept."""
+        """Send Ctrl-C: what was answered is reported and kept."""
         self.canceled = True
         if not self.ended:
             self.process.send_signal(signal.SIGINT)
 
 
 class Evaluations:
+    """Starts evaluations as processes of their own, and remembers the last ones."""
+
     def __init__(self, runs: Path) -> None:
         self._runs = runs
-        self._started: dict[str, Started] = {}
+        self._started: dict[str, StartedEvaluation] = {}
         self._readers: set[asyncio.Task[None]] = set()
 
-    def get(self, evaluation_id: str) -> Started | None:
+    def get(self, evaluation_id: str) -> StartedEvaluation | None:
+        """The evaluation of that id."""
         return self._started.get(evaluation_id)
 
-    def of_run(self, name: str) -> Started | None:
+    def of_run(self, name: str) -> StartedEvaluation | None:
+        """The evaluation that makes a run."""
         return next((each for each in self._started.values() if each.run == name), None)
 
-    def going_on(self) -> list[Started]:
+    def running(self) -> list[StartedEvaluation]:
+        """Those that have not ended."""
         return [each for each in self._started.values() if not each.ended]
 
-    async def start(self, config: RunConfig) -> Started:
-        if len(self.going_on()) >= LIMIT:
+    async def start(self, config: RunConfig) -> StartedEvaluation:
+        """Start an evaluation. Raises `UsageError` where too many are running."""
+        if len(self.running()) >= LIMIT:
             raise UsageError(f"{LIMIT} evaluations are running already; wait for one to end")
-        kept = {key: value for key, value in os.environ.items() if key not in _NOT_INHERITED}
+        dropped = unset_variables(config)
+        environment = {key: value for key, value in os.environ.items() if key not in dropped}
         since = datetime.now(UTC).isoformat(timespec="seconds")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
             _START,
-            *arguments(config, self._runs),
+            *child_arguments(config, self._runs),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            env={**kept, "NO_COLOR": "1"},
+            env={**environment, "NO_COLOR": "1"},
             start_new_session=True,  # Ctrl-C at the server is ours to pass on
         )
-        started = Started(uuid.uuid4().hex[:12], config, process, since)
+        started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
         self._started[started.id] = started
-        reader = asyncio.create_task(_read(started))
+        reader = asyncio.create_task(_read_lines(started))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
         self._forget()
@@ -95,12 +119,12 @@ class Evaluations:
 
     async def close(self) -> None:
         """End what runs, keeping what was answered."""
-        for each in self.going_on():
+        for each in self.running():
             each.cancel()
-        waiting = [asyncio.create_task(each.process.wait()) for each in self.going_on()]
+        waiting = [asyncio.create_task(each.process.wait()) for each in self.running()]
         if waiting:
             await asyncio.wait(waiting, timeout=_GRACE_S)
-        for each in self.going_on():
+        for each in self.running():
             each.process.kill()
         await asyncio.gather(*waiting, *self._readers, return_exceptions=True)
 
@@ -110,31 +134,125 @@ class Evaluations:
             del self._started[evaluation_id]
 
 
-def arguments(config: RunConfig, runs: Path) -> list[str]:
-    """`--flag=value` in one word each, and the target behind `--`: none can pass for another."""
-    words = ["eval", f"--out={runs}", f"--track={config.track}"]
-    for name in ("dataset", "split", "seed", "top_k", "concurrency", "timeout", "retries"):
-        words.append(f"--{name.replace('_', '-')}={getattr(config, name)}")
-    if config.num_queries is not None:
-        words.append(f"--num-queries={config.num_queries}")
-    words += [f"--gate={gate}" for gate in config.gates]
-    words += [f"--baseline={config.baseline}", f"--map={config.mapping}"]
-    return [*words, *_answer_arguments(config), "--", config.target]
+def child_arguments(config: RunConfig, runs: Path) -> list[str]:
+    """The command line of the process.
+
+    Each option is one `--flag=value` word and the target follows `--`, so that no value can be
+    taken for another option.
+    """
+    options = [flag if value is None else f"{flag}={value}" for flag, value in arguments(config)]
+    return ["eval", f"--out={runs}", *options, "--", config.target]
 
 
-def _answer_arguments(config: RunConfig) -> list[str]:
-    if not config.answers:
-        return ["--no-answers"]
-    words = ["--answers", f"--judge={config.judge or NO_JUDGE}"]
-    words.append(f"--judge-votes={config.judge_votes}")
-    if config.max_cost is not None:
-        words.append(f"--max-cost={config.max_cost}")
-    return [*words, "--counterfactuals" if config.counterfactuals else "--no-counterfactuals"]
-
-
-async def _read(started: Started) -> None:
+async def _read_lines(started: StartedEvaluation) -> None:
     assert started.process.stderr is not None
     async for line in started.process.stderr:
         if words := line.decode("utf-8", "replace").strip():
             started.lines.append(words[:500])
     await started.process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressView:
+    """How far something is, in words for a page; `share` is None where the total is not known."""
+
+    share: float | None = None
+    done: str = ""
+    mean: str = ""
+    failed: str = ""
+    left: str = ""
+    message: str = ""
+
+
+class LiveRun:
+    """The progress of a run; reads only what has been added to its calls since the last look."""
+
+    def __init__(self, folder: RunFolder, dataset: Dataset | None) -> None:
+        self._tail = CallTail(folder.calls_file)
+        self._config = folder.read_config()
+        self._done = self._failed = 0
+        self._elapsed = 0.0
+        self._tick: Tick | None = None
+        self._total = self._config.num_queries
+        self._figures: LiveFigures | None = None
+        if dataset is not None:
+            self._total = len(draw_queries(dataset, self._config))
+            self._figures = LiveFigures(self._config, dataset, self._total, self._note)
+
+    def look(self) -> ProgressView:
+        """Read the new calls, and say how far the run is."""
+        calls = self._tail.read()
+        self._done += len(calls)
+        self._failed += sum(call.failure is not None for call in calls)
+        self._elapsed = max([self._elapsed, *(call.at for call in calls)])
+        if self._figures is not None and calls:
+            self._figures.catch_up(calls)
+        done, failed = self._done - self._tail.withdrawn, self._failed - self._tail.withdrawn
+        share = done / self._total if self._total else None
+        total = f" of {count(self._total)}" if self._total else ""
+        return ProgressView(
+            share=share,
+            done=f"{count(done)}{total}",
+            mean=f"{self._tick.metric} {figure(self._tick.mean)}" if self._tick else "",
+            failed=counted(failed, "failure"),
+            left=self._left(share),
+            message="asking",
+        )
+
+    def _left(self, share: float | None) -> str:
+        if not share or share >= 1 or not self._elapsed:
+            return ""
+        seconds = self._elapsed / share * (1 - share)
+        return f"about {f'{ceil(seconds)} s' if seconds < 60 else duration(seconds)} left"
+
+    def _note(self, tick: Tick) -> None:
+        self._tick = tick
+
+
+class CallTail:
+    """The complete lines that a growing log has gained; a torn last one waits for its end.
+
+    `withdrawn` counts the failures that were taken back: those queries are asked again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self.withdrawn = 0
+
+    def read(self) -> list[Call]:
+        """The calls since the last time."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as log:
+            log.seek(self._offset)
+            content = log.read()
+        end = content.rfind(b"\n") + 1
+        self._offset += end
+        records = [orjson.loads(line) for line in content[:end].splitlines()]
+        calls = [Call.from_json(each) for each in records if each["status"] != WITHDRAWN]
+        self.withdrawn += len(records) - len(calls)
+        return calls
+
+
+async def follow(folder: RunFolder, dataset: Dataset | None) -> AsyncIterator[ProgressView]:
+    """The progress of a run, twice a second for as long as it is being written."""
+    live = await asyncio.to_thread(LiveRun, folder, dataset)
+    running = True
+    while running:
+        looked = time.monotonic()
+        running = is_locked(folder.calls_file)
+        yield await asyncio.to_thread(live.look)
+        if running:
+            await asyncio.sleep(max(0.0, _INTERVAL_S - (time.monotonic() - looked)))
+
+
+def event_stream(views: AsyncIterator[ProgressView], location: str) -> Response:
+    """Server-sent events: `progress` for each view, then one `final` with the address to go to."""
+
+    async def events() -> AsyncIterator[dict[str, str]]:
+        async for view in views:
+            yield {"event": "progress", "data": orjson.dumps(asdict(view)).decode()}
+        yield {"event": "final", "data": orjson.dumps({"location": location}).decode()}
+
+    return EventSourceResponse(events(), sep="\n", ping=_PING_S)

@@ -1,45 +1,127 @@
-"""Every query of a run, in pages, and each with an address of its own."""
+"""The queries and the questions of a run: lists in pages, and a page for each."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.evaluation.report_reading import read_rows
-from assay.evaluation.run_folder import RunFolder
-from assay.measure.metrics import parse_metric
-from assay.report.html_queries import QueryPainter
+from assay.measure.metrics import Metric, parse_metric
+from assay.report.html_queries import JudgedDocuments, query_view, timed_latency
+from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_of
+from assay.run.folder import RunFolder
+from assay.run.models import AnswerRow, QueryRow
 from assay.serve.ui.context import slice_of, ui_of
+from assay.serve.ui.runs import require_report
 
-Row = dict[str, Any]
 
-ORDERS: dict[str, tuple[str, Callable[[Row], float]]] = {
-    "plan": ("as asked", lambda row: 0.0),
-    "worst": ("worst first", lambda row: float(row["score"])),
-    "best": ("best first", lambda row: -float(row["score"])),
-    "slowest": ("slowest first", lambda row: -float(row["latency_ms"] or 0)),
+@dataclass(frozen=True, slots=True)
+class QueryLine:
+    """A query as one line of the list."""
+
+    query_id: str
+    text: str
+    score: float
+    found: int
+    relevant: int
+    latency_ms: float | None
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionLine:
+    """A question as one line of the list; `settled` where its diagnosis is not a guess."""
+
+    query_id: str
+    text: str
+    verdict: str
+    diagnosis: str
+    half: str
+    settled: bool
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFilter:
+    """Which queries are listed, in which order."""
+
+    order: str
+    only: str
+    text: str
+
+    def matches(self, line: QueryLine) -> bool:
+        """Whether a query is listed."""
+        if self.only == "failed" and not line.failure:
+            return False
+        return self.text.lower() in f"{line.query_id} {line.text}".lower()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFilter:
+    """Which questions are listed; an empty text stands for any."""
+
+    verdict: str
+    diagnosis: str
+    half: str
+    text: str
+
+    def matches(self, line: QuestionLine) -> bool:
+        """Whether a question is listed."""
+        pairs = (
+            (self.verdict, line.verdict),
+            (self.diagnosis, line.diagnosis),
+            (self.half, line.half),
+        )
+        if any(asked and asked != value for asked, value in pairs):
+            return False
+        return self.text.lower() in f"{line.query_id} {line.text} {line.answer or ''}".lower()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every question is listed."""
+        return not (self.verdict or self.diagnosis or self.half or self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionChoices:
+    """The values that each filter can have, and how many questions have them."""
+
+    verdict: Sequence[tuple[str, int]]
+    diagnosis: Sequence[tuple[str, int]]
+    half: Sequence[tuple[str, int]]
+
+
+ORDERS: Mapping[str, tuple[str, Callable[[QueryLine], float]]] = {
+    "plan": ("as asked", lambda line: 0.0),
+    "worst": ("worst first", lambda line: line.score),
+    "best": ("best first", lambda line: -line.score),
+    "slowest": ("slowest first", lambda line: -(line.latency_ms or 0.0)),
 }
 
 
 def query_routes() -> list[BaseRoute]:
+    """Lists and pages of queries, and of questions where answers were evaluated."""
     return [
         Route("/runs/{name}/queries", queries),
         Route("/runs/{name}/queries/{query_id:path}", query),
+        Route("/runs/{name}/questions", questions),
+        Route("/runs/{name}/questions/{query_id:path}", question),
     ]
 
 
 async def queries(request: Request) -> Response:
+    """The queries of a run, filtered, ordered and in pages."""
     ui = ui_of(request)
     line, folder = await ui.run(request)
-    _require_report(folder)
-    asked = {name: request.query_params.get(name, "") for name in ("order", "only", "text")}
-    rows = await asyncio.to_thread(_rows, folder)
-    chosen = [row for row in rows if _matches(row, asked)]
-    chosen.sort(key=ORDERS.get(asked["order"], ORDERS["plan"])[1])
+    require_report(folder)
+    asked = QueryFilter(*(request.query_params.get(name, "") for name in ("order", "only", "text")))
+    lines = await asyncio.to_thread(_query_lines, folder)
+    chosen = [each for each in lines if asked.matches(each)]
+    chosen.sort(key=ORDERS.get(asked.order, ORDERS["plan"])[1])
     pages = slice_of(request, len(chosen))
     return ui.page(
         request,
@@ -53,55 +135,124 @@ async def queries(request: Request) -> Response:
 
 
 async def query(request: Request) -> Response:
+    """One query: its scores, what was retrieved and what would have been ideal."""
     ui = ui_of(request)
     line, folder = await ui.run(request)
-    _require_report(folder)
-    wanted = request.path_params["query_id"]
-    row = await asyncio.to_thread(_find, folder, wanted)
+    require_report(folder)
+    query_id = request.path_params["query_id"]
+    row = await asyncio.to_thread(_find_row, folder, query_id)
     if row is None:
-        raise HTTPException(404, f"run {folder.name!r} has no query {wanted!r}")
+        raise HTTPException(404, f"run {folder.name!r} has no query {query_id!r}")
     dataset = await ui.datasets.of(folder.read_header())
-    statistics = folder.read_head()["statistics"]
-    metrics = {str(metric): row[metric.key] for metric in map(parse_metric, statistics)}
-    painter = QueryPainter(parse_metric(line["metric"]).key, line["top_k"], line["split"], dataset)
-    shown = painter.paint(row)
+    report = await asyncio.to_thread(folder.read_report)
+    metrics = [parse_metric(name) for name in report.statistics]
+    judged = JudgedDocuments.of(report.config, dataset)
     return ui.page(
         request,
         "query.html",
         line=line,
-        query=shown,
+        query=query_view(row, metrics[0], judged),
         graded=dataset is not None,
-        metrics=metrics,
-        answered=folder.answers.exists(),
+        metrics={str(metric): row.score(metric) for metric in metrics},
+        answered=folder.answers_file.exists(),
     )
 
 
-def _require_report(folder: RunFolder) -> None:
-    if not folder.report.exists():
-        raise HTTPException(404, f"run {folder.name!r} has no report yet")
+async def questions(request: Request) -> Response:
+    """The questions of a run, filtered and in pages."""
+    ui = ui_of(request)
+    line, folder = await ui.run(request)
+    _require_answers(folder)
+    names = ("verdict", "diagnosis", "half", "text")
+    asked = QuestionFilter(*(request.query_params.get(name, "") for name in names))
+    lines = await asyncio.to_thread(_question_lines, folder)
+    chosen = [each for each in lines if asked.matches(each)]
+    pages = slice_of(request, len(chosen))
+    return ui.page(
+        request,
+        "questions.html",
+        line=line,
+        rows=chosen[pages.skip : pages.last],
+        pages=pages,
+        asked=asked,
+        choices=_choices(lines),
+    )
 
 
-def _matches(row: Row, asked: dict[str, str]) -> bool:
-    if asked["only"] == "failed" and not row["failure"]:
-        return False
-    return asked["text"].lower() in f"{row['query_id']} {row['text']}".lower()
+async def question(request: Request) -> Response:
+    """One question: the answer, the reference and the evidence for the verdict."""
+    ui = ui_of(request)
+    line, folder = await ui.run(request)
+    _require_answers(folder)
+    query_id = request.path_params["query_id"]
+    row = await asyncio.to_thread(_find_answer, folder, query_id)
+    if row is None:
+        raise HTTPException(404, f"run {folder.name!r} has no question {query_id!r}")
+    report = await asyncio.to_thread(folder.read_report)
+    dataset = await ui.datasets.of(folder.read_header())
+    names = report.answers.statistics if report.answers else {}
+    return ui.page(
+        request,
+        "question.html",
+        line=line,
+        question=question_view(row, JudgedDocuments.of(report.config, dataset)),
+        graded=dataset is not None,
+        metrics={name: row.score(name) for name in names if name in row.scores},
+        ranked=row.answerable,
+    )
 
 
-def _rows(folder: RunFolder) -> list[Row]:
-    key = parse_metric(next(iter(folder.read_head()["statistics"]))).key
-    return [
-        {
-            "query_id": row["query_id"],
-            "text": row["query_text"],
-            "score": row[key],
-            "found": row["relevant_docs_retrieved"],
-            "relevant": row["total_relevant_docs"],
-            "latency_ms": row.get("latency_ms"),
-            "failure": row.get("failure", ""),
-        }
-        for row in read_rows(folder.report)
-    ]
+def _query_lines(folder: RunFolder) -> list[QueryLine]:
+    metric, _ = folder.read_report().headline
+    return [_query_line(row, metric) for row in folder.read_rows()]
 
 
-def _find(folder: RunFolder, query_id: str) -> Row | None:
-    return next((row for row in read_rows(folder.report) if row["query_id"] == query_id), None)
+def _query_line(row: QueryRow, metric: Metric) -> QueryLine:
+    return QueryLine(
+        query_id=row.query_id,
+        text=row.query_text,
+        score=row.score(metric),
+        found=row.relevant_docs_retrieved,
+        relevant=row.total_relevant_docs,
+        latency_ms=timed_latency(row),
+        failure=row.failure,
+    )
+
+
+def _find_row(folder: RunFolder, query_id: str) -> QueryRow | None:
+    return next((row for row in folder.read_rows() if row.query_id == query_id), None)
+
+
+def _require_answers(folder: RunFolder) -> None:
+    if not folder.answers_file.exists():
+        raise HTTPException(404, f"the answers of run {folder.name!r} were not evaluated")
+
+
+def _question_lines(folder: RunFolder) -> list[QuestionLine]:
+    return [_question_line(row) for row in folder.read_answers()]
+
+
+def _question_line(row: AnswerRow) -> QuestionLine:
+    diagnosis = row.diagnosis
+    return QuestionLine(
+        query_id=row.query_id,
+        text=row.query_text,
+        verdict=verdict_of(row),
+        diagnosis=diagnosis.failure if diagnosis else "",
+        half=(diagnosis.half or "") if diagnosis else "",
+        settled=diagnosis.settled if diagnosis else True,
+        answer=row.answer,
+    )
+
+
+def _find_answer(folder: RunFolder, query_id: str) -> AnswerRow | None:
+    return next((row for row in folder.read_answers() if row.query_id == query_id), None)
+
+
+def _choices(lines: Sequence[QuestionLine]) -> QuestionChoices:
+    verdicts = Counter(line.verdict for line in lines)
+    return QuestionChoices(
+        verdict=[(each, verdicts[each]) for each in (RIGHT, WRONG, UNDECIDED) if verdicts[each]],
+        diagnosis=sorted(Counter(line.diagnosis for line in lines if line.diagnosis).items()),
+        half=sorted(Counter(line.half for line in lines if line.half).items()),
+    )

@@ -1,10 +1,10 @@
-"""The list of runs with their trends, and a run's page, which is its report."""
+"""The list of runs, the report of a run, comparisons and the leaderboard."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
@@ -13,30 +13,40 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.evaluation.report_page import read_answer_rows, report_page
-from assay.evaluation.report_reading import read_rows
-from assay.evaluation.run_folder import RunFolder
-from assay.evaluation.run_index import FILTERS, Trend
-from assay.evaluation.run_lines import DAMAGED, RUNNING, Line
-from assay.report.html import run_view
+from assay.evaluation.leaderboard import BoardPlace, rank_lines, significant_pairs
+from assay.evaluation.reporting import render_report_page
+from assay.report.html import QueryFigures, RunView, hide_password, run_view
+from assay.report.html_comparison import ComparedSide, ComparisonView, comparison_view
 from assay.report.plots import sparkline
+from assay.run.comparison import ComparedRun, compare_with_each
+from assay.run.folder import RUNNING, RunFolder
+from assay.run.index import FILTERS, Board, RunLine, Trend
+from assay.run.models import COMPLETE
 from assay.serve.ui.context import PER_PAGE, Ui, slice_of, ui_of
-from assay.serve.ui.evaluation_form import form_fields
-from assay.serve.ui.live import last_look
+from assay.serve.ui.evaluation_pages import repeat_query
+from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 
+COMPARED_LIMIT = 6
+RANKED_LIMIT = 30
+_OFFERED = 100
 _OTHERS = 40
 
 
 def run_routes() -> list[BaseRoute]:
+    """The list, the pages and files of each run, comparisons and the leaderboard."""
     return [
         Route("/", runs),
         Route("/runs/{name}", run),
+        Route("/runs/{name}/events", events),
         Route("/runs/{name}/report.html", as_html),
         Route("/runs/{name}/report.json", as_json),
+        Route("/compare", compare),
+        Route("/leaderboard", leaderboard),
     ]
 
 
 async def runs(request: Request) -> Response:
+    """All runs, filtered and in pages, with the trend of each target."""
     ui = ui_of(request)
     await ui.refresh()
     asked = {name: request.query_params.get(name, "") for name in (*FILTERS, "text")}
@@ -48,10 +58,10 @@ async def runs(request: Request) -> Response:
         request,
         "runs.html",
         lines=lines,
-        answers=any(line["correctness"] is not None for line in lines),
+        answers=any(line.correctness is not None for line in lines),
         pages=pages,
         running=ui.index.find({"state": RUNNING}).lines,
-        trends=[(trend, _spark(trend)) for trend in trends],
+        trends=[(trend, _sparkline(trend)) for trend in trends],
         filters=asked,
         choices=ui.index.choices(),
         folder=ui.runs,
@@ -59,98 +69,167 @@ async def runs(request: Request) -> Response:
 
 
 async def run(request: Request) -> Response:
+    """The report of a run, or its progress where it is not finished."""
     ui = ui_of(request)
     line, folder = await ui.run(request)
-    if line["state"] == DAMAGED:
-        raise HTTPException(409, f"run {folder.name!r} cannot be read: its files are damaged")
     dataset = await ui.datasets.of(folder.read_header())
-    if line["state"] == RUNNING or not folder.report.exists():
+    if line.state == RUNNING or not folder.report_file.exists():
         return await _unfinished(request, ui, line, folder, dataset)
     view = await asyncio.to_thread(_view, folder, dataset)
-    again = urlencode(form_fields(view["config"] | {"gates": view["head"]["config"]["gates"]}))
+    again = repeat_query(view.report.config, hide_password)
     others = _comparable(ui, line)
     return ui.page(request, "run.html", run=view, line=line, others=others, again=again)
 
 
-async def as_html(request: Request) -> Response:
-    """The static page, made anew: the one in the folder may have been made without the data."""
+async def events(request: Request) -> Response:
+    """The progress of a run, as server-sent events."""
     ui = ui_of(request)
     _, folder = await ui.run(request)
     dataset = await ui.datasets.of(folder.read_header())
-    page = await asyncio.to_thread(report_page, folder, dataset)
+    return event_stream(follow(folder, dataset), f"/runs/{folder.name}")
+
+
+async def as_html(request: Request) -> Response:
+    """The page as a file, rendered again: the one in the folder may lack grades and texts."""
+    ui = ui_of(request)
+    _, folder = await ui.run(request)
+    dataset = await ui.datasets.of(folder.read_header())
+    page = await asyncio.to_thread(render_report_page, folder, dataset)
     name = f'attachment; filename="{folder.name}.html"'
     return HTMLResponse(page, headers={"content-disposition": name})
 
 
 async def as_json(request: Request) -> Response:
+    """`report.json` as a file."""
     _, folder = await ui_of(request).run(request)
-    if not folder.report.exists():
-        raise HTTPException(404, f"run {folder.name!r} has no report yet")
+    require_report(folder)
     name = f"{folder.name}.json"
-    return FileResponse(folder.report, media_type="application/json", filename=name)
+    return FileResponse(folder.report_file, media_type="application/json", filename=name)
+
+
+async def compare(request: Request) -> Response:
+    """The runs that the address names side by side, or a form to choose them."""
+    ui = ui_of(request)
+    await ui.refresh()
+    names = list(dict.fromkeys(filter(None, request.query_params.getlist("run"))))
+    for name in names:
+        if ui.index.get(name) is None:
+            raise HTTPException(404, f"there is no run {name!r} under {ui.runs}")
+    if not 2 <= len(names) <= COMPARED_LIMIT:
+        lines = ui.index.find({"state": COMPLETE}, limit=_OFFERED).lines
+        return ui.page(
+            request, "compare_choice.html", lines=lines, chosen=names, limit=COMPARED_LIMIT
+        )
+    folders = [RunFolder(ui.runs / name) for name in names]
+    dataset = await ui.datasets.of(folders[0].read_header())
+    view = await asyncio.to_thread(_compared, folders, dataset)
+    return ui.page(request, "compare.html", compared=view)
+
+
+async def leaderboard(request: Request) -> Response:
+    """The rankings of one data set and split, a table for each track and metric."""
+    ui = ui_of(request)
+    await ui.refresh()
+    boards = ui.index.boards()
+    datasets = list(dict.fromkeys((board.dataset, board.split) for board in boards))
+    chosen = (request.query_params.get("dataset", ""), request.query_params.get("split", "test"))
+    if chosen not in datasets and datasets:
+        if chosen[0]:
+            raise HTTPException(404, f"there is no complete run on {chosen[0]!r} {chosen[1]!r}")
+        chosen = datasets[0]
+    shown = [board for board in boards if (board.dataset, board.split) == chosen]
+    ranked = await asyncio.to_thread(_ranked, ui, shown)
+    return ui.page(request, "leaderboard.html", datasets=datasets, chosen=chosen, boards=ranked)
+
+
+def require_report(folder: RunFolder) -> None:
+    """Answer 404 for a run that has no report."""
+    if not folder.report_file.exists():
+        raise HTTPException(404, f"run {folder.name!r} has no report yet")
 
 
 async def _unfinished(
-    request: Request, ui: Ui, line: Line, folder: RunFolder, dataset: Dataset | None
+    request: Request, ui: Ui, line: RunLine, folder: RunFolder, dataset: Dataset | None
 ) -> Response:
-    view = await asyncio.to_thread(last_look, folder, dataset)
-    events = f"/runs/{folder.name}/events" if line["state"] == RUNNING else ""
+    view = await asyncio.to_thread(lambda: LiveRun(folder, dataset).look())
+    events = f"/runs/{folder.name}/events" if line.state == RUNNING else ""
     return ui.page(
         request,
         "running.html",
         line=line,
-        view=view,
+        view=view if events else replace(view, message="stopped before it was finished"),
         events=events,
         path=folder.path,
         started=ui.evaluations.of_run(folder.name),
     )
 
 
-def _comparable(ui: Ui, line: Line) -> list[Line]:
+def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
     """Other runs on the same judgments, newest first."""
-    wanted = {"dataset": line["dataset"], "split": line["split"]}
+    filters = {"dataset": line.dataset or "", "split": line.split or ""}
     return [
         other
-        for other in ui.index.find(wanted, limit=_OTHERS).lines
-        if other["name"] != line["name"]
-        and other["mean"] is not None
-        and other["fingerprint"] == line["fingerprint"]
+        for other in ui.index.find(filters, limit=_OTHERS).lines
+        if other.name != line.name
+        and other.mean is not None
+        and other.fingerprint == line.fingerprint
     ]
 
 
-def _spark(trend: Trend) -> Markup:
-    columns = ([point[name] for point in trend.points] for name in ("mean", "low", "high"))
-    return sparkline(*columns)
+def _sparkline(trend: Trend) -> Markup:
+    return sparkline(
+        [point.mean or 0.0 for point in trend.points],
+        [point.low for point in trend.points],
+        [point.high for point in trend.points],
+    )
 
 
-def _view(folder: RunFolder, dataset: Dataset | None) -> dict[str, Any]:
-    stamp = max(path.stat().st_mtime_ns for path in folder.path.iterdir())
-    return _kept_view(str(folder.path), stamp, _Identity(dataset))
+def _view(folder: RunFolder, dataset: Dataset | None) -> RunView:
+    changed = max(path.stat().st_mtime_ns for path in folder.path.iterdir())
+    return _cached_view(str(folder.path), changed, _DatasetKey(dataset))
 
 
 @lru_cache(maxsize=16)
-def _kept_view(path: str, _stamp: int, data: "_Identity") -> dict[str, Any]:
+def _cached_view(path: str, _changed: int, key: "_DatasetKey") -> RunView:
     """A report of 100,000 queries takes seconds to read; the second look at it does not."""
     folder = RunFolder(Path(path))
+    report = folder.read_report()
+    figures = QueryFigures(report.headline[0], key.dataset.queries if key.dataset else {})
+    for row in folder.read_rows():
+        figures.add(row)
     return run_view(
-        folder.read_head(),
-        read_rows(folder.report),
+        report,
+        figures,
         name=folder.name,
-        dataset=data.dataset,
-        answers=read_answer_rows(folder),
+        dataset=key.dataset,
+        answers=folder.read_answers(),
         query_links=f"/runs/{folder.name}/queries/",
         question_links=f"/runs/{folder.name}/questions",
     )
 
 
-class _Identity:
-    """A data set as a key of the cache: only the very same object is the same."""
+class _DatasetKey:
+    """A data set as a key of the cache, compared by identity: its content may be huge."""
 
     def __init__(self, dataset: Dataset | None) -> None:
         self.dataset = dataset
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.dataset is self.dataset
+        return isinstance(other, _DatasetKey) and other.dataset is self.dataset
 
     def __hash__(self) -> int:
         return id(self.dataset)
+
+
+def _compared(folders: Sequence[RunFolder], dataset: Dataset | None) -> ComparisonView:
+    sides = [ComparedSide.read(folder) for folder in folders]
+    first, *others = [ComparedRun.of(each.report, each.rows, each.answers) for each in sides]
+    return comparison_view(sides, compare_with_each(first, others), dataset)
+
+
+def _ranked(ui: Ui, boards: Sequence[Board]) -> list[tuple[Board, list[BoardPlace]]]:
+    ranked = []
+    for board in boards:
+        lines = ui.index.latest_of_each_target(board, limit=RANKED_LIMIT)
+        ranked.append((board, rank_lines(lines, significant_pairs(ui.runs, lines))))
+    return ranked

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -13,14 +12,16 @@ from starlette.routing import BaseRoute, Route
 from assay.data import load_dataset
 from assay.errors import AssayError
 from assay.progress import Progress
+from assay.report.numbers import count
 from assay.search.retriever import Hit, Retriever, check_request
 from assay.serve.readiness import Loading
 from assay.serve.ui.context import ui_of
-from assay.serve.ui.live import event_stream
+from assay.serve.ui.evaluations import ProgressView, event_stream
 
 MODES: tuple[str, ...] = ("hybrid", "dense", "bm25")
 SHOWN = 10
 _PAUSE_S = 0.4
+_OPENING = ProgressView(message="opening the index")
 
 
 class SearchService:
@@ -105,6 +106,7 @@ async def search(request: Request) -> Response:
         service=service,
         found=found,
         problem=problem,
+        progress_view=_OPENING,
         events=f"/search/events?{urlencode({'q': query, 'mode': mode})}",
     )
 
@@ -118,20 +120,19 @@ async def open_index(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """How far the opening of the index is, as server-sent events."""
-    return event_stream(_stages(_service_of(request), f"/search?{request.url.query}"))
+    """The progress of opening the index, as server-sent events."""
+    return event_stream(_stages(_service_of(request)), f"/search?{request.url.query}")
 
 
-async def _stages(service: SearchService, location: str) -> AsyncIterator[dict[str, Any]]:
+async def _stages(service: SearchService) -> AsyncIterator[ProgressView]:
     while service.status == "loading":
         stage = service.stage
-        view: dict[str, Any] = {"message": stage.get("what", "opening"), "share": None, "done": ""}
+        view = ProgressView(message=str(stage.get("what", _OPENING.message)))
         match stage:
             case {"done": int(done), "total": int(total)} if total > 0:
-                view |= {"share": done / total, "done": f"{done:,} of {total:,}"}
+                view = replace(view, share=done / total, done=f"{count(done)} of {count(total)}")
         yield view
         await asyncio.sleep(_PAUSE_S)
-    yield {"location": location}
 
 
 def _service_of(request: Request) -> SearchService:
@@ -152,9 +153,9 @@ def _load(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
     """Offer the tuned ranking only where it has been trained: a search box starts no training."""
     from assay.search.embedding import open_embedder
     from assay.search.index import open_retriever
-    from assay.search.tuning.tune import model_path
+    from assay.search.tuned import model_path
 
     dataset, embedder = load_dataset(name, progress=progress), open_embedder()
-    tuned = model_path(dataset, embedder).exists()
+    tuned = model_path(dataset, embedder, seed=0, remember_dev=False).exists()
     retriever = open_retriever(dataset, embedder=embedder, tuned=tuned, progress=progress)
     return retriever, (*MODES, "tuned") if tuned else MODES

@@ -1,0 +1,174 @@
+"""Targets `a2a:URL`: agents that speak the Agent2Agent protocol, 0.3 or 1.0.
+
+The calls are made directly over HTTP instead of through the protocol's own library: its client
+can bound neither the size of an answer nor what a stream adds up to, hides Retry-After, and turns
+integers into floats.
+"""
+
+import asyncio
+import logging
+
+import httpx
+import orjson
+
+from assay.agents.a2a.address import correct_addresses
+from assay.agents.a2a.card import Card, Finding
+from assay.agents.a2a.dialect import Dialect, WireRequest
+from assay.agents.a2a.discovery import FoundCard, base_address, find_card
+from assay.agents.a2a.reply import Reply, bad_reply
+from assay.agents.a2a.response import UnknownMethod, read_response
+from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import OpenContext, Target
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.client import TOKEN_VARIABLE, open_client, token_for
+from assay.net.http import exchange
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
+from assay.net.redact import redact_url
+
+_FIRST_POLL = 0.1
+_LONGEST_POLL = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class A2AAgent:
+    """`timeout` bounds one call, in seconds; None where the caller does, as an evaluation does.
+
+    After `open()`, `card`, `dialect` and `findings` tell what was found.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        streaming: bool = False,
+        track: str = "undeclared",
+        policy: OutboundPolicy = UNRESTRICTED,
+        timeout: float | None = None,
+    ) -> None:
+        self._base = base_address(url)
+        self._streaming = streaming
+        self._policy = policy
+        self._http: httpx.AsyncClient | None = None
+        self._timeout = timeout
+        self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
+        self.findings: tuple[Finding, ...] = ()
+        self.found: FoundCard
+        self.card: Card
+        self.dialect: Dialect
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
+        """`a2a:URL`, or `a2a:URL#stream` for an agent that is to stream its answers."""
+        way = target.fragment
+        if way not in ("", "stream"):
+            raise UsageError(
+                f"target 'a2a:...#{way}': after the address there may only be '#stream'"
+            )
+        return cls(
+            target.address,
+            streaming=way == "stream",
+            track=context.track,
+            policy=context.policy or UNRESTRICTED,
+        )
+
+    async def open(self) -> None:
+        quiet_loggers()
+        try:
+            self._policy.check_url(self._base)
+        except OutboundRefused as error:
+            raise TargetError(str(error)) from None
+        token = token_for(self._base, self._policy, TOKEN_VARIABLE)
+        self._http = open_client(self._policy, auth=token)
+        self.found = await find_card(self._http, self._base)
+        # The user's address may be that of one interface; the card's own is the agent's.
+        root = base_address(self.found.place)
+        self.card, replaced = await correct_addresses(self.found.card, root, self._policy)
+        chosen = self.card.preferred(self._base)
+        self._speak(Dialect(chosen.binding, chosen.version, chosen.url))
+        self._report(*self.card.findings, *replaced)
+        if self._streaming and not self.card.streaming:
+            what = "the card does not offer streaming; it is tried all the same"
+            self._report(Finding(what, "leave '#stream' out of the target"))
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        text = orjson.dumps({"query": query, "top_k": top_k}).decode()
+        try:
+            async with asyncio.timeout(self._timeout):
+                return (await self._reply_to(text)).answer()
+        except TimeoutError:
+            message = f"no answer within {self._timeout:g} s"
+            raise AgentFailure(FailureKind.TIMEOUT, message) from None
+
+    async def _reply_to(self, text: str) -> Reply:
+        dialect = self.dialect
+        try:
+            return await self._ask_in(dialect, text)
+        except UnknownMethod:
+            other = dialect.other_version()
+        try:
+            reply = await self._ask_in(other, text)
+        except UnknownMethod:
+            names = f"{dialect.send_name!r} nor {other.send_name!r}"
+            message = f"the agent knows neither {names} at the address in its card"
+            raise AgentFailure(FailureKind.PROTOCOL, message) from None
+        if self.dialect != other:
+            self._speak(other)
+            what = f"the agent does not know {dialect.send_name!r}, as its card says; using {other}"
+            self._report(Finding(what, f"declare protocol version {other.version!r} in the card"))
+        return reply
+
+    async def _ask_in(self, dialect: Dialect, text: str) -> Reply:
+        reply = Reply()
+        await self._exchange(dialect, dialect.question(text, stream=self._streaming), reply)
+        if not reply.finished:
+            await self._wait_for(dialect, reply)
+        return reply
+
+    async def _wait_for(self, dialect: Dialect, reply: Reply) -> None:
+        """Ask after a task that was answered for before it was done."""
+        pause = _FIRST_POLL
+        while not reply.finished:
+            if reply.task_id is None:
+                raise bad_reply("an unfinished task without an id")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_POLL)
+            try:
+                await self._exchange(dialect, dialect.task(reply.task_id), reply)
+            except UnknownMethod:
+                raise bad_reply("an unfinished task that it does not know afterwards") from None
+
+    async def _exchange(self, dialect: Dialect, request: WireRequest, reply: Reply) -> None:
+        assert self._http is not None, "open() comes before ask()"
+        async with exchange(
+            self._http,
+            request.method,
+            request.url,
+            content=request.content,
+            headers=request.headers,
+        ) as response:
+            await read_response(response, dialect, reply)
+
+    def _speak(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        details = f"{self.card.name} {self.card.version}".strip() or "unnamed agent"
+        where = f"{dialect} at {redact_url(dialect.url)}"
+        self.info = AgentInfo(self.info.name, "a2a", self.info.track, details=f"{details}; {where}")
+
+    def _report(self, *findings: Finding) -> None:
+        for finding in findings:
+            _log.warning("%s: %s", self.info.name, finding.what)
+        self.findings += findings
+
+
+def quiet_loggers() -> None:
+    """These write whole cards and every address at INFO. Who set a level of their own keeps it."""
+    for name in ("a2a", "httpx", "httpcore"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)

@@ -1,0 +1,172 @@
+"""`assay.evaluate`: the same runs and folders as the command line's, from Python."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from assay.agents.protocol import Agent
+from assay.agents.targets import as_agent
+from assay.data import Dataset, load_dataset
+from assay.errors import UsageError
+from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
+from assay.evaluation.evaluation import Evaluation, open_agent
+from assay.evaluation.run import Run
+from assay.run.config import RunConfig
+from assay.run.models import COMPLETE
+from assay.run.options import settings
+
+if TYPE_CHECKING:
+    from assay.answer.providers.provider import LLMProvider
+
+Target = str | Agent | Callable[..., Any]
+Result = TypeVar("Result")
+
+
+def evaluate(
+    agent: Target,
+    dataset: str | Path | Dataset = "nfcorpus",
+    *,
+    split: str = "test",
+    num_queries: int | None = None,
+    seed: int = 42,
+    top_k: int = 5,
+    concurrency: int = 8,
+    timeout: float = 60.0,
+    retries: int = 3,
+    gates: Sequence[str] = (),
+    track: str = "undeclared",
+    baseline: Target | None = None,
+    mapping: str = "",
+    bm25_k1: float | None = None,
+    bm25_b: float | None = None,
+    answers: bool = False,
+    judge: "str | LLMProvider" = "",
+    judge_votes: int = 3,
+    max_cost: float | None = None,
+    counterfactuals: bool = False,
+    ground_truth: str | Path = "",
+    out: str | Path = "runs",
+) -> Run:
+    """Put a data set's queries to an agent and measure what it finds.
+
+    It also works where an event loop is running, as in a notebook.
+
+    Parameters:
+        agent: a target as the command line names it (`builtin:bm25`, `a2a:URL`, ...), a function
+            `f(query, top_k)` that returns document ids, best first, or any object with the methods
+            of `Agent`. Functions may be async, and may return
+            `{"doc_ids": [...], "answer": "...", "citations": [...]}`.
+        dataset: `nfcorpus`, `notes`, the path of a BEIR folder or zip, or a `Dataset`.
+        split: which judgments to use.
+        num_queries: how many queries to draw; all by default.
+        seed: decides which queries are drawn.
+        top_k: how many documents to ask for.
+        concurrency: how many queries are in flight at once.
+        timeout: seconds for one attempt at a query.
+        retries: how often to ask again after a temporary failure.
+        gates: conditions such as `ndcg@5>=0.30`; see `Run.gates_passed`.
+        track: how the agent may have learned: zero-shot, trained or undeclared.
+        baseline: a second target of any kind, run on the same queries; see `Run.comparison`.
+        mapping: what an MCP server's search tool calls its fields, `query=q,doc_id=id`.
+        bm25_k1: BM25's term-frequency saturation, for builtin targets.
+        bm25_b: BM25's length normalization, for builtin targets.
+        answers: evaluate the answers too.
+        judge: the model that judges answers, as the command line names it, or any object that can
+            generate text. Key facts decide by default.
+        judge_votes: how many votes decide about an answer.
+        max_cost: stop before the judge has spent this many US dollars.
+        counterfactuals: ask questions again in other contexts, to tell retrieval errors from
+            generation errors.
+        ground_truth: a file of reference answers, in place of the data set's own.
+        out: where run folders go.
+
+    Raises:
+        UsageError: an argument is wrong, or has no meaning without another one.
+        TargetError: the agent cannot be reached.
+    """
+    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
+    config = RunConfig(
+        target=_name(agent),
+        dataset=data.name if isinstance(dataset, Dataset) else str(dataset),
+        split=split,
+        num_queries=num_queries,
+        seed=seed,
+        top_k=top_k,
+        concurrency=concurrency,
+        timeout=timeout,
+        retries=retries,
+        gates=tuple(gates),
+        track=track,
+        baseline="" if baseline is None else _name(baseline),
+        mapping=mapping,
+        bm25_k1=bm25_k1,
+        bm25_b=bm25_b,
+        answers=answers,
+        judge=judge if isinstance(judge, str) else judge.name,
+        judge_votes=judge_votes,
+        max_cost=max_cost,
+        counterfactuals=counterfactuals,
+        ground_truth=str(ground_truth),
+    )
+    _refuse_meaningless(config)
+    evaluation = Evaluation.plan(config, data)
+    if not isinstance(judge, str):
+        evaluation = replace(evaluation, provider=judge)
+    opened = _open(agent, config, data)
+    other = None if baseline is None else _open(baseline, config, data)
+    return _run(_evaluate(evaluation, opened, other, Path(out)))
+
+
+evaluate_agent = evaluate
+"""The earlier name of `evaluate`."""
+
+
+async def _evaluate(evaluation: Evaluation, agent: Agent, other: Agent | None, out: Path) -> Run:
+    run = await evaluation.start(agent, out)
+    if other is None or run.state != COMPLETE:
+        return run
+    plan = plan_baseline(evaluation, run, evaluation.config.baseline)
+    found = find_baseline(run, evaluation.config.baseline, out)
+    second = await (plan.start(other, out) if found is None else plan.resume(other, found))
+    return compare_with_baseline(run, second, evaluation.dataset)
+
+
+def _open(target: Target, config: RunConfig, dataset: Dataset) -> Agent:
+    if isinstance(target, str):
+        return open_agent(replace(config, target=target), dataset)
+    return as_agent(target, name=_name(target), track=config.track)
+
+
+def _refuse_meaningless(config: RunConfig) -> None:
+    """A setting that needs another one, and would be ignored without it."""
+    for setting in settings().values():
+        needs = setting.option.needs
+        changed = getattr(config, setting.name) != setting.default
+        if needs and changed and not getattr(config, needs):
+            raise UsageError(f"{setting.name} has no meaning without {needs}; set {needs} too")
+
+
+def _run(evaluation: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(evaluation)
+    with ThreadPoolExecutor(1) as beside:  # a loop cannot be entered twice in one thread
+        return beside.submit(asyncio.run, evaluation).result()
+
+
+def _name(target: object) -> str:
+    """What a run is called after: the text of a target, or where a function or class is."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, type) or not (callable(target) or hasattr(target, "ask")):
+        kind = target.__name__ if isinstance(target, type) else type(target).__name__
+        raise UsageError(
+            "a target is a text, a function f(query, top_k) or an object with the methods of "
+            f"Agent, got {kind}"
+        )
+    name = getattr(target, "__qualname__", type(target).__qualname__)
+    return f"python:{getattr(target, '__module__', '?')}:{name}"

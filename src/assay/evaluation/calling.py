@@ -1,0 +1,113 @@
+"""Puts queries to a target: time limits, retries, concurrency, a classified outcome for each."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from assay.agents.protocol import AgentAnswer
+from assay.data.dataset import Query
+from assay.errors import AgentFailure, FailureKind
+from assay.net.breaker import CircuitBreaker, CircuitLost
+from assay.net.retry import RetryPolicy
+from assay.run.calls import Call
+
+KEPT_IDS = 1000
+"""More ids than this are not kept: no metric looks that far, and an agent may send millions."""
+
+OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
+"""What says that the target is gone; an error that it answers with is a finding."""
+
+Put = Callable[[Query], Awaitable[AgentAnswer]]
+"""How a query is put to the target: alone, or with a context of our choice."""
+
+
+def retry_policy(timeout: float, retries: int) -> RetryPolicy:
+    """The policy for one query: `retries` further attempts of `timeout` seconds each."""
+    return RetryPolicy(attempts=retries + 1, timeout=timeout, cap_retry_after=True)
+
+
+async def run_calls(
+    put: Put,
+    queries: Iterable[Query],
+    *,
+    concurrency: int,
+    policy: RetryPolicy,
+    breaker: CircuitBreaker,
+    on_call: Callable[[Call], None],
+    stop: asyncio.Event,
+) -> None:
+    """Ask every query, `concurrency` at a time; return early when `stop` is set or it is lost.
+
+    Calls in flight when `stop` is set are dropped, not recorded: a resumed run asks them again.
+    """
+    waiting = iter(queries)
+
+    async def work() -> None:
+        for query in waiting:
+            try:
+                call = await ask(put, query, policy, breaker)
+            except CircuitLost:
+                return
+            on_call(call)
+            # An agent that answers without waiting would never let the loop see Ctrl-C.
+            await asyncio.sleep(0)
+
+    workers = {asyncio.create_task(work()) for _ in range(concurrency)}
+    stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
+    try:
+        busy = set(workers)
+        while busy and not stop.is_set():
+            done, _ = await asyncio.wait({*busy, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for worker in done & busy:
+                worker.result()  # a call that cannot be recorded ends the run
+            busy -= done
+    finally:
+        for task in (*workers, stopping):
+            task.cancel()
+        await asyncio.gather(*workers, stopping, return_exceptions=True)
+
+
+async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreaker) -> Call:
+    """Ask until there is an answer, a permanent failure, or no attempt left.
+
+    The latency is that of the last attempt alone: delays between attempts are ours, not the
+    agent's.
+    """
+    attempts = 0
+    while True:
+        attempts += 1
+        ticket = await breaker.enter()
+        started = time.perf_counter()
+        outcome = await _attempt(put, query, policy.timeout)
+        latency_ms = (time.perf_counter() - started) * 1000
+        if isinstance(outcome, AgentAnswer):
+            breaker.record(ticket, outage=False)
+            return _answered(query, outcome, latency_ms, attempts)
+        breaker.record(ticket, outage=outcome.kind in OUTAGES)
+        if not outcome.retryable or policy.gives_up(attempts, outcome.retry_after):
+            message = str(outcome)
+            return Call(query.id, (), latency_ms, attempts, failure=outcome.kind, message=message)
+        await policy.sleep(policy.delay(attempts, outcome.retry_after))
+
+
+async def _attempt(put: Put, query: Query, timeout: float | None) -> AgentAnswer | AgentFailure:
+    try:
+        async with asyncio.timeout(timeout):
+            return await put(query)
+    except AgentFailure as failure:
+        return failure
+    except TimeoutError:
+        return AgentFailure(FailureKind.TIMEOUT, f"no answer within {timeout:g} s")
+
+
+def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: int) -> Call:
+    return Call(
+        query_id=query.id,
+        doc_ids=answer.doc_ids[:KEPT_IDS],
+        latency_ms=latency_ms,
+        attempts=attempts,
+        returned=len(answer.doc_ids),
+        answer=answer.answer,
+        citations=answer.citations,
+    )

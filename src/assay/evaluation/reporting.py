@@ -1,0 +1,296 @@
+"""From the calls of a run to its report: figures, rows, answers and the page.
+
+Rows go to disk and into the page as they are made, so that a run of 100,000 queries needs no
+memory for them, and nothing that was just written is read back.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.data.dataset import Dataset, Query
+from assay.errors import FailureKind
+from assay.evaluation.gates import Gate, check_gate
+from assay.evaluation.results import NOT_ASKED, Batch, Results, gather, metrics_for, unseen_places
+from assay.files import atomic_write
+from assay.measure.metrics import MRR, Metric, Precision, Recall
+from assay.measure.statistics import SampleSummary, below, summarize
+from assay.measure.violations import KINDS, Kind, Violations
+from assay.report.html import QueryFigures, render_run
+from assay.run.answers import AnswersReport
+from assay.run.calls import Call, CallLog
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
+from assay.run.models import (
+    FORMAT,
+    AnswerRow,
+    Latency,
+    MeasuredDataset,
+    QueryRow,
+    Report,
+    RunHeader,
+    RunSummary,
+    Statistic,
+    UnseenQueries,
+    ViolationCount,
+    ViolationExample,
+)
+from assay.run.report_file import ReportWriter
+
+if TYPE_CHECKING:
+    from assay.evaluation.answers.examination import Examination
+    from assay.evaluation.evaluation import Evaluation
+
+_PERCENTILES = (50, 90, 95, 99)
+
+
+def write_report(
+    folder: RunFolder,
+    evaluation: "Evaluation",
+    log: CallLog,
+    asked: Sequence[Query],
+    examination: "Examination | None",
+    *,
+    state: str,
+    seconds: float,
+) -> Report:
+    """Write report, answers and page. `asked` are the queries that the report speaks of."""
+    config, dataset = evaluation.config, evaluation.dataset
+    # Rankings are measured where there is something to rank; answers on every question.
+    judged = {query.id for query in dataset.queries_in(config.split)}
+    ranked = [query for query in asked if query.id in judged]
+    if not ranked:
+        raise KeyboardInterrupt(
+            f"interrupted before the first answer; continue with: assay eval --resume {folder}"
+        )
+    gate_metrics = [gate.metric for gate in evaluation.gates if gate.metric is not None]
+    metrics = metrics_for(config.top_k, gate_metrics)
+    figures = QueryFigures(metrics[0], dataset.queries)
+    answers, answer_rows = None, list[AnswerRow]()
+    if examination is not None:
+        answers, answer_rows = _answers(evaluation, log, asked, examination)
+        folder.write_answers(answer_rows)
+    writer = ReportWriter(folder.report_file)
+    try:
+
+        def add(batch: Batch) -> None:
+            for row in query_rows(batch, dataset, config):
+                writer.add(row)
+                figures.add(row)
+
+        report = build_report(
+            gather(log, ranked, dataset, config, metrics, add),
+            config,
+            dataset,
+            folder.read_header(),
+            evaluation.gates,
+            state=state,
+            seconds=seconds,
+            planned=sum(query.id in judged for query in evaluation.queries),
+            unseen=unseen_places(ranked, dataset, config.split),
+            answers=answers,
+        )
+        writer.finish(report)
+    finally:
+        writer.close()
+    page = render_run(report, figures, name=folder.name, dataset=dataset, answers=answer_rows)
+    atomic_write(folder.page_file, page.encode())
+    return report
+
+
+def render_report_page(folder: RunFolder, dataset: Dataset | None) -> str:
+    """The page of a run from its files. Without `dataset` it has no grades, titles and texts."""
+    report = folder.read_report()
+    figures = QueryFigures(report.headline[0], dataset.queries if dataset else {})
+    for row in folder.read_rows():
+        figures.add(row)
+    answers = folder.read_answers()
+    return render_run(report, figures, name=folder.name, dataset=dataset, answers=answers)
+
+
+def write_report_page(folder: RunFolder, dataset: Dataset | None) -> None:
+    """Write `report.html` again, after something beside the report has changed."""
+    atomic_write(folder.page_file, render_report_page(folder, dataset).encode())
+
+
+def _answers(
+    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], examination: "Examination"
+) -> tuple[AnswersReport, list[AnswerRow]]:
+    from assay.evaluation.answers.answer_report import AnswerReport
+    from assay.evaluation.answers.cases import cases_of
+
+    config, dataset = evaluation.config, evaluation.dataset
+    calls = list(log.read([query.id for query in asked]))
+    cases = cases_of(dataset, config.split, asked, calls, config.top_k)
+    report = AnswerReport(cases, examination, dataset, config)
+    return report.section(), list(report.rows())
+
+
+def build_report(
+    results: Results,
+    config: RunConfig,
+    dataset: Dataset,
+    header: RunHeader,
+    gates: Sequence[Gate],
+    *,
+    state: str,
+    seconds: float,
+    planned: int,
+    unseen: Sequence[int] | None = None,
+    answers: AnswersReport | None = None,
+) -> Report:
+    """Every figure of a run. `unseen` are the places of queries that are new to training."""
+    scores = results.scores
+    spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
+    latency = _latency(results)
+    summary = _summary(results, spread, config, latency, seconds)
+    metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
+    answer_metrics = None if answers is None else answers.metrics
+    report = Report(
+        format=FORMAT,
+        state=state,
+        summary=summary,
+        metrics=metrics,
+        statistics={
+            metric.slug: _statistic(spread[metric], scores.mean_ceiling(metric))
+            for metric in scores.metrics
+        },
+        unseen_queries=None if unseen is None else _unseen(results, unseen, config.seed),
+        gates=[check_gate(gate, metrics, summary, answer_metrics) for gate in gates],
+        failures=dict(sorted(results.failures.items())),
+        failure_examples=results.examples,
+        violations={kind: _violations(scores.violations, kind) for kind in KINDS},
+        latency_ms=latency,
+        target=header.target,
+        track=header.track,
+        dataset=MeasuredDataset(
+            **header.dataset.model_dump(exclude_unset=True),
+            split=config.split,
+            documents=len(dataset.documents),
+            judged_queries=len(dataset.queries_in(config.split)),
+        ),
+        config=config,
+        random_seed_used=config.seed,
+        started=header.started,
+        versions=header.versions,
+        planned_queries=planned,
+    )
+    return report if answers is None else report.model_copy(update={"answers": answers})
+
+
+def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:
+    """The rows of a stretch of the plan. They are not validated: every value is ours."""
+    judgments = dataset.judgments_in(config.split)
+    columns = {metric.key: batch.scores.values[metric] for metric in batch.scores.metrics}
+    rows = []
+    for place, (query, call) in enumerate(zip(batch.queries, batch.calls, strict=True)):
+        relevant = {doc_id for doc_id, grade in judgments[query.id].items() if grade > 0}
+        found = relevant.intersection(call.doc_ids[: config.top_k]) if call is not None else ()
+        rows.append(
+            QueryRow.model_construct(
+                None,
+                query_id=query.id,
+                query_text=query.text,
+                **_outcome(call),
+                **{key: float(values[place]) for key, values in columns.items()},
+                relevant_docs_retrieved=len(found),
+                total_relevant_docs=len(relevant),
+            )
+        )
+    return rows
+
+
+def _outcome(call: Call | None) -> dict[str, object]:
+    if call is None:
+        return {"retrieved_docs": [], "status": "failed", "failure": NOT_ASKED}
+    outcome: dict[str, object] = {"retrieved_docs": list(call.doc_ids)}
+    if call.failure is None:
+        outcome["status"] = "ok"
+    else:
+        outcome |= {"status": "failed", "failure": str(call.failure), "message": call.message}
+    return outcome | {"at": call.at, "latency_ms": call.latency_ms, "attempts": call.attempts}
+
+
+def _summary(
+    results: Results,
+    spread: Mapping[Metric, SampleSummary],
+    config: RunConfig,
+    latency: Latency,
+    seconds: float,
+) -> RunSummary:
+    headline = results.headline
+    key, figures = headline.key, spread[headline]
+    extra: dict[str, Any] = {
+        f"mean_{key}": figures.mean,
+        f"median_{key}": figures.median,
+        f"std_{key}": figures.std,
+        f"min_{key}": figures.minimum,
+        f"max_{key}": figures.maximum,
+        f"low_{key}": figures.low,
+        f"high_{key}": below(figures.high, results.scores.mean_ceiling(headline)),
+    }
+    for kind in (MRR, Precision, Recall):
+        metric = kind @ config.top_k
+        extra[f"mean_{metric.key}"] = spread[metric].mean
+    for metric in results.scores.metrics:
+        extra[f"sum_{metric.key}"] = float(results.scores.values[metric].sum())
+    for name in (*(f"p{percentile}" for percentile in _PERCENTILES), "max"):
+        extra[f"latency_{name}_ms"] = getattr(latency, name)
+    return RunSummary(
+        total_queries=results.total,
+        successful_queries=results.answered,
+        failed_queries=results.total - results.answered,
+        success_rate=results.answered / results.total,
+        total_time_seconds=seconds,
+        queries_per_second=results.answered / seconds if seconds > 0 else 0.0,
+        attempts=results.attempts,
+        **extra,
+    )
+
+
+def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:
+    return Statistic(
+        mean=summary.mean,
+        low=summary.low,
+        high=below(summary.high, ceiling),
+        median=summary.median,
+        std=summary.std,
+        min=summary.minimum,
+        max=summary.maximum,
+        ceiling=ceiling,
+        share_of_ceiling=summary.mean / ceiling if ceiling else 0.0,
+    )
+
+
+def _unseen(results: Results, places: Sequence[int], seed: int) -> UnseenQueries:
+    """The headline on the queries that no train query resembles: skill, not memory."""
+    summary = summarize(results.scores.values[results.headline][list(places)], seed=seed)
+    return UnseenQueries(queries=summary.n, mean=summary.mean, low=summary.low, high=summary.high)
+
+
+def _latency(results: Results) -> Latency:
+    """0 where nothing was timed: a report holds no NaN, which is not JSON."""
+    timed = results.latencies[~np.isnan(results.latencies)]
+    p50, p90, p95, p99 = np.percentile(timed, _PERCENTILES).tolist() if timed.size else [0.0] * 4
+    timeouts = results.failures[FailureKind.TIMEOUT]
+    return Latency(
+        p50=p50,
+        p90=p90,
+        p95=p95,
+        p99=p99,
+        max=float(timed.max()) if timed.size else 0.0,
+        queries=results.answered + timeouts,
+        timeouts=timeouts,
+    )
+
+
+def _violations(violations: Violations, kind: Kind) -> ViolationCount:
+    return ViolationCount(
+        ids=violations.total(kind),
+        queries=violations.queries(kind),
+        examples=[
+            ViolationExample(query_id=example.query_id, doc_id=example.doc_id[:200])
+            for example in violations.examples_of(kind)
+        ],
+    )

@@ -1,0 +1,132 @@
+"""`Run`: a finished evaluation as a person holds it, in a notebook or a script."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import UsageError
+from assay.measure.figures import parse_figure
+from assay.measure.metrics import Metric
+from assay.run.comparison import ComparedRun, compare_reports
+from assay.run.folder import RunFolder, find_run, list_runs
+from assay.run.models import AnswerRow, Comparison, QueryRow, Report
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """One evaluation of one target on one data set, with its report and its rows.
+
+    Attributes:
+        folder: the run's folder; usable as a path.
+        report: every figure of the run, with its settings and its data.
+    """
+
+    folder: RunFolder
+    report: Report
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        return self.folder.name
+
+    @property
+    def state(self) -> str:
+        """complete, interrupted, target lost or not judged."""
+        return self.report.state
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means by name: `run.metrics["ndcg@5"]`."""
+        return dict(self.report.metrics)
+
+    @property
+    def gates_passed(self) -> bool:
+        """Whether no gate failed."""
+        return self.report.gates_passed
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison with the run's baseline, where it had one."""
+        return self.report.comparison
+
+    def rows(self) -> Iterator[QueryRow]:
+        """One row for each query: what was asked, what came back, how it scored."""
+        return self.folder.read_rows()
+
+    def answers(self) -> Iterator[AnswerRow]:
+        """One row for each question; none where answers were not evaluated."""
+        return self.folder.read_answers()
+
+    def compare(
+        self, other: "Run | str | Path", metrics: Sequence[Metric | str] = ()
+    ) -> Comparison:
+        """Compare this run with another on the queries that both asked.
+
+        A positive difference means that this run is better.
+
+        Parameters:
+            other: a run, or the path of its folder.
+            metrics: names or objects; the usual ones that both runs have by default.
+        """
+        return compare_runs(other, self, metrics)
+
+    def to_pandas(self) -> "DataFrame":
+        """The rows as a pandas data frame, one line a query. Needs pandas."""
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            raise UsageError(
+                "to_pandas needs pandas, which is not installed; run: pip install pandas"
+            ) from None
+        rows: list[dict[str, Any]] = [row.model_dump() for row in self.rows()]
+        return DataFrame(rows)
+
+    def __repr__(self) -> str:
+        metric, score = self.report.headline
+        target, dataset = self.report.target.name, self.report.dataset.name
+        state = "" if self.state == "complete" else f", {self.state}"
+        return f"<Run {target} on {dataset}: {metric} {score.mean:.4f}{state}>"
+
+    def _repr_html_(self) -> str:
+        from assay.report.html import render_summary
+
+        return render_summary(self.report, name=self.name)
+
+
+def compare_runs(
+    run_a: Run | str | Path, run_b: Run | str | Path, metrics: Sequence[Metric | str] = ()
+) -> Comparison:
+    """Compare run B with run A, query by query; a positive difference means that B is better.
+
+    Parameters:
+        run_a: a run, or the path of its folder.
+        run_b: a run, or the path of its folder.
+        metrics: names or objects; the usual ones that both runs have by default.
+    """
+    figures = [parse_figure(each) if isinstance(each, str) else each for each in metrics]
+    a, b = (
+        ComparedRun.read(each.folder if isinstance(each, Run) else RunFolder(Path(each)))
+        for each in (run_a, run_b)
+    )
+    return compare_reports(a, b, figures)
+
+
+def load_run(path: str | Path, out: str | Path = "runs") -> Run:
+    """Open a run that was made before.
+
+    Parameters:
+        path: the run's folder, or its name, the start of one, or `latest` under `out`.
+        out: where run folders are.
+    """
+    folder = find_run(str(path), Path(out))
+    return Run(folder, folder.read_report())
+
+
+def runs(folder: str | Path = "runs") -> list[Run]:
+    """The runs under `folder` that have a report, oldest first."""
+    found = [each for each in list_runs(Path(folder)) if each.report_file.exists()]
+    return [Run(each, each.read_report()) for each in found]

@@ -1,0 +1,44 @@
+"""Which extra brings an optional package, and what to say where it is missing."""
+
+from assay.errors import UsageError
+
+PACKAGES = {
+    "a2a": "serve",
+    "anthropic": "anthropic",
+    "google": "serve",
+    "httpx2": "mcp",
+    "lightgbm": "tuned",
+    "mcp": "mcp",
+    "ollama": "ollama",
+    "onnx": "search",
+    "onnxruntime": "search",
+    "qdrant_client": "qdrant",
+    "qdrant_edge": "search",
+    "scipy": "tuned",
+    "sse_starlette": "serve",
+    "starlette": "serve",
+    "threadpoolctl": "tuned",
+    "tokenizers": "search",
+    "uvicorn": "serve",
+    "xllamacpp": "gguf",
+}
+"""The import name of each optional package, with the extra that installs it."""
+
+
+class MissingExtra(UsageError):
+    """A feature needs a package that the installation does not have."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs the package {package!r}, which is not installed; "
+            f"run: pip install 'agent-assay[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra
+
+
+def missing_extra(error: ImportError) -> MissingExtra | None:
+    """The message for a failed import of an optional package; None for any other import."""
+    package = (error.name or "").partition(".")[0]
+    extra = PACKAGES.get(package)
+    return None if extra is None else MissingExtra(package, extra)

@@ -1,0 +1,85 @@
+"""Renders templates to pages: no script, no network; light mode, dark mode and paper.
+
+Whatever a run holds (queries, ids, documents, messages of agents) is shown as text. A page that
+stands alone forbids scripts altogether and allows no style but its own, which it names by its hash.
+"""
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from assay.measure.figures import parse_figure
+from assay.report import numbers, plots
+from assay.report.terminal import verdict
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def environment(*folders: Path) -> Environment:
+    """Templates of `folders` and of reports, with filters for numbers; everything is escaped."""
+    loaders: list[BaseLoader] = [FileSystemLoader(folder) for folder in (*folders, TEMPLATES)]
+    jinja = Environment(
+        loader=ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    jinja.filters |= {
+        "figure": numbers.figure,
+        "count": numbers.count,
+        "counted": numbers.counted,
+        "difference": numbers.difference,
+        "percent": numbers.percent,
+        "rate": numbers.rate,
+        "milliseconds": _milliseconds,
+        "metric_name": lambda name: str(parse_figure(name)),
+        "moment": moment,
+    }
+    jinja.globals |= {
+        "interval": numbers.interval,
+        "share": numbers.share,
+        "p_value": numbers.p_value,
+        "whisker": plots.whisker,
+        "verdict": verdict,
+    }
+    return jinja
+
+
+def render_page(template: str, **values: Any) -> str:
+    """A page that stands alone: its style is in it, and its policy allows nothing else."""
+    style = style_sheet()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    page = _report_environment().get_template(template)
+    return page.render(style=Markup(style), policy=policy, **values)
+
+
+def render_fragment(template: str, **values: Any) -> str:
+    """A template without a page around it."""
+    return _report_environment().get_template(template).render(**values)
+
+
+@cache
+def style_sheet() -> str:
+    """The CSS of every report."""
+    return (TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def moment(iso: str) -> str:
+    """`2026-11-15 05:36 UTC` of an ISO time; other text as it is."""
+    return f"{iso[:10]} {iso[11:16]} UTC" if len(iso) >= 16 else iso
+
+
+@cache
+def _report_environment() -> Environment:
+    return environment()
+
+
+def _milliseconds(value: float | None) -> str:
+    return numbers.duration(None if value is None else value / 1000)

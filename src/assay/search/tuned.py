@@ -1,0 +1,144 @@
+"""The tuned ranking of a data set: learned when it is first asked for, then kept in the cache."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from assay.data.cache import cache_folder
+from assay.data.dataset import Dataset
+from assay.errors import SearchError, UsageError
+from assay.progress import Progress, silent
+from assay.search.embedding import Embedder, VectorCache
+from assay.search.index import document_vectors
+from assay.search.retriever import MOST, Retriever
+from assay.search.tuning import TunedRanker, TuningData, fingerprint_of, fit, load, save
+from assay.search.tuning.arrays import Integers
+from assay.search.tuning.examination import ZeroShot
+from assay.search.tuning.heldout import Gain, HeldOut
+
+
+def open_tuned(
+    dataset: Dataset,
+    embedder: Embedder,
+    retriever: Retriever,
+    *,
+    seed: int = 0,
+    remember_dev: bool = False,
+    progress: Progress = silent,
+) -> TunedRanker:
+    """The model of this data set, these settings and this code; learned now if there is none."""
+    # A query needs many small products: for these, threads of BLAS cost far more than they give.
+    threadpool_limits(1, user_api="blas")
+    path = model_path(dataset, embedder, seed=seed, remember_dev=remember_dev)
+    if path.exists():
+        documents = list(dataset.documents.values())
+        return load(
+            path,
+            fingerprint_of(
+                [one.id for one in documents],
+                [one.title for one in documents],
+                [one.text for one in documents],
+            ),
+        )
+    ranker = learn(
+        dataset, embedder, retriever, seed=seed, remember_dev=remember_dev, progress=progress
+    )
+    keep(ranker, path)
+    return ranker
+
+
+def learn(
+    dataset: Dataset,
+    embedder: Embedder,
+    retriever: Retriever,
+    *,
+    seed: int = 0,
+    remember_dev: bool = False,
+    progress: Progress = silent,
+) -> TunedRanker:
+    """Learn from the train split; the test split is not even handed over.
+
+    `retriever`: of the same documents. What is learned has to beat its hybrid ranking.
+    """
+    documents, cache = list(dataset.documents.values()), VectorCache()
+    splits = {
+        name: dataset.judgments[name] for name in ("train", "dev") if name in dataset.judgments
+    }
+    asked = [
+        query for query in dataset.queries.values() if any(query.id in s for s in splits.values())
+    ]
+    data = TuningData(
+        doc_ids=[one.id for one in documents],
+        titles=[one.title for one in documents],
+        texts=[one.text for one in documents],
+        doc_vectors=document_vectors(documents, embedder, progress, cache=cache),
+        query_ids=[query.id for query in asked],
+        query_texts=[query.text for query in asked],
+        query_vectors=cache.embed([query.text for query in asked], embedder, progress),
+        judgments=splits,
+    )
+    return fit(data, _hybrid(data, retriever, progress), seed, progress, remember_dev=remember_dev)
+
+
+def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:
+    def rank(text: str) -> Integers:
+        try:
+            hits = retriever.search(text, MOST, mode="hybrid")
+        except UsageError:  # a query without a word: nothing is found for it
+            hits = []
+        return np.array([data.document_index[hit.doc_id] for hit in hits], np.int64)
+
+    def rankings(queries: Sequence[int]) -> list[Integers]:
+        found = []
+        for done, query in enumerate(queries, 1):
+            found.append(rank(data.query_texts[query]))
+            progress("asking hybrid", done, len(queries))
+        return found
+
+    return rankings
+
+
+def keep(ranker: TunedRanker, path: Path) -> None:
+    """Save a model that is worth having; one that is not would only pretend to be better."""
+    if not ranker.held_out.better:
+        raise SearchError(
+            f"the tuned ranking is not saved: {verdict(ranker.held_out)}; use hybrid for this "
+            "data set"
+        )
+    save(ranker, path)
+
+
+def verdict(held_out: HeldOut) -> str:
+    """What tuning was worth on queries that it had not learned from."""
+    gain = held_out.all
+    where = f"{gain.queries} held-out queries of {held_out.split}"
+    figures = f"nDCG@10 {gain.tuned.ndcg_10:.4f}, against {gain.hybrid.ndcg_10:.4f} for hybrid"
+    word = "it is better" if held_out.better else "it is not surely better"
+    cost = "" if held_out.harmless else _cost(held_out.unfamiliar)
+    return f"on {where} it reaches {figures}: {word}{cost}"
+
+
+def _cost(unfamiliar: Gain) -> str:
+    return (
+        f", although {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
+        "relevant documents no train query shares"
+    )
+
+
+def model_path(
+    dataset: Dataset, embedder: Embedder, *, seed: int = 0, remember_dev: bool = False
+) -> Path:
+    """Named after everything that the model depends on, so that a stale one is never found."""
+    parts = (dataset.fingerprint, embedder.name, seed, remember_dev, _code_version())
+    name = hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
+    return cache_folder() / "tuned" / f"{name}.model"
+
+
+def _code_version() -> str:
+    digest = hashlib.sha256()
+    for path in sorted((Path(__file__).parent / "tuning").glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

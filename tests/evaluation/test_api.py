@@ -1,0 +1,199 @@
+"""`assay.evaluate` and `Run`: what a person has in a notebook."""
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from tests.conftest import MakeDataset
+
+import assay
+from assay import Dataset, Run, nDCG
+from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.errors import RunError, UsageError
+from assay.evaluation.api import evaluate
+from assay.run.options import command_settings
+
+
+def first(query: str, top_k: int) -> list[str]:
+    return [f"d{query.split()[-1]}"]
+
+
+def second(query: str, top_k: int) -> list[str]:
+    return [f"d{int(query.split()[-1]) + 1}"]
+
+
+@pytest.fixture
+def dataset(make_dataset: MakeDataset) -> Dataset:
+    return make_dataset(12)
+
+
+@pytest.fixture
+def run(dataset: Dataset, tmp_path: Path) -> Run:
+    return assay.evaluate(first, dataset, out=tmp_path)
+
+
+def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> None:
+    """The signature is written out for editors; this holds it to the table of options."""
+    parameters = inspect.signature(evaluate).parameters
+    own = {"agent", "dataset", "out"}
+    names = {setting.name for setting in command_settings()} - {"dataset"}
+    assert set(parameters) - own == names
+    hints = get_type_hints(evaluate, localns={"LLMProvider": Any})
+    for setting in command_settings():
+        if setting.name in ("dataset", "baseline", "judge", "ground_truth"):
+            continue  # objects and paths are taken as well
+        assert parameters[setting.name].default == setting.default, setting.name
+        if setting.kind in (int, float, str, bool):
+            expected = setting.kind | None if setting.nullable else setting.kind
+            assert hints[setting.name] == expected, setting.name
+
+
+def test_an_unknown_keyword_is_an_error(dataset: Dataset) -> None:
+    with pytest.raises(TypeError, match="topk"):
+        assay.evaluate(first, dataset, topk=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"judge_votes": 5}, "judge_votes has no meaning without judge; set judge too"),
+        ({"counterfactuals": True}, "add it"),
+        ({"judge": "gguf"}, "add it"),
+        ({"max_cost": 1.0}, "add --judge"),
+    ],
+)
+def test_a_setting_without_meaning_is_an_error(
+    dataset: Dataset, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        assay.evaluate(first, dataset, out=tmp_path, **settings)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_baseline_is_run_and_compared(dataset: Dataset, tmp_path: Path) -> None:
+    run = assay.evaluate(first, dataset, baseline=second, out=tmp_path)
+    assert run.comparison is not None
+    better = run.comparison.metrics["ndcg@5"]
+    assert (better.wins, better.losses) == (12, 0)
+    assert better.difference > 0
+    assert len(assay.runs(tmp_path)) == 2
+
+
+def test_a_baseline_may_be_named_like_a_target(dataset: Dataset, tmp_path: Path) -> None:
+    run = assay.evaluate(first, dataset, baseline="builtin:bm25", out=tmp_path)
+    assert run.comparison is not None
+    assert run.comparison.a == "builtin:bm25"
+
+
+def test_rows_are_typed_and_in_the_order_of_the_plan(run: Run) -> None:
+    rows = list(run.rows())
+    assert [row.query_id for row in rows] == [f"q{i}" for i in range(12)]
+    assert rows[3].retrieved_docs == ["d3"]
+    assert rows[3].score(nDCG @ 5) == rows[3].scores["ndcg_at_5"] > 0.5
+
+
+def test_rows_become_a_data_frame(run: Run) -> None:
+    frame = run.to_pandas()
+    assert len(frame) == 12
+    assert frame["ndcg_at_5"].mean() == pytest.approx(run.metrics["ndcg@5"])
+    assert list(frame["query_id"])[:2] == ["q0", "q1"]
+
+
+def test_a_run_compares_itself_with_another(run: Run, dataset: Dataset, tmp_path: Path) -> None:
+    other = assay.evaluate(second, dataset, out=tmp_path)
+    comparison = run.compare(other)
+    assert comparison.metrics["ndcg@5"].difference > 0
+    assert comparison == run.compare(other.folder.path)
+    assert list(run.compare(other, ["mrr@5"]).metrics) == ["mrr@5"]
+    assert assay.compare_runs(other, run) == comparison
+
+
+def test_reprs_are_short(run: Run, dataset: Dataset) -> None:
+    assert repr(run).startswith("<Run python:")
+    assert "nDCG@5 0." in repr(run)
+    for value in (run, run.report, dataset, run.compare(run.folder.path)):
+        assert len(repr(value)) < 200
+
+
+def test_a_notebook_shows_a_table(run: Run) -> None:
+    html = run._repr_html_()
+    assert "nDCG@5" in html
+    assert "<script" not in html
+    assert len(html) < 20_000
+
+
+def test_a_run_is_loaded_again(run: Run, tmp_path: Path) -> None:
+    for reference in (run.folder, run.folder.path, str(run.folder)):
+        assert assay.load_run(reference).report == run.report
+    assert assay.load_run("latest", tmp_path).name == run.name
+    with pytest.raises(RunError, match="no run is called"):
+        assay.load_run("missing", tmp_path)
+
+
+def test_runs_of_a_folder_are_listed_oldest_first(run: Run, tmp_path: Path) -> None:
+    assert [each.name for each in assay.runs(tmp_path)] == [run.name]
+    assert assay.runs(tmp_path / "empty") == []
+
+
+class Backwards:
+    """An object with the methods of an agent, which knows nothing of Assay's classes."""
+
+    info = AgentInfo("backwards", "mine")
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    async def open(self) -> None:
+        self.events.append("open")
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        return AgentAnswer((f"d{query.split()[-1]}",))
+
+    async def close(self) -> None:
+        self.events.append("close")
+
+
+def test_an_object_with_the_methods_of_an_agent_is_a_target(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    agent = Backwards()
+    run = assay.evaluate(agent, dataset, out=tmp_path)
+    assert run.report.target.name == "backwards"
+    assert run.report.summary.successful_queries == 12
+    assert agent.events == ["open", "close"]
+
+
+@pytest.mark.parametrize("target", [7, None, ["d1"], Backwards])
+def test_what_is_no_target_is_refused(target: Any, dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a target is"):
+        assay.evaluate(target, dataset, out=tmp_path)
+
+
+async def test_it_works_where_a_loop_is_running(dataset: Dataset, tmp_path: Path) -> None:
+    assert asyncio.get_running_loop()
+    run = assay.evaluate(first, dataset, out=tmp_path)
+    assert run.state == "complete"
+
+
+def test_the_earlier_name_still_works() -> None:
+    assert assay.evaluate_agent is assay.evaluate
+
+
+def test_names_stay_functions_after_their_modules_are_imported() -> None:
+    import assay.evaluation.gates
+    import assay.run.index
+
+    assert callable(assay.evaluate)
+    assert callable(assay.runs)
+    assert assay.__version__[0].isdigit()
+
+
+def test_scores_of_any_shape(dataset: Dataset) -> None:
+    judgments = {"q": {"d1": 1, "d2": 1}}
+    lists: dict[str, Sequence[str]] = {"q": ["d1", "d9"]}
+    by_name = assay.score(lists, judgments, ["ndcg@5"])
+    by_object = assay.score({"q": {"d1": 2.0, "d9": 1.0}}, judgments, [nDCG @ 5])
+    assert by_name.means == by_object.means

@@ -1,0 +1,95 @@
+import asyncio
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from assay.agents import AgentAnswer, AgentInfo
+from assay.data import Query
+from assay.errors import AgentFailure, FailureKind
+from assay.evaluation.calling import KEPT_IDS, ask, retry_policy
+from assay.net.breaker import CircuitBreaker
+from assay.run.calls import Call
+
+QUERY = Query("q", "what?")
+ANSWER = AgentAnswer(("d1",))
+
+
+@dataclass
+class Scripted:
+    """Answers with the next of `script`: an answer, a failure, or a number of seconds to hang."""
+
+    script: list[AgentAnswer | AgentFailure | float]
+    asked: int = 0
+    info: AgentInfo = field(default_factory=lambda: AgentInfo("scripted", "test"))
+
+    async def ask(self, _query: str, _top_k: int) -> AgentAnswer:
+        step = self.script[self.asked]
+        self.asked += 1
+        if isinstance(step, AgentFailure):
+            raise step
+        if isinstance(step, float):
+            await asyncio.sleep(step)
+            return ANSWER
+        return step
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def failure(kind: FailureKind, *, retryable: bool, after: float | None = 0.0) -> AgentFailure:
+    return AgentFailure(kind, "no", retryable=retryable, retry_after=after)
+
+
+async def asked(agent: Scripted, *, retries: int = 3, timeout: float = 5) -> Call:
+    return await ask(
+        lambda query: agent.ask(query.text, 5),
+        QUERY,
+        retry_policy(timeout, retries),
+        CircuitBreaker(),
+    )
+
+
+async def test_what_can_pass_is_asked_again() -> None:
+    passing = failure(FailureKind.CONNECTION, retryable=True)
+    agent = Scripted([passing, passing, ANSWER])
+    call = await asked(agent)
+    assert (call.failure, call.doc_ids, call.attempts) == (None, ("d1",), 3)
+
+
+async def test_what_cannot_pass_is_asked_once() -> None:
+    agent = Scripted([failure(FailureKind.AGENT_ERROR, retryable=False), ANSWER])
+    call = await asked(agent)
+    assert (call.failure, call.attempts) == (FailureKind.AGENT_ERROR, 1)
+
+
+async def test_retries_end() -> None:
+    agent = Scripted([failure(FailureKind.CONNECTION, retryable=True)] * 9)
+    call = await asked(agent, retries=2)
+    assert (call.failure, call.attempts, agent.asked) == (FailureKind.CONNECTION, 3, 3)
+
+
+async def test_a_hanging_agent_times_out_once() -> None:
+    agent = Scripted([30.0, ANSWER])
+    call = await asked(agent, timeout=0.05)
+    assert (call.failure, call.attempts) == (FailureKind.TIMEOUT, 1)
+    assert call.message == "no answer within 0.05 s"
+
+
+async def test_no_more_ids_are_kept_than_anything_looks_at() -> None:
+    agent = Scripted([AgentAnswer(tuple(f"d{i}" for i in range(KEPT_IDS + 7)))])
+    call = await asked(agent)
+    assert (len(call.doc_ids), call.returned) == (KEPT_IDS, KEPT_IDS + 7)
+
+
+@pytest.mark.parametrize(("after", "pause"), [(0.0, 0.0), (2.5, 2.5), (3600.0, 60.0)])
+async def test_the_target_says_when_to_retry_within_limits(after: float, pause: float) -> None:
+    slept = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    agent = Scripted([failure(FailureKind.CONNECTION, retryable=True, after=after), ANSWER])
+    policy = replace(retry_policy(5, 3), sleep=sleep)
+    await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
+    assert slept == [pause]

@@ -1,0 +1,518 @@
+"""Whole evaluations in process: what is asked, what is recorded, what the report says."""
+
+import asyncio
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.agents import Agent, AgentAnswer, AgentInfo, PythonAgent
+from assay.agents.daemon_threads import MOST_ABANDONED
+from assay.data import Dataset, Query
+from assay.errors import AgentFailure, FailureKind, RunError
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.live import Tick
+from assay.evaluation.run import Run
+from assay.run.calls import CallWriter
+from assay.run.config import RunConfig
+from assay.run.folder import find_run, list_runs
+from assay.run.models import Report, UnseenQueries
+
+MakeDataset = Callable[[int], Dataset]
+
+
+def number(query: str) -> int:
+    return int(query.split()[1])
+
+
+def half_right(query: str, top_k: int) -> list[str]:
+    """The grade-1 document first for even queries, nothing relevant for odd ones."""
+    n = number(query)
+    return [f"d{n + 1}", f"d{n}"][:top_k] if n % 2 == 0 else ["d0" if n > 1 else "d9"]
+
+
+def run(
+    function: Callable[..., Any],
+    dataset: Dataset,
+    out: Path,
+    *,
+    listener: Listener | None = None,
+    stop: asyncio.Event | None = None,
+    **settings: Any,
+) -> Run:
+    config = RunConfig(target="python:f", dataset=dataset.name, **settings)
+    agent: Agent = PythonAgent(function, name="f")
+    evaluation = Evaluation.plan(config, dataset)
+    return asyncio.run(evaluation.start(agent, out, listener=listener or Listener(), stop=stop))
+
+
+def test_scores_are_those_of_the_lists(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    outcome = run(half_right, make_dataset(10), tmp_path)
+    right = (1 + 2 / 1.584962500721156) / (2 + 1 / 1.584962500721156)
+    assert outcome.metrics["ndcg@5"] == pytest.approx(right / 2)
+    assert outcome.report.summary.figure("mean_recall_at_5") == pytest.approx(0.5)
+    assert outcome.report.statistics["precision@5"].ceiling == pytest.approx(2 / 5)
+
+
+def test_the_report_has_the_shape_others_rely_on(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    report = run(half_right, make_dataset(10), tmp_path, num_queries=4).folder.read_json()
+    assert set(report["summary"]) >= {
+        *("total_queries", "successful_queries", "failed_queries", "success_rate"),
+        *("mean_ndcg_at_5", "median_ndcg_at_5", "std_ndcg_at_5", "min_ndcg_at_5", "max_ndcg_at_5"),
+        *("mean_mrr_at_5", "mean_precision_at_5", "mean_recall_at_5"),
+        *("total_time_seconds", "queries_per_second"),
+    }
+    assert set(report["per_query_results"][0]) >= {
+        *("query_id", "query_text", "retrieved_docs", "ndcg_at_5", "mrr_at_5", "precision_at_5"),
+        *("recall_at_5", "relevant_docs_retrieved", "total_relevant_docs"),
+    }
+    assert report["random_seed_used"] == 42
+    assert report["metrics"]["ndcg@5"] == report["summary"]["mean_ndcg_at_5"]
+    assert len(report["per_query_results"]) == 4
+
+
+def test_rows_stand_in_the_order_of_the_plan_however_calls_finish(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    async def late_first(query: str, top_k: int) -> list[str]:
+        await asyncio.sleep(0.05 if number(query) == 0 else 0)
+        return half_right(query, top_k)
+
+    outcome = run(late_first, make_dataset(6), tmp_path, concurrency=6)
+    lines = outcome.folder.calls_file.read_text().splitlines()
+    calls = [json.loads(line)["query_id"] for line in lines]
+    rows = [row["query_id"] for row in outcome.folder.read_json()["per_query_results"]]
+    assert calls[-1] == "q0"
+    assert rows == [f"q{i}" for i in range(6)]
+
+
+def test_the_same_run_gives_the_same_digits(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    async def jittery(query: str, top_k: int) -> list[str]:
+        await asyncio.sleep(random.random() / 200)
+        return half_right(query, top_k)
+
+    dataset = make_dataset(60)
+    first = run(jittery, dataset, tmp_path, num_queries=50).report
+    second = run(jittery, dataset, tmp_path, num_queries=50).report
+    for part in ("metrics", "statistics", "violations", "failures"):
+        assert getattr(first, part) == getattr(second, part)
+
+
+def test_a_failed_query_scores_zero_and_is_counted(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def sometimes(query: str, _top_k: int) -> list[str]:
+        if number(query) % 2:
+            raise ValueError("broken")
+        return [f"d{number(query)}"]
+
+    head = run(sometimes, make_dataset(10), tmp_path).report
+    assert head.failures == {"agent error": 5}
+    assert head.summary.success_rate == 0.5
+    assert head.metrics["mrr@5"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("d1", "invalid answer"),
+        (None, "invalid answer"),
+        ([1, 2], "invalid answer"),
+        ({"ids": []}, "invalid answer"),
+        ({"doc_ids": ["d1"], "answer": 3}, "invalid answer"),
+    ],
+)
+def test_an_answer_of_another_shape_is_an_invalid_answer(
+    make_dataset: MakeDataset, tmp_path: Path, answer: object, kind: str
+) -> None:
+    head = run(lambda _query, _top_k: answer, make_dataset(2), tmp_path).report
+    assert head.failures == {kind: 2}
+
+
+def test_repeated_unknown_and_surplus_ids_earn_nothing_and_are_reported(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def greedy(query: str, _top_k: int) -> list[str]:
+        best = f"d{number(query)}"
+        return [best, best, "nonsense", "d7", "d8", "d9"]
+
+    head = run(greedy, make_dataset(9), tmp_path, num_queries=4).report
+    found = {kind: entry.ids for kind, entry in head.violations.items()}
+    assert found == {"duplicate": 4, "unknown": 4, "surplus": 4}
+    assert head.metrics["mrr@5"] == 1.0
+    assert head.metrics["precision@5"] < 0.4
+
+
+def test_a_hanging_function_neither_blocks_the_others_nor_the_end(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def hangs_once(query: str, top_k: int) -> list[str]:
+        if number(query) == 0:
+            time.sleep(20)
+        return half_right(query, top_k)
+
+    started = time.monotonic()
+    head = run(hangs_once, make_dataset(20), tmp_path, timeout=0.2, concurrency=2).report
+    assert head.failures == {"timeout": 1}
+    assert time.monotonic() - started < 15
+
+
+class Gone:
+    """Answers a few times, then refuses every connection."""
+
+    def __init__(self, answers: int) -> None:
+        self.info = AgentInfo("gone", "test")
+        self.left = answers
+        self.refused = 0
+
+    async def ask(self, _query: str, _top_k: int) -> AgentAnswer:
+        if self.left:
+            self.left -= 1
+            return AgentAnswer(("d1",))
+        self.refused += 1
+        raise AgentFailure(FailureKind.CONNECTION, "connection refused")
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def test_a_target_that_dies_is_given_up_said_and_resumable(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    agent = Gone(answers=30)
+    config = RunConfig(target="gone", dataset="tiny", retries=0)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(agent, tmp_path, listener=Listener(say=said.append)))
+    assert outcome.state == "target lost"
+    assert agent.refused < 30
+    assert outcome.report.summary.successful_queries == 30
+    assert outcome.report.failures == {"not asked": 170}
+    assert said[-1] == "the target stays unreachable; giving up"
+
+    healed = Gone(answers=1000)
+    after = asyncio.run(evaluation.resume(healed, outcome.folder))
+    assert after.state == "complete"
+    assert after.report.failures == {}
+    assert after.report.summary.successful_queries == 200
+
+
+def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    stop = asyncio.Event()
+
+    async def slow(query: str, top_k: int) -> list[str]:
+        asked.append(query)
+        if len(asked) == 20:
+            stop.set()
+        await asyncio.sleep(0.001)
+        return half_right(query, top_k)
+
+    dataset = make_dataset(60)
+    partial = run(slow, dataset, tmp_path, stop=stop, concurrency=4)
+    assert partial.state == "interrupted"
+    done = partial.report.summary.total_queries
+    assert 0 < done < 25
+    assert partial.report.planned_queries == 60
+
+    before = len(asked)
+    evaluation = Evaluation.plan(partial.folder.read_config(), dataset)
+    whole = asyncio.run(evaluation.resume(PythonAgent(slow, name="f"), partial.folder))
+    assert len(asked) - before == 60 - done
+    unbroken = run(half_right, dataset, tmp_path)
+    assert whole.report.statistics == unbroken.report.statistics
+
+
+def test_resuming_a_finished_run_asks_nothing(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    dataset = make_dataset(5)
+    first = run(half_right, dataset, tmp_path)
+
+    def never(_query: str, _top_k: int) -> list[str]:
+        raise AssertionError("asked again")
+
+    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
+    again = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
+    assert again.report.metrics == first.report.metrics
+    assert again.report.failures == {}
+
+
+def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    first = run(half_right, make_dataset(5), tmp_path)
+    other = Evaluation.plan(first.folder.read_config(), make_dataset(6))
+    with pytest.raises(RunError, match="was made on other data"):
+        asyncio.run(other.resume(PythonAgent(half_right, name="f"), first.folder))
+
+
+def test_a_run_that_another_process_writes_is_not_resumed(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(5)
+    first = run(half_right, dataset, tmp_path)
+    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
+    with (
+        CallWriter(first.folder.calls_file),
+        pytest.raises(RunError, match="another process is writing"),
+    ):
+        asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
+
+
+def test_ticks_count_up_to_the_final_mean(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    ticks: list[Tick] = []
+    outcome = run(half_right, make_dataset(10), tmp_path, listener=Listener(tick=ticks.append))
+    assert (ticks[-1].done, ticks[-1].total, ticks[-1].failed) == (10, 10, 0)
+    assert ticks[-1].mean == pytest.approx(outcome.metrics["ndcg@5"])
+
+
+def test_gates_are_judged_in_the_report(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    gates = ("ndcg@5>=0.99", "success_rate>=1", "p@1>=0.4")
+    outcome = run(half_right, make_dataset(10), tmp_path, gates=gates)
+    assert [gate.passed for gate in outcome.report.gates] == [False, True, True]
+    assert not outcome.gates_passed
+
+
+def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    names = [run(half_right, make_dataset(2), tmp_path).folder.name for _ in range(2)]
+    assert [folder.name for folder in list_runs(tmp_path)] == sorted(names)
+    assert find_run("latest", tmp_path).name == max(names)
+    assert find_run(names[0], tmp_path).name == names[0]
+    with pytest.raises(RunError, match="2 runs are called '2'"):
+        find_run("2", tmp_path)
+    with pytest.raises(RunError, match="no run is called 'x'"):
+        find_run("x", tmp_path)
+    with pytest.raises(RunError, match="there is no run under"):
+        find_run("latest", tmp_path / "nowhere")
+
+
+def test_queries_new_to_training_are_scored_apart(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    base = make_dataset(4)
+    queries = {
+        "t": Query("t", "why is the sky blue today"),
+        "q0": Query("q0", "why is the sky blue 0"),
+        "q1": Query("q1", "something else entirely 1"),
+    }
+    judgments = {
+        "train": {"t": {"d0": 1}},
+        "test": {"q0": {"d0": 1}, "q1": {"d1": 1}},
+    }
+    dataset = Dataset("tiny", base.documents, queries, judgments)
+    head = run(lambda _query, _top_k: ["d0"], dataset, tmp_path).report
+    assert head.metrics["ndcg@5"] == 0.5
+    assert head.unseen_queries == UnseenQueries(queries=1, mean=0.0, low=None, high=None)
+    assert run(half_right, base, tmp_path).report.unseen_queries is None
+
+
+def test_failures_of_an_outage_are_withdrawn_and_asked_again_but_those_of_a_finished_run_stand(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    config = RunConfig(target="gone", dataset="tiny", retries=0)
+    few = Evaluation.plan(config, make_dataset(5))
+    finished = asyncio.run(few.start(Gone(answers=2), tmp_path))
+    assert finished.state == "complete"
+    again = asyncio.run(few.resume(Gone(answers=100), finished.folder))
+    assert again.report.failures == {"connection": 3}
+
+
+def test_relevant_documents_beyond_top_k_are_not_counted_as_retrieved(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def late(query: str, _top_k: int) -> list[str]:
+        return ["d90", "d91", f"d{number(query)}"]
+
+    outcome = run(late, make_dataset(100), tmp_path, top_k=2, num_queries=5)
+    assert {
+        row["relevant_docs_retrieved"] for row in outcome.folder.read_json()["per_query_results"]
+    } == {0}
+
+
+def test_a_ceiling_leaves_out_what_the_corpus_lacks(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    whole = make_dataset(4)
+    kept = {doc_id: whole.documents[doc_id] for doc_id in list(whole.documents)[:2]}
+    lacking = Dataset("tiny", kept, whole.queries, whole.judgments)
+    head = run(lambda _query, _top_k: ["d0", "d1"], lacking, tmp_path).report
+    assert head.statistics["recall@5"].ceiling < 0.7
+    assert head.statistics["recall@5"].share_of_ceiling == pytest.approx(1.0)
+
+
+def test_a_coroutine_that_blocks_or_cancels_itself_is_a_failure_like_any_other(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    async def blocks(query: str, _top_k: int) -> list[str]:
+        if number(query) == 0:
+            time.sleep(1.5)
+        return [f"d{number(query)}"]
+
+    async def cancels(_query: str, _top_k: int) -> list[str]:
+        raise asyncio.CancelledError
+
+    blocked = run(blocks, make_dataset(2), tmp_path, timeout=0.5, concurrency=1).report
+    assert blocked.failures["timeout"] >= 1
+    assert run(cancels, make_dataset(2), tmp_path).report.failures == {"agent error": 2}
+
+
+@pytest.mark.parametrize("answer", [["\ud800"], {"doc_ids": [], "answer": "\udcff"}])
+def test_text_that_cannot_be_written_down_is_an_invalid_answer(
+    make_dataset: MakeDataset, tmp_path: Path, answer: object
+) -> None:
+    head = run(lambda _query, _top_k: answer, make_dataset(2), tmp_path).report
+    assert head.failures == {"invalid answer": 2}
+    assert head.failure_examples["invalid answer"].startswith("q0: ")
+
+
+def with_latencies(outcome: Run, latencies: list[float], dataset: Dataset) -> Report:
+    """The report of the same run, had its calls taken so many milliseconds."""
+    lines = [json.loads(line) for line in outcome.folder.calls_file.read_text().splitlines()]
+    for line, latency in zip(lines, latencies, strict=True):
+        line["latency_ms"] = latency
+    outcome.folder.calls_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    evaluation = Evaluation.plan(outcome.folder.read_config(), dataset)
+    return asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), outcome.folder)).report
+
+
+def test_latency_percentiles_are_those_of_the_calls(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(101)
+    outcome = run(half_right, dataset, tmp_path)
+    head = with_latencies(outcome, [float(each) for each in range(101)], dataset)
+    figures = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
+    assert head.latency_ms.model_dump() == {**figures, "queries": 101, "timeouts": 0}
+    assert head.summary.figure("latency_p99_ms") == 99.0
+
+
+def test_a_timeout_counts_in_the_latency_as_its_limit_at_least(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """The function gives up at once by itself, which must not look like a quick answer."""
+
+    def gives_up(query: str, top_k: int) -> list[str]:
+        if number(query) % 4 == 0:
+            raise TimeoutError
+        if number(query) % 4 == 1:
+            raise ValueError("broken")
+        return half_right(query, top_k)
+
+    outcome = run(gives_up, make_dataset(40), tmp_path, timeout=30, gates=("latency_p99_ms<=900",))
+    latency = outcome.report.latency_ms
+    assert (latency.queries, latency.timeouts) == (30, 10)
+    assert latency.p50 < 30_000
+    assert latency.p90 == latency.max == 30_000
+    assert outcome.report.summary.successful_queries == 20
+    assert not outcome.gates_passed
+
+
+def test_ids_beyond_those_that_are_kept_are_surplus_too(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    floods = run(lambda query, top_k: [f"x{i}" for i in range(1500)], make_dataset(3), tmp_path)
+    assert floods.report.violations["surplus"].ids == 3 * (1500 - 5)
+
+
+def test_a_resumed_run_goes_on_from_the_time_it_had_reached(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(6)
+    outcome = run(half_right, dataset, tmp_path)
+    lines = [json.loads(line) for line in outcome.folder.calls_file.read_text().splitlines()][:4]
+    lines[-1]["at"] = 100.0
+    outcome.folder.calls_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    evaluation = Evaluation.plan(outcome.folder.read_config(), dataset)
+    whole = asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), outcome.folder))
+    before = {line["query_id"] for line in lines}
+    times = [row.at for row in whole.rows() if row.query_id not in before]
+    assert len(times) == 2
+    assert all(100 <= each < 160 for each in times)
+    assert 100 <= whole.report.summary.total_time_seconds < 160
+
+
+def test_a_target_that_only_times_out_is_lost(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    async def hangs(_query: str, _top_k: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    config = RunConfig(target="f", dataset="tiny", timeout=0.01)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
+    assert outcome.state == "target lost"
+    assert outcome.report.failures == {"not asked": 200}
+
+
+def test_calls_that_were_given_up_on_do_not_pile_up(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """A sync function cannot be stopped: what nobody waits for runs on, but not without bound."""
+    release = threading.Event()
+    out: set[str] = set()
+
+    def hangs(query: str, _top_k: int) -> list[str]:
+        out.add(query)
+        release.wait(60)
+        return []
+
+    config = RunConfig(target="f", dataset="tiny", timeout=0.05, concurrency=3)
+    evaluation = replace(Evaluation.plan(config, make_dataset(100)), probe_pauses=(0.01,))
+    try:
+        outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
+    finally:
+        release.set()
+    assert outcome.state == "target lost"
+    assert 3 < len(out) <= 3 + MOST_ABANDONED
+
+
+def test_the_latest_run_is_never_a_baseline(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    dataset = make_dataset(4)
+    main = run(half_right, dataset, tmp_path)
+    evaluation = replace(
+        Evaluation.plan(main.folder.read_config(), dataset), baseline_of=main.folder.name
+    )
+    second = asyncio.run(evaluation.start(PythonAgent(half_right, name="g"), tmp_path))
+    second.folder.path.rename(tmp_path / "99999999-000000-baseline")
+    assert find_run("latest", tmp_path).name == main.folder.name
+    assert find_run("99999999", tmp_path).read_header().baseline_of == main.folder.name
+
+
+def test_a_run_that_goes_on_is_not_called_unfinished(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    outcome = run(half_right, make_dataset(4), tmp_path)
+    outcome.folder.report_file.unlink()
+    with pytest.raises(RunError, match="has no report yet; finish it with"):
+        outcome.folder.read_report()
+    with CallWriter(outcome.folder.calls_file), pytest.raises(RunError, match="is still running"):
+        outcome.folder.read_report()
+
+
+def test_every_spelling_of_a_metric_names_one_figure(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    gates = ("capped_recall@5>=0", "CappedRecall@5>=0", "capped_recall_at_5>=0", "ndcg_exp@5>=0")
+    outcome = run(half_right, make_dataset(4), tmp_path, gates=gates)
+    names = set(outcome.report.metrics)
+    assert names == set(outcome.report.statistics)
+    assert {"capped_recall@5", "ndcg_exp@5"} < names
+    row = outcome.folder.read_json()["per_query_results"][0]
+    assert {name.replace("@", "_at_") for name in names} < set(row)
+    assert len({gate.value for gate in outcome.report.gates[:3]}) == 1
+
+
+def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    agent = PythonAgent(half_right, name="f")
+    agent.info = replace(agent.info, learned_from=("train", "test"))
+    evaluation = Evaluation.plan(RunConfig(target="python:f"), make_dataset(4))
+    asyncio.run(evaluation.start(agent, tmp_path, listener=Listener(say=said.append)))
+    assert [line for line in said if "learned from the test judgments" in line]

@@ -1,0 +1,94 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from assay.data import Dataset, Document, Query
+from assay.errors import GateError, UsageError
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.gates import check_gate, parse_gate, split_gates
+from assay.run.config import RunConfig
+from assay.run.models import RunSummary
+
+SUMMARY = RunSummary(
+    total_queries=100,
+    successful_queries=98,
+    failed_queries=2,
+    success_rate=0.98,
+    total_time_seconds=1.0,
+    queries_per_second=98.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "passed"),
+    [
+        ("ndcg@5>=0.30", 0.30, True),
+        ("ndcg@5 > 0.30", 0.30, False),
+        ("nDCG@5 <= 0.5", 0.6, False),
+        ("NDCG@5<5e-1", 0.4, True),
+    ],
+)
+def test_a_gate_compares_the_metric(text: str, value: float, passed: bool) -> None:
+    gate = parse_gate(text, top_k=5)
+    assert check_gate(gate, {"ndcg@5": value}, SUMMARY).passed is passed
+
+
+def test_a_gate_may_be_on_a_figure_of_the_summary() -> None:
+    gate = parse_gate("success_rate>=0.99", top_k=5)
+    assert not check_gate(gate, {}, SUMMARY).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndcg@5", "is not a condition"),
+        ("ndcg@5>=", "is not a condition"),
+        ("ndcg@5>=0.3.1", "does not end in a number"),
+        ("ndgc@5>=0.3", "did you mean nDCG"),
+        ("recall@10>=0.3", "looks at 10 documents, but the run asks for 5; add --top-k 10"),
+    ],
+)
+def test_a_gate_that_cannot_be_understood_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_gate(text, top_k=5)
+
+
+def dataset_with_many_relevant(relevant: int) -> Dataset:
+    documents = {f"d{i}": Document(f"d{i}", "", "x") for i in range(relevant)}
+    judgments = {"q": dict.fromkeys(documents, 1)}
+    return Dataset("many", documents, {"q": Query("q", "query")}, {"test": judgments})
+
+
+def test_a_gate_above_the_ceiling_is_refused_with_the_ceiling() -> None:
+    config = RunConfig(target="t", gates=("recall@5>=0.8",))
+    with pytest.raises(GateError, match=r"the best possible Recall@5 is 0\.2500"):
+        Evaluation.plan(config, dataset_with_many_relevant(20))
+
+
+@pytest.mark.parametrize("gate", ["recall@5>=0.25", "capped_recall@5>=1", "recall@5<=0.9"])
+def test_a_gate_at_or_below_the_ceiling_is_taken(gate: str) -> None:
+    config = RunConfig(target="t", gates=(gate,))
+    assert Evaluation.plan(config, dataset_with_many_relevant(20)).gates[0].text == gate
+
+
+def test_the_ceiling_knows_that_a_short_list_is_asked_for(
+    make_dataset: Callable[[int], Dataset],
+) -> None:
+    settings: dict[str, Any] = {"top_k": 1, "gates": ("ap>=0.6",)}
+    with pytest.raises(GateError, match=r"0\.5000"):
+        Evaluation.plan(RunConfig(target="t", **settings), make_dataset(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "gates"),
+    [
+        ("ndcg@5 >= 0.3", ["ndcg@5 >= 0.3"]),
+        ("ndcg@5>=0.3 success_rate >= 0.99", ["ndcg@5>=0.3", "success_rate >= 0.99"]),
+        ("ndcg@5 >= .3; mrr@5 > 0.1,\np@5<1", ["ndcg@5 >= .3", "mrr@5 > 0.1", "p@5<1"]),
+        ("ndcg(gain=exp)@5 >= 1e-3", ["ndcg(gain=exp)@5 >= 1e-3"]),
+        (" ; ", []),
+    ],
+)
+def test_several_gates_in_one_text_are_told_apart(text: str, gates: list[str]) -> None:
+    assert split_gates(text) == gates

@@ -1,0 +1,149 @@
+"""Shards that are merged give the undivided run, digit for digit; anything else is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.agents import AgentAnswer, AgentInfo
+from assay.data import Dataset
+from assay.errors import AgentFailure, FailureKind, RunError
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.merge import merge, merged_config
+from assay.evaluation.run import Run
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
+
+MakeDataset = Callable[[int], Dataset]
+
+CONFIG = RunConfig(target="python:agent", dataset="tiny", num_queries=101, seed=7, top_k=3)
+
+
+class Agent:
+    """Right, half right, wrong and failing by turns, always the same for one query."""
+
+    info = AgentInfo(name="python:agent", protocol="python", track="zero-shot")
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        number = int(query.removeprefix("query "))
+        if number % 11 == 0:
+            raise AgentFailure(FailureKind.INVALID_ANSWER, "on purpose")
+        ids = [f"d{number + 1}", f"d{number}"] if number % 3 else [f"d{number}", "d0"]
+        return AgentAnswer(doc_ids=tuple(ids if number % 7 else ["d0", "d0"]))
+
+
+async def run(config: RunConfig, dataset: Dataset, out: Path) -> Run:
+    return await Evaluation.plan(config, dataset).start(Agent(), out)
+
+
+async def shards(count: int, dataset: Dataset, out: Path) -> list[RunFolder]:
+    configs = [replace(CONFIG, num_shards=count, shard_index=i) for i in range(count)]
+    return [(await run(config, dataset, out)).folder for config in configs]
+
+
+def figures(report: dict[str, Any]) -> dict[str, Any]:
+    """What does not depend on how fast the agent happened to be."""
+    summary = {
+        key: value
+        for key, value in report["summary"].items()
+        if not key.startswith(("latency", "total_time", "queries_per"))
+    }
+    rows = [
+        {key: value for key, value in row.items() if key not in ("at", "latency_ms")}
+        for row in report["per_query_results"]
+    ]
+    kept = ("state", "metrics", "statistics", "failures", "violations", "planned_queries")
+    return {key: report[key] for key in kept} | {"summary": summary, "rows": rows}
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+async def test_merged_figures_equal_the_undivided_runs_to_the_last_digit(
+    make_dataset: MakeDataset, tmp_path: Path, count: int
+) -> None:
+    dataset = make_dataset(120)
+    whole = await run(CONFIG, dataset, tmp_path / "whole")
+    parts = await shards(count, dataset, tmp_path / "parts")
+    given = parts[::-1]
+    merged = await merge(given, merged_config(given), dataset, tmp_path / "merged")
+    assert figures(merged.folder.read_json()) == figures(whole.folder.read_json())
+    assert merged.folder.read_config() == CONFIG
+
+
+async def test_a_merged_run_says_where_it_came_from(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(120)
+    parts = await shards(2, dataset, tmp_path)
+    merged = await merge(parts, merged_config(parts), dataset, tmp_path)
+    header = merged.folder.read_header()
+    assert header.merged_from == [part.name for part in parts]
+    assert header.track == "zero-shot"
+    assert header.target.details == "merged from 2 shards"
+    assert merged.folder.state() == "complete"
+
+
+async def test_sums_and_counts_of_shards_give_the_mean_of_the_whole(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """What a leaderboard does, which has the results and not the runs."""
+    dataset = make_dataset(120)
+    whole = await run(CONFIG, dataset, tmp_path / "whole")
+    summaries = [
+        part.read_json()["summary"] for part in await shards(4, dataset, tmp_path / "parts")
+    ]
+    total = sum(each["sum_ndcg_at_3"] for each in summaries)
+    queries = sum(each["total_queries"] for each in summaries)
+    assert queries == 101
+    assert total / queries == pytest.approx(whole.metrics["ndcg@3"], rel=1e-14)
+
+
+async def test_a_missing_or_doubled_shard_is_refused(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    parts = await shards(3, make_dataset(120), tmp_path)
+    with pytest.raises(RunError, match="each of 0 to 2 once, got: 0, 2"):
+        merged_config([parts[0], parts[2]])
+    with pytest.raises(RunError, match="got: 0, 1, 1, 2"):
+        merged_config([*parts, parts[1]])
+
+
+async def test_runs_of_different_evaluations_are_refused(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(120)
+    first = await run(replace(CONFIG, num_shards=2), dataset, tmp_path)
+    other = await run(replace(CONFIG, num_shards=2, shard_index=1, seed=8), dataset, tmp_path)
+    with pytest.raises(RunError, match=r"has seed 8, .* not shards of one evaluation"):
+        merged_config([first.folder, other.folder])
+
+
+async def test_different_targets_are_merged_only_under_a_name(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(120)
+    configs = [
+        replace(CONFIG, num_shards=2, shard_index=i, target=f"a2a:http://agent:{i}") for i in (0, 1)
+    ]
+    parts = [(await run(config, dataset, tmp_path)).folder for config in configs]
+    with pytest.raises(RunError, match="--target NAME"):
+        merged_config(parts)
+    assert merged_config(parts, "my agent").target == "my agent"
+
+
+async def test_other_data_is_refused(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    parts = await shards(2, make_dataset(120), tmp_path)
+    with pytest.raises(RunError, match="made on other data"):
+        await merge(parts, merged_config(parts), make_dataset(130), tmp_path)
+
+
+async def test_an_unfinished_shard_is_refused(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    parts = await shards(2, make_dataset(120), tmp_path)
+    parts[1].report_file.unlink()
+    with pytest.raises(RunError, match="is unfinished; finish it with"):
+        merged_config(parts)

@@ -1,0 +1,102 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.errors import RunError
+from assay.measure.statistics import holm, queries_needed
+from assay.run.comparison import ComparedRun, compare_reports, compare_with_each
+from assay.run.models import Comparison, PairedResult, Report
+
+BASE: dict[str, Any] = {
+    "state": "complete",
+    "summary": {
+        "total_queries": 30,
+        "successful_queries": 30,
+        "failed_queries": 0,
+        "success_rate": 1.0,
+        "total_time_seconds": 1.0,
+        "queries_per_second": 30.0,
+    },
+    "metrics": {"ndcg@5": 0.0},
+    "statistics": {
+        "ndcg@5": {
+            **dict.fromkeys(("mean", "median", "std", "min", "max"), 0.0),
+            "low": None,
+            "high": None,
+            "ceiling": 1.0,
+        }
+    },
+    "unseen_queries": None,
+    "gates": [],
+    "failures": {},
+    "failure_examples": {},
+    "violations": {},
+    "latency_ms": dict.fromkeys(("p50", "p90", "p95", "p99", "max"), 0.0),
+    "target": {"name": "t", "protocol": "python", "details": ""},
+    "track": "zero-shot",
+    "dataset": {
+        "name": "d",
+        "fingerprint": "f",
+        "split": "test",
+        "documents": 1,
+        "judged_queries": 30,
+    },
+    "config": {"target": "t"},
+    "started": "2026-11-15T00:00:00+00:00",
+    "versions": {},
+    "planned_queries": 30,
+}
+
+
+def run(values: list[float], key: str = "ndcg_at_5", **changes: Any) -> ComparedRun:
+    scores = {f"q{i}": {key: value} for i, value in enumerate(values)}
+    return ComparedRun(Report.model_validate({**BASE, **changes}), scores)
+
+
+def first_of(comparison: Comparison) -> PairedResult:
+    return next(iter(comparison.metrics.values()))
+
+
+LOW = [0.1 * (i % 5) for i in range(30)]
+HIGH = [value + 0.05 * (i % 3) for i, value in enumerate(LOW)]
+HIGHER = [value + 0.1 * (i % 2) for i, value in enumerate(LOW)]
+
+
+def test_several_systems_are_corrected_together() -> None:
+    alone = [first_of(compare_reports(run(LOW), run(each))) for each in (HIGH, HIGHER)]
+    together = compare_with_each(run(LOW), [run(HIGH), run(HIGHER)])
+    expected = holm([each.p_value for each in alone])
+    assert [first_of(each).p_adjusted for each in together] == expected
+    assert max(expected) > max(each.p_adjusted for each in alone) / 2
+
+
+def test_other_data_or_another_split_is_refused() -> None:
+    for changed in ({"fingerprint": "g"}, {"split": "dev"}):
+        other = run(LOW, dataset=BASE["dataset"] | changed)
+        with pytest.raises(RunError, match="the runs are on different"):
+            compare_reports(run(LOW), other)
+
+
+def test_what_limits_the_comparison_is_said() -> None:
+    warnings = compare_reports(
+        run(LOW), run(HIGH[:20], track="trained", state="interrupted")
+    ).warnings
+    assert "compared on the 20 queries" in warnings[0]
+    assert "the tracks differ: zero-shot and trained" in warnings[1]
+    assert warnings[2] == "t is interrupted"
+
+
+def test_a_comparison_says_how_many_queries_its_difference_would_need() -> None:
+    found = first_of(compare_reports(run(LOW), run(HIGH)))
+    differences = np.array(HIGH) - np.array(LOW)
+    needed = queries_needed(float(differences.std()), float(differences.mean()))
+    assert found.queries_needed == needed
+    assert found.difference == pytest.approx(0.05)
+    assert first_of(compare_reports(run(LOW), run(LOW))).queries_needed is None
+
+
+def test_metrics_are_matched_whatever_their_spelling() -> None:
+    old = run([0.5], "capped_recall_at_5", metrics={"cappedrecall@5": 0.5})
+    new = run([0.5], "capped_recall_at_5", metrics={"capped_recall@5": 0.5})
+    assert set(compare_reports(old, new).metrics) == {"capped_recall@5"}

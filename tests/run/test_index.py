@@ -1,0 +1,233 @@
+"""The index of runs: what is on disk is what it says, now and after a change."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from tests.conftest import MakeDataset
+
+from assay import Dataset, evaluate_agent
+from assay.evaluation.leaderboard import rank_lines, significant_pairs
+from assay.run.calls import CallWriter
+from assay.run.index import RunIndex, RunLine
+
+Evaluate = Callable[..., str]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def evaluate(make_dataset: MakeDataset, runs: Path) -> Evaluate:
+    dataset = make_dataset(30)
+
+    def one(name: str, right: int, data: Dataset = dataset, **settings: Any) -> str:
+        """A target that is right on the first `right` queries, under a name of its own."""
+
+        def answer(query: str, top_k: int) -> list[str]:
+            number = int(query.split()[1])
+            return [f"d{number}", f"d{number + 1}"] if number < right else ["d0"]
+
+        answer.__qualname__ = name
+        return evaluate_agent(answer, data, out=runs, **settings).folder.name
+
+    return one
+
+
+@pytest.fixture
+def index(runs: Path) -> RunIndex:
+    return RunIndex(runs)
+
+
+def test_a_folder_that_is_not_there_holds_no_runs(index: RunIndex) -> None:
+    index.refresh()
+    assert index.find().total == 0
+
+
+def test_runs_are_listed_newest_first_with_their_figures(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    names = sorted([evaluate("a", 30), evaluate("b", 3)], reverse=True)
+    index.refresh()
+    page = index.find()
+    assert [line.name for line in page.lines] == names
+    line = index.get(names[0])
+    assert line is not None
+    head = orjson.loads((runs / names[0] / "report.json").read_bytes())
+    assert line.mean == head["metrics"]["ndcg@5"]
+    assert line.queries == 30
+    assert line.state == "complete"
+
+
+def test_pages_cut_the_list_and_the_total_counts_it_whole(
+    index: RunIndex, evaluate: Evaluate
+) -> None:
+    names = sorted((evaluate("a", i) for i in range(5)), reverse=True)
+    index.refresh()
+    page = index.find(skip=2, limit=2)
+    assert [line.name for line in page.lines] == names[2:4]
+    assert page.total == 5
+
+
+def test_filters_narrow_the_list(index: RunIndex, evaluate: Evaluate) -> None:
+    evaluate("apple", 3)
+    pear = evaluate("pear", 3, track="trained")
+    index.refresh()
+    assert [line.name for line in index.find({"track": "trained"}).lines] == [pear]
+    assert [line.name for line in index.find({"text": "PEAR"}).lines] == [pear]
+    assert index.find({"text": "%"}).total == 0
+    assert index.find({"target": "x' OR '1'='1"}).total == 0
+    assert index.choices()["track"] == ["trained", "undeclared"]
+
+
+def test_new_changed_and_removed_runs_are_noticed(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    first = evaluate("a", 3)
+    index.refresh()
+    second = evaluate("b", 3)
+    index.refresh()
+    assert index.find().total == 2
+    shutil.rmtree(runs / first)
+    report = runs / second / "report.json"
+    report.write_bytes(report.read_bytes().replace(b'"complete"', b'"interrupted"', 1))
+    index.refresh()
+    assert [line.state for line in index.find().lines] == ["interrupted"]
+
+
+def test_a_run_that_is_being_written_is_running_and_then_unfinished(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    folder = runs / evaluate("a", 3)
+    (folder / "report.json").unlink()
+    with CallWriter(folder / "calls.jsonl"):
+        index.refresh()
+        assert index.find().lines[0].state == "running"
+    index.refresh()
+    assert index.find().lines[0].state == "unfinished"
+
+
+@pytest.mark.parametrize("file", ["run.json", "report.json"])
+def test_one_damaged_run_does_not_hide_the_others(
+    index: RunIndex, evaluate: Evaluate, runs: Path, file: str
+) -> None:
+    good, bad = evaluate("a", 3), evaluate("b", 3)
+    (runs / bad / file).write_text("{")
+    index.refresh()
+    states = {line.name: line.state for line in index.find().lines}
+    assert states == {good: "complete", bad: "damaged"}
+
+
+def test_a_trend_follows_one_target_on_one_data_set_measured_one_way(
+    index: RunIndex, evaluate: Evaluate
+) -> None:
+    names = sorted([evaluate("a", 3), evaluate("a", 30)])
+    evaluate("a", 3, top_k=10)
+    evaluate("b", 3)
+    index.refresh()
+    (trend,) = index.trends()
+    assert trend.metric == "ndcg@5"
+    assert [point.name for point in trend.points] == names
+    assert trend.runs == 2
+
+
+def test_the_run_of_a_process_is_found(index: RunIndex, evaluate: Evaluate) -> None:
+    import os
+
+    name = evaluate("a", 3)
+    index.refresh()
+    line = index.of_process(os.getpid(), "2000-01-01T00:00:00+00:00")
+    assert line is not None
+    assert line.name == name
+    assert index.of_process(os.getpid(), "2999-01-01T00:00:00+00:00") is None
+
+
+def test_a_board_holds_the_newest_full_run_of_each_target_of_one_track(
+    index: RunIndex, evaluate: Evaluate, make_dataset: MakeDataset
+) -> None:
+    evaluate("a", 30)
+    older, newer = sorted([evaluate("b", 5), evaluate("b", 6)])
+    evaluate("c", 30, num_queries=4)
+    evaluate("d", 30, track="trained")
+    evaluate("e", 30, data=make_dataset(31))
+    index.refresh()
+    boards = index.boards()
+    assert len(boards) == 3  # two tracks of one data set, and another data set
+    (board,) = [each for each in boards if each.targets == 3]
+    lines = index.latest_of_each_target(board, limit=10)
+    assert [str(line.target).rpartition(":")[2] for line in lines] == ["a", "b"]
+    assert lines[1].name in (newer, older)
+
+
+def test_ranks_are_shared_where_the_queries_cannot_tell(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    for name, right in (("best", 30), ("nearly", 29), ("half", 15), ("none", 0)):
+        evaluate(name, right)
+    index.refresh()
+    lines = index.latest_of_each_target(index.boards()[0], limit=10)
+    places = rank_lines(lines, significant_pairs(runs, lines))
+    assert [(place.rank, place.shared) for place in places] == [
+        (1, True),
+        (1, True),
+        (3, False),
+        (4, False),
+    ]
+
+
+def test_a_rank_is_measured_against_its_best_and_not_against_a_neighbour() -> None:
+    """Else a chain of small steps would let the last share the rank of the first."""
+    lines = [RunLine("run", "complete", mean=mean) for mean in (1.0, 0.9, 0.8, 0.7)]
+    places = rank_lines(lines, lambda best, other: (best.mean or 0) - (other.mean or 0) > 0.15)
+    assert [place.rank for place in places] == [1, 1, 3, 3]
+
+
+def test_ranks_are_tested_together_over_all_pairs_of_a_board(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    """Six queries of thirty tell two targets apart; among ten pairs they could be chance."""
+    for name, right in (("a", 30), ("b", 24)):
+        evaluate(name, right)
+    index.refresh()
+    board = index.boards()[0]
+    two = index.latest_of_each_target(board, limit=10)
+    assert [place.rank for place in rank_lines(two, significant_pairs(runs, two))] == [1, 2]
+    for name in ("c", "d", "e"):
+        evaluate(name, 24)
+    index.refresh()
+    five = index.latest_of_each_target(board, limit=10)
+    assert [place.rank for place in rank_lines(five, significant_pairs(runs, five))] == [1] * 5
+
+
+def test_a_line_has_the_correctness_of_answers_where_there_is_one(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    plain = evaluate("a", 3)
+    answered = evaluate_agent("builtin:bm25", "notes", out=runs, num_queries=10, answers=True)
+    index.refresh()
+    assert answered.report.answers is not None
+    row = answered.report.answers.statistics["correctness"]
+    line, other = index.get(answered.folder.name), index.get(plain)
+    assert line is not None
+    assert other is not None
+    assert (line.correctness, line.questions) == (row.mean, row.n)
+    assert (line.correctness_low, line.correctness_high) == (row.low, row.high)
+    assert other.correctness is None
+
+
+def test_of_a_process_that_ran_a_baseline_too_the_target_s_run_is_found(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    import os
+
+    first, second = evaluate("target", 3), evaluate("baseline", 3)
+    (runs / second).rename(runs / f"9{second}")  # surely the later one
+    index.refresh()
+    line = index.of_process(os.getpid(), "2000-01-01T00:00:00+00:00")
+    assert line is not None
+    assert line.name == first

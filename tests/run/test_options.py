@@ -1,0 +1,221 @@
+"""The table of options, and everything that is derived from it."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay.errors import RunError, UsageError
+from assay.run.config import RunConfig, option_table
+from assay.run.options import (
+    arguments,
+    command_settings,
+    form_fields,
+    form_settings,
+    read_form,
+    require_same,
+    resumed,
+    settings,
+    unset_variables,
+)
+
+PLAIN = RunConfig(target="builtin:bm25")
+FULL = RunConfig(
+    target="python:mine:find",
+    dataset="notes",
+    split="dev",
+    num_queries=7,
+    seed=1,
+    top_k=10,
+    concurrency=2,
+    timeout=1.25,
+    retries=0,
+    gates=("ndcg@5>=0.3", "success_rate>=0.9"),
+    track="trained",
+    baseline="builtin:bm25",
+    mapping="query=q",
+    bm25_k1=0.9,
+    bm25_b=0.4,
+    answers=True,
+    judge="gguf",
+    judge_votes=5,
+    max_cost=0.5,
+    counterfactuals=True,
+    ground_truth="truth.json",
+)
+
+
+def test_every_field_but_the_target_has_an_option() -> None:
+    assert {each.name for each in fields(RunConfig)} - set(option_table()) == {"target"}
+
+
+def test_every_option_is_set_somewhere_in_these_tests() -> None:
+    """So that the round trips below speak of all options, also of those to come."""
+    unset = [
+        setting.name
+        for setting in command_settings()
+        if getattr(FULL, setting.name) == setting.default
+    ]
+    assert unset == []
+
+
+@pytest.mark.parametrize("config", [PLAIN, FULL])
+def test_a_form_filled_in_from_a_run_gives_the_same_run(config: RunConfig) -> None:
+    assert read_form(form_fields(config)) == config
+
+
+@pytest.mark.parametrize("config", [PLAIN, FULL])
+def test_settings_survive_their_file(config: RunConfig) -> None:
+    assert RunConfig.from_json(config.to_json()) == config
+
+
+def test_the_command_that_repeats_a_run_names_every_setting() -> None:
+    flags = {flag for flag, _ in arguments(FULL)}
+    assert flags == {setting.flag for setting in command_settings()}
+    assert dict(arguments(FULL))["--retries"] == "0"
+    assert dict(arguments(FULL))["--ground-truth"] == "truth.json"
+    assert [value for flag, value in arguments(FULL) if flag == "--gate"] == list(FULL.gates)
+
+
+def test_settings_without_meaning_are_left_out_of_the_command() -> None:
+    flags = dict(arguments(PLAIN))
+    assert flags["--no-answers"] is None
+    assert not {"--judge", "--judge-votes", "--max-cost", "--ground-truth"} & set(flags)
+
+
+def test_what_the_command_leaves_out_is_not_inherited() -> None:
+    assert {"ASSAY_NUM_QUERIES", "ASSAY_GATE", "ASSAY_MAX_COST", "ASSAY_BASELINE"} <= (
+        unset_variables(PLAIN)
+    )
+    assert unset_variables(FULL) == frozenset()
+
+
+def test_secrets_are_masked_in_the_command() -> None:
+    config = replace(PLAIN, baseline="a2a:http://u:secret@host/")
+    words = arguments(config, hide=lambda text: text.replace("u:secret@", "***@"))
+    assert ("--baseline", "a2a:http://***@host/") in words
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("top_k", "many", "top_k must be a whole number, got 'many'"),
+        ("top_k", "0", "top_k must be between 1 and 1000, got 0"),
+        ("timeout", "soon", "timeout must be a number, got 'soon'"),
+        ("timeout", "nan", "timeout must be a positive number of seconds, got nan"),
+        ("bm25_b", "nan", "bm25_b must be between 0 and 1, got nan"),
+        ("track", "fast", "track must be one of zero-shot, trained, undeclared, got 'fast'"),
+        ("max_cost", "1", "max_cost limits what a judge may spend; add --judge"),
+    ],
+)
+def test_a_wrong_value_in_the_form_is_named(field: str, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_form({**form_fields(PLAIN), field: text})
+    assert str(caught.value) == message
+
+
+def test_every_option_of_the_form_has_a_label_and_a_help_text() -> None:
+    for setting in form_settings():
+        assert setting.option.label
+        assert setting.option.help.endswith((".", "]", ";"))
+
+
+def test_resume_takes_what_may_change_and_refuses_the_rest() -> None:
+    after = resumed(FULL, {"timeout": 9.0, "seed": 1}, "run-1")
+    assert (after.timeout, after.seed) == (9.0, 1)
+    with pytest.raises(UsageError, match="run 'run-1' was started with seed 1, not 2"):
+        resumed(FULL, {"seed": 2}, "run-1")
+
+
+def test_shards_agree_on_what_decides_scores() -> None:
+    require_same({"a": FULL, "b": replace(FULL, concurrency=99, timeout=3.0)})
+    with pytest.raises(RunError, match="run 'b' has top_k 3, run 'a' has 10"):
+        require_same({"a": FULL, "b": replace(FULL, top_k=3)})
+
+
+def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
+    """One field is added to a copy of the sources; help, file, form, command and resume know it."""
+    source = Path(assay.__file__).parent
+    copy = tmp_path / "src" / "assay"
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    config = copy / "run" / "config.py"
+    text = config.read_text(encoding="utf-8")
+    anchor = "    answers: bool = _option(\n"
+    toy = (
+        '    toy: int = _option(7, "A toy setting.", metavar="N", label="Toy", widget="number", '
+        'low=1, on_resume="free", same_in_shards=True)\n'
+    )
+    assert text.count(anchor) == 1
+    config.write_text(text.replace(anchor, toy + anchor), encoding="utf-8")
+    script = tmp_path / "look.py"
+    script.write_text(_LOOK, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script],
+        env={"PYTHONPATH": str(copy.parent), "ASSAY_TOY": "9", "PATH": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [
+        *("help", "variable", "file", "form", "page", "command", "repeat", "resume", "merge"),
+        "schema",
+    ]
+
+
+_LOOK = """
+import pathlib
+import orjson
+from typer.testing import CliRunner
+from assay.cli.app import app
+from assay.errors import RunError, UsageError
+from assay.report.html import command_of
+from assay.run.config import RunConfig
+from assay.run.models import RunHeader
+from assay.run.options import arguments, form_fields, read_form, require_same, resumed
+
+runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
+shown = runner.invoke(app, ["eval", "--help"]).output
+assert "--toy" in shown and "A toy setting." in shown, shown
+print("help")
+
+pathlib.Path("mine.py").write_text("def find(query, top_k): return []")
+options = ["--dataset", "notes", "--num-queries", "2", "--json"]
+done = runner.invoke(app, ["eval", "python:mine:find", *options])
+run = next(pathlib.Path("runs").iterdir())
+header = orjson.loads((run / "run.json").read_bytes())
+assert header["config"]["toy"] == 9, header
+print("variable")
+assert RunConfig.from_json(header["config"]).toy == 9
+print("file")
+
+config = RunConfig(target="x", toy=3)
+assert read_form(form_fields(config)) == config
+print("form")
+from starlette.testclient import TestClient
+from assay.serve.ui.app import ui_app
+with TestClient(ui_app(pathlib.Path("runs")), base_url="http://localhost") as client:
+    assert 'name="toy"' in client.get("/evaluations/new").text
+print("page")
+assert ("--toy", "3") in arguments(config)
+print("command")
+assert "--toy=3" in command_of(config) or "--toy 3" in command_of(config)
+print("repeat")
+assert resumed(config, {"toy": 5}, "r").toy == 5
+print("resume")
+try:
+    require_same({"a": config, "b": RunConfig(target="x", toy=4)})
+except RunError as error:
+    assert "toy" in str(error)
+    print("merge")
+assert "toy" in str(RunHeader.model_json_schema())
+print("schema")
+"""
+
+
+def test_the_settings_are_read_once() -> None:
+    assert settings() is settings()

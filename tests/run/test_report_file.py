@@ -1,0 +1,109 @@
+"""`report.json` in parts: the same as the whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import orjson
+import pytest
+from tests.conftest import MakeDataset
+
+import assay
+from assay import Run
+from assay.errors import RunError
+from assay.run.folder import RunFolder
+from assay.run.models import FORMAT
+from assay.run.report_file import read_query_rows, read_report_head
+
+
+@pytest.fixture
+def run(make_dataset: MakeDataset, tmp_path: Path) -> Run:
+    return assay.evaluate(lambda query, top_k: ["d0"], make_dataset(7), out=tmp_path)
+
+
+def test_figures_and_rows_are_the_whole(run: Run) -> None:
+    whole = orjson.loads(run.folder.report_file.read_bytes())
+    rows = whole.pop("per_query_results")
+    assert orjson.loads(read_report_head(run.folder.report_file).to_json()) == whole
+    read = [orjson.loads(row.to_json()) for row in read_query_rows(run.folder.report_file)]
+    assert read == rows
+    assert len(rows) == 7
+
+
+def test_what_is_returned_is_what_is_read_again(run: Run) -> None:
+    assert run.folder.read_report() == run.report
+
+
+def test_a_report_that_was_formatted_anew_is_read_all_the_same(run: Run) -> None:
+    rows = list(run.rows())
+    whole = orjson.loads(run.folder.report_file.read_bytes())
+    run.folder.report_file.write_bytes(orjson.dumps(whole))
+    assert list(run.rows()) == rows
+    assert run.folder.read_report() == run.report
+
+
+def test_the_figures_are_found_without_looking_at_the_rows(run: Run) -> None:
+    """What follows is no JSON: whoever read it would fail."""
+    content = run.folder.report_file.read_bytes()
+    start = content.index(b'"per_query_results": [')
+    run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [ nonsense')
+    assert read_report_head(run.folder.report_file).state == "complete"
+
+
+def test_a_cut_report_is_called_damaged(run: Run) -> None:
+    run.folder.report_file.write_bytes(run.folder.report_file.read_bytes()[:300])
+    with pytest.raises(RunError, match="damaged"):
+        read_report_head(run.folder.report_file)
+
+
+def edit(run: Run, file: str, **changes: object) -> None:
+    """None takes a key away."""
+    path = run.folder.path / file
+    value = {**orjson.loads(path.read_bytes()), **changes}
+    gone = [key for key, each in changes.items() if each is None]
+    path.write_bytes(orjson.dumps({key: value[key] for key in value if key not in gone}))
+
+
+@pytest.mark.parametrize("number", [1, None])
+def test_runs_of_older_formats_open_compare_and_resume(
+    run: Run, make_dataset: MakeDataset, tmp_path: Path, number: int | None
+) -> None:
+    """Format 1 had a number in run.json alone; before that there was none. Settings that are
+    younger than the run get their defaults."""
+    edit(run, "run.json", format=number)
+    edit(run, "report.json", format=None)
+    header = orjson.loads((run.folder.path / "run.json").read_bytes())
+    config = {key: header["config"][key] for key in ("target", "dataset", "split", "seed", "top_k")}
+    edit(run, "run.json", config=config)
+    edit(run, "report.json", config=config)
+    old = assay.load_run(run.folder)
+    assert old.metrics == run.metrics
+    other = assay.evaluate(lambda query, top_k: ["d1"], make_dataset(7), out=tmp_path)
+    assert other.compare(old).metrics["ndcg@5"].n == 7
+
+
+@pytest.mark.parametrize("file", ["run.json", "report.json"])
+def test_a_newer_format_is_refused_with_the_remedy(run: Run, file: str) -> None:
+    edit(run, file, format=FORMAT + 1)
+    folder = RunFolder(run.folder.path)
+    with pytest.raises(RunError, match=r"newer Assay \(format 3, this one reads up to 2\)"):
+        folder.read_header() if file == "run.json" else folder.read_report()
+
+
+def test_both_files_carry_the_format(run: Run) -> None:
+    for file in ("run.json", "report.json"):
+        assert orjson.loads((run.folder.path / file).read_bytes())["format"] == FORMAT
+
+
+def test_the_published_schemas_are_those_of_the_models() -> None:
+    script = Path(__file__).parents[2] / "scripts" / "render_schemas.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_schemas.py"
+
+
+def test_a_run_is_valid_by_its_published_schema(run: Run) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "schemas" / "run"
+    for file in ("run.json", "report.json"):
+        schema = orjson.loads((folder / file).read_bytes())
+        jsonschema.validate(orjson.loads((run.folder.path / file).read_bytes()), schema)

@@ -1,0 +1,113 @@
+"""The tuned ranking of a data set: compared with what is shipped, kept only when it is better."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.search.samples import WordEmbedder
+from tests.search.tuning import worlds
+
+from assay.data import Dataset, Document, Query
+from assay.errors import SearchError
+from assay.search.index import open_retriever
+from assay.search.retriever import Retriever
+from assay.search.tuned import learn, model_path, verdict
+from assay.search.tuning import TuningData
+from assay.search.tuning.heldout import measure
+
+
+def _dataset(data: TuningData) -> Dataset:
+    documents = [
+        Document(*fields) for fields in zip(data.doc_ids, data.titles, data.texts, strict=True)
+    ]
+    queries = [Query(*fields) for fields in zip(data.query_ids, data.query_texts, strict=True)]
+    return Dataset(
+        name="world",
+        documents={one.id: one for one in documents},
+        queries={one.id: one for one in queries},
+        judgments=data.judgments,
+    )
+
+
+@pytest.fixture
+def world() -> Dataset:
+    return _dataset(worlds.learnable())
+
+
+@pytest.fixture
+def retriever(world: Dataset, embedder: WordEmbedder) -> Iterator[Retriever]:
+    with open_retriever(world, embedder=embedder) as opened:
+        yield opened
+
+
+def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
+    world: Dataset, retriever: Retriever, embedder: WordEmbedder
+) -> None:
+    told: dict[str, tuple[int, int | None]] = {}
+
+    def hear(what: str, done: int, total: int | None) -> None:
+        told[what] = done, total
+
+    held_out = learn(world, embedder, retriever, progress=hear).held_out
+    data = worlds.learnable()
+    dev = data.judged("dev")
+    shipped = [
+        np.array([data.document_index[hit.doc_id] for hit in retriever.search(text, 100)])
+        for text in (data.query_texts[query] for query in dev)
+    ]
+    expected = measure(shipped, data.grades("dev", dev)).mean(0)
+    figures = held_out.all.hybrid
+    assert (figures.ndcg_5, figures.ndcg_10, figures.recall_100) == pytest.approx(tuple(expected))
+    assert told["asking hybrid"] == (len(dev), len(dev))
+
+
+def test_a_query_without_a_word_is_one_that_hybrid_finds_nothing_for(
+    world: Dataset, retriever: Retriever, embedder: WordEmbedder
+) -> None:
+    last = list(world.queries)[-1]
+    world = Dataset(
+        name=world.name,
+        documents=world.documents,
+        queries={**world.queries, last: Query(last, "\x00 ")},
+        judgments=world.judgments,
+    )
+    assert learn(world, embedder, retriever).held_out.all.queries == 36
+
+
+def test_a_better_ranking_is_kept_and_found_again(world: Dataset, embedder: WordEmbedder) -> None:
+    query = next(iter(world.queries.values())).text
+    with open_retriever(world, embedder=embedder, tuned=True) as first:
+        found = first.search(query, 5, mode="tuned")
+    assert model_path(world, embedder).exists()
+    embedder.seen.clear()
+    with open_retriever(world, embedder=embedder, tuned=True) as second:
+        assert second.search(query, 5, mode="tuned") == found
+    assert embedder.seen == [query]
+
+
+def test_a_ranking_that_is_not_better_is_not_kept(embedder: WordEmbedder) -> None:
+    """Each document has a word of its own, and each query is the word of one: hybrid is perfect."""
+    documents = [Document(f"d{i}", "", f"only{i} common words follow") for i in range(40)]
+    queries = [Query(f"q{i}", f"only{i}") for i in range(36)]
+    relevant = {f"q{i}": {f"d{i}": 1} for i in range(36)}
+    world = Dataset(
+        name="plain",
+        documents={one.id: one for one in documents},
+        queries={one.id: one for one in queries},
+        judgments={
+            "train": {one: relevant[one] for one in list(relevant)[:24]},
+            "dev": {one: relevant[one] for one in list(relevant)[24:]},
+        },
+    )
+    with pytest.raises(SearchError, match=r"not saved: on 12 held-out queries.*1\.0000 for hybrid"):
+        open_retriever(world, embedder=embedder, tuned=True)
+    assert not model_path(world, embedder).exists()
+
+
+def test_the_verdict_names_both_figures(
+    world: Dataset, retriever: Retriever, embedder: WordEmbedder
+) -> None:
+    held_out = learn(world, embedder, retriever).held_out
+    words = verdict(held_out)
+    assert f"{held_out.all.tuned.ndcg_10:.4f}" in words
+    assert f"{held_out.all.hybrid.ndcg_10:.4f} for hybrid" in words

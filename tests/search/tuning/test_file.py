@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import pytest
+from tests.search.tuning import worlds
+
+from assay.errors import SearchError
+from assay.search.tuning import TunedRanker, TuningData, fingerprint_of, fit, load, save
+from assay.search.tuning.file import MAGIC
+
+
+@pytest.fixture
+def saved(ranker: TunedRanker, tmp_path: Path) -> Path:
+    path = tmp_path / "models" / "tuned.assay"
+    save(ranker, path)
+    return path
+
+
+def test_a_loaded_model_ranks_as_the_saved_one(
+    saved: Path, ranker: TunedRanker, data: TuningData
+) -> None:
+    loaded = load(saved, data.fingerprint)
+    for query in data.judged("dev")[:5]:
+        question = data.query_texts[query], data.query_vectors[query], 50
+        assert loaded.rank(*question) == ranker.rank(*question)
+    assert (loaded.about, loaded.held_out) == (ranker.about, ranker.held_out)
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    data = worlds.learnable(train=30, dev=12)
+    for name in ("one", "two"):
+        save(fit(data, worlds.by_vectors(data), seed=3), tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_leaves_nothing_else_behind(saved: Path) -> None:
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match=r"no tuned model at .*run `assay tune`"):
+        load(tmp_path / "absent")
+
+
+def test_a_model_of_other_documents_is_refused(saved: Path) -> None:
+    other = fingerprint_of(["d"], ["title"], ["text"])
+    with pytest.raises(SearchError, match=r"other documents.*run `assay tune` again"):
+        load(saved, other)
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda content: b"", "not a tuned model"),
+        (lambda content: b"PK\x03\x04 something else", "not a tuned model"),
+        (lambda content: MAGIC, "header cannot be read"),
+        (lambda content: MAGIC + b"[]\n", "header cannot be read"),
+        (lambda content: MAGIC + b"{}\n" + content, "checksum"),
+        (lambda content: content[:-100], "checksum"),
+        (lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:], "checksum"),
+        (lambda content: content.replace(b'"tree_count"', b'"trees_count"', 1), "another version"),
+    ],
+)
+def test_a_damaged_file_says_to_tune_again(saved: Path, damage: object, why: str) -> None:
+    assert callable(damage)
+    saved.write_bytes(damage(saved.read_bytes()))
+    with pytest.raises(SearchError, match=f"{why}.*run `assay tune` again"):
+        load(saved)
+
+
+def test_a_place_that_cannot_be_written_is_named(ranker: TunedRanker, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(SearchError, match="could not be written"):
+        save(ranker, tmp_path / "file" / "tuned.assay")
