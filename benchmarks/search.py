@@ -85,7 +85,7 @@ def _opening(folder: Path) -> None:
 
 
 def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retriever:
-    from assay.search.tuned import keep, learn, model_path, open_tuned
+    from assay.search.tuning.tune import learn, model_path, open_tuned, save_if_better
 
     cache = VectorCache()
     train = [dataset.queries[one].text for one in dataset.judgments["train"]]
@@ -98,7 +98,7 @@ def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retri
 
     _row("tuning, vectors cached", _timed(tune), "300 s")
     assert ranker is not None
-    keep(ranker, model_path(dataset, embedder))
+    save_if_better(ranker, model_path(dataset, embedder))
     opened = open_tuned(dataset, embedder, retriever)  # as a user opens it
     return retriever.with_ranking(opened, list(dataset.documents))
 

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
 
+from assay.agents.a2a.agent import A2AAgent
 from assay.agents.a2a.dialect import HTTP_JSON, Dialect
-from assay.agents.a2a.target import A2AAgent
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.serve.guards import BearerToken
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
 
-from assay.agents.a2a.discovery import find_card, places
+from assay.agents.a2a.card import find_card, places
 from assay.agents.probe import probe
 from assay.errors import TargetError, UsageError
 from assay.net.client import open_client

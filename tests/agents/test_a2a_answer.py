@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents.a2a.answer import find_answer
-from assay.agents.a2a.reply import Reply
+from assay.agents.a2a.reply import A2AReply, find_answer
 from assay.errors import AgentFailure, FailureKind
 
 GOOD = {"doc_ids": ["d1", "d2"]}
@@ -96,7 +95,7 @@ def task(state: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("state", ["failed", "rejected", "auth-required", "input-required"])
 @pytest.mark.parametrize("new", [True, False])
 def test_a_task_that_did_not_complete_is_an_agent_error(state: str, new: bool) -> None:
-    reply = Reply()
+    reply = A2AReply()
     name = f"TASK_STATE_{state.upper().replace('-', '_')}" if new else state
     reply.feed(task(name, artifacts=[{"artifactId": "a", "parts": [{"data": GOOD}]}]))
     assert reply.finished
@@ -106,13 +105,13 @@ def test_a_task_that_did_not_complete_is_an_agent_error(state: str, new: bool) -
 
 
 def test_both_spellings_of_canceled_are_one() -> None:
-    reply = Reply()
+    reply = A2AReply()
     reply.feed(task("cancelled"))
     assert reply.state == "canceled"
 
 
 def test_a_text_streamed_in_pieces_is_put_together() -> None:
-    reply = Reply()
+    reply = A2AReply()
     reply.feed({"task": task("TASK_STATE_WORKING")})
     for place, piece in enumerate((TEXT[:7], TEXT[7:12], TEXT[12:])):
         artifact = {"artifactId": "a", "parts": [{"text": piece}]}
@@ -123,7 +122,7 @@ def test_a_text_streamed_in_pieces_is_put_together() -> None:
 
 
 def test_the_status_message_is_the_last_resort() -> None:
-    reply = Reply()
+    reply = A2AReply()
     message = {"parts": text('{"doc_ids": ["from status"]}')}
     reply.feed({"kind": "task", "id": "t", "status": {"state": "completed", "message": message}})
     assert reply.answer().doc_ids == ("from status",)
@@ -132,7 +131,7 @@ def test_the_status_message_is_the_last_resort() -> None:
 
 
 def test_what_was_asked_is_never_taken_for_the_answer() -> None:
-    reply = Reply()
+    reply = A2AReply()
     reply.feed(task("completed", history=[{"role": "user", "parts": text(TEXT)}]))
     with pytest.raises(AgentFailure, match="in 0 parts"):
         reply.answer()
@@ -148,5 +147,5 @@ def test_what_was_asked_is_never_taken_for_the_answer() -> None:
 )
 def test_what_is_no_result_breaks_the_protocol(result: object) -> None:
     with pytest.raises(AgentFailure) as caught:
-        Reply().feed(result)
+        A2AReply().feed(result)
     assert caught.value.kind is FailureKind.PROTOCOL

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.agents.a2a.address import rebase
-from assay.agents.a2a.card import CardError, normal_version, read_card
-from assay.agents.a2a.discovery import base_address, places
+from assay.agents.a2a.card import CardError, base_address, normal_version, places, read_card, rebase
 from assay.errors import UsageError
 from assay.net.redact import redact_url
 

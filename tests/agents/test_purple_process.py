@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.agents.dataset_files import write_dataset
 from assay.agents.purple_process import PurpleProcess
 from assay.data import Dataset, Document, Query, load_dataset
+from assay.data.beir import write_beir
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
@@ -56,7 +56,7 @@ def alive(pid: int) -> bool:
 
 
 async def test_a_written_data_set_is_read_back_the_same(orchard: Dataset, tmp_path: Path) -> None:
-    write_dataset(orchard, tmp_path / "orchard")
+    write_beir(orchard, tmp_path / "orchard")
     again = load_dataset(tmp_path / "orchard")
     assert again.fingerprint == orchard.fingerprint
     assert again.queries == orchard.queries

@@ -1,4 +1,4 @@
-"""Reading folders and archives in the form of BEIR, sound and unsound."""
+"""Reading folders and archives in BEIR format, sound and unsound."""
 
 import gzip
 import re
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.data import Document, Fact, Query, ReferenceAnswer, load_dataset
+from assay.data import Dataset, Document, Fact, Query, ReferenceAnswer, load_dataset
+from assay.data.beir import write_beir
 from assay.errors import DataError
 
 WriteDataset = Callable[..., Path]
@@ -132,7 +133,7 @@ def test_a_number_is_accepted_as_an_id(write_dataset: WriteDataset) -> None:
         ),
         (
             {"corpus.jsonl": D1 + '{"_id": "d2", "text": ""}\n' + D1 + D1},
-            r"repeat an earlier one word for word \(kept once\): 2, for example 'd1' on line 3",
+            r"repeat an earlier one exactly \(kept once\): 2, for example 'd1' on line 3",
         ),
         (
             {"qrels/test.tsv": "q1\td1\t1\nq1\td1\t1\n"},
@@ -189,27 +190,30 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
         ({"queries.jsonl": None}, r"small: holds no queries.jsonl"),
         ({"corpus.jsonl": ""}, r"corpus.jsonl: holds no documents"),
         ({"queries.jsonl": "\n\n"}, r"queries.jsonl: holds no queries"),
-        ({"corpus.jsonl": D1 + "\n{oops\n"}, r"corpus.jsonl:3: is not valid JSON: .*; mend"),
+        (
+            {"corpus.jsonl": D1 + "\n{oops\n"},
+            r"corpus.jsonl:3: is not valid JSON: .*; correct",
+        ),
         ({"corpus.jsonl": "[1]\n"}, r"corpus.jsonl:1: must be one JSON object.*got \[1\]"),
-        ({"corpus.jsonl": '{"id": "x"}\n'}, r"corpus.jsonl:1: has no '_id', only \['id'\]; give"),
+        ({"corpus.jsonl": '{"id": "x"}\n'}, r"corpus.jsonl:1: has no '_id', only \['id'\]; add"),
         ({"corpus.jsonl": '{"_id": ""}\n'}, r"corpus.jsonl:1: '_id' must be text .*got ''"),
         ({"corpus.jsonl": '{"_id": true}\n'}, r"corpus.jsonl:1: '_id' must be text .*got True"),
         ({"corpus.jsonl": '{"_id": "x"}\n'}, r"corpus.jsonl:1: document 'x' has no 'text'"),
         ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be text, got 5"),
         (
             {"corpus.jsonl": D1 + "\n" + '{"_id": "d1", "text": "else"}\n'},
-            r"corpus.jsonl:3: _id 'd1' was used on line 1 for something else; .*rename or delete",
+            r"corpus.jsonl:3: _id 'd1' was already used on line 1 for something else; .*rename",
         ),
         (
             {"queries.jsonl": "\n" + Q1 + '{"_id": "q1", "text": "else"}\n'},
-            r"queries.jsonl:3: _id 'q1' was used on line 2",
+            r"queries.jsonl:3: _id 'q1' was already used on line 2",
         ),
         ({"corpus.jsonl": D1.encode() + b'{"_id": "\xff"}'}, r"corpus.jsonl:2: is not UTF-8.*0xff"),
         ({"corpus.jsonl": D1.encode("utf-16")}, r"corpus.jsonl:1: is not UTF-8.*save it as UTF-8"),
         ({"corpus.jsonl": None, "corpus.jsonl.gz": b"no"}, r"corpus.jsonl.gz: cannot be read"),
         (
             {"corpus.jsonl": None, "corpus.jsonl.gz": gzip.compress(D1.encode())[:-9]},
-            r"corpus.jsonl.gz: cannot be read: .*ended before.*; get a fresh copy",
+            r"corpus.jsonl.gz: cannot be read: .*ended before.*; .* or get a new copy",
         ),
         ({"qrels/test.tsv": "q1\td1\n"}, r"test.tsv:1: has 2 columns; judgments have three"),
         ({"qrels/test.tsv": "q1\td1\t1\nq1\td2\n"}, r"test.tsv:2: has 2 columns.*before have 3"),
@@ -218,7 +222,7 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
         ({"qrels/test.tsv": "q1\t\t1\n"}, r"test.tsv:1: a column is empty"),
         (
             {"qrels/test.tsv": "q1\td1\t1\nq1\td1\t2\n"},
-            r"test.tsv:2: document 'd1' gets grade 2 for query 'q1', and an earlier line says 1",
+            r"test.tsv:2: document 'd1' has grade 2 for query 'q1', but 1 on an earlier line",
         ),
         ({"answers.jsonl": '{"query_id": "q1"}'}, r"answers.jsonl:1: query 'q1' has no 'answer'"),
         (
@@ -264,5 +268,20 @@ def test_several_data_sets_in_one_folder_are_not_guessed_at(
 ) -> None:
     write_dataset(name="a")
     write_dataset(name="b")
-    with pytest.raises(DataError, match=r"several data sets: 'a/', 'b/'; give one"):
+    with pytest.raises(DataError, match=r"several data sets: 'a/', 'b/'; pass one"):
         load_dataset(tmp_path)
+
+
+def test_a_data_set_that_is_written_and_read_again_is_the_same(tmp_path: Path) -> None:
+    notes = load_dataset("notes")
+    write_beir(notes, tmp_path / "copy")
+    again = load_dataset(tmp_path / "copy")
+    assert again.fingerprint == notes.fingerprint
+    assert again.documents == notes.documents
+    assert again.queries == notes.queries
+
+
+def test_an_id_that_qrels_cannot_hold_is_refused(tmp_path: Path) -> None:
+    dataset = Dataset("d", {}, {"q": Query("q", "?")}, {"test": {"q": {"a\tb": 1}}})
+    with pytest.raises(DataError, match=r"id 'a\\tb' has a tab"):
+        write_beir(dataset, tmp_path)

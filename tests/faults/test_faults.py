@@ -12,7 +12,7 @@ from tests.faults import bad_agent
 from tests.faults.bad_agent import DEATH, HUGE, BadAgent
 from tests.faults.conftest import SIZE, tiny
 
-from assay.agents.a2a.target import A2AAgent
+from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.running import running
 from tests.interop.server10 import agent_app
 
-from assay.agents.a2a.target import A2AAgent
+from assay.agents.a2a.agent import A2AAgent
 from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
 

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from tests.contract.running import running
 
-from assay.agents.a2a.target import A2AAgent
+from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.outbound import (

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from tests.serve.serving import call, send, serving, stream
 
-from assay.agents.a2a.target import A2AAgent
+from assay.agents.a2a.agent import A2AAgent
 from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress

@@ -127,7 +127,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(
     server: str, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guards, "BODY_TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr(apps, "ServingLimits", partial(apps.ServingLimits, body_s=SHORT_S))
+    monkeypatch.setattr(apps, "ServingLimits", partial(apps.ServingLimits, body_timeout_s=SHORT_S))
     async with serving(build()) as url:
         address = urlsplit(url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)

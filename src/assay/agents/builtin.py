@@ -1,6 +1,7 @@
 """Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assay.agents.daemon_threads import DaemonThreads
@@ -15,8 +16,6 @@ from assay.progress import Progress, silent
 if TYPE_CHECKING:
     from assay.search.bm25 import Bm25Settings
 
-_LEARNED_FROM = {"tuned": ("train",), "tuned+dev": ("train", "dev")}
-
 _Search = Callable[[str, int], list[str]]
 
 
@@ -25,7 +24,7 @@ class BuiltinAgent:
 
     `bm25`: settings of BM25; left out, those of the environment.
 
-    `tuned+dev` remembers the dev judgments besides those it learned from.
+    Which splits `tuned` learned from is known, and recorded, once it is open.
 
     With `answers` it answers from what it finds: by quoting, or by the model after the `#`.
     """
@@ -47,17 +46,12 @@ class BuiltinAgent:
             raise UsageError(f"there is no builtin:{mode}; there is: {known}")
         if provider and not answers:
             raise UsageError(f"builtin:{spec} answers with {provider!r}: add --answers")
-        learned_from = _LEARNED_FROM.get(mode, ())
-        track = "trained" if learned_from else "zero-shot"
         self._answers = OwnAnswers(dataset, provider) if answers else None
-        facts = [f"learned from {' and '.join(learned_from)}"] if learned_from else []
         self._bm25 = bm25 or Bm25Settings.from_environment()
-        if mode != "dense" and self._bm25 != Bm25Settings():
-            facts.append(f"BM25 {self._bm25}")
+        facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
         facts += [f"answers: {self._answers.description}"] if self._answers else []
-        self.info = AgentInfo(
-            f"builtin:{spec}", "builtin", track, "; ".join(facts), learned_from=learned_from
-        )
+        track = "trained" if mode == "tuned" else "zero-shot"
+        self.info = AgentInfo(f"builtin:{spec}", "builtin", track, "; ".join(facts))
         self._mode = mode
         self._dataset = dataset
         self._progress = progress
@@ -118,15 +112,18 @@ class BuiltinAgent:
         from assay.search.index import open_retriever
         from assay.search.retriever import check_request
 
-        mode = check_request("any", 1, self._mode.removesuffix("+dev"))
+        mode = check_request("any", 1, self._mode)
         retriever = open_retriever(
             self._dataset,
             bm25=self._bm25,
             tuned=mode == "tuned",
-            remember_dev=self._mode == "tuned+dev",
             progress=self._progress,
         )
         self._close = retriever.close
+        if learned_from := retriever.learned_from:
+            learned = f"learned from {' and '.join(learned_from)}"
+            details = "; ".join(filter(None, [learned, self.info.details]))
+            self.info = replace(self.info, details=details, learned_from=learned_from)
 
         def search(query: str, top_k: int) -> list[str]:
             return [hit.doc_id for hit in retriever.search(query, top_k, mode=mode)]

@@ -8,9 +8,8 @@ from typing import Any
 
 import orjson
 
-from assay.agents.a2a.card import Finding
-from assay.agents.a2a.discovery import WELL_KNOWN, base_address
-from assay.agents.a2a.target import A2AAgent
+from assay.agents.a2a.agent import A2AAgent
+from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
 from assay.agents.target_kinds import TARGET_KINDS, Target

@@ -17,10 +17,10 @@ from typing import Any
 
 import httpx
 
-from assay.agents.a2a.target import A2AAgent
-from assay.agents.dataset_files import write_dataset
+from assay.agents.a2a.agent import A2AAgent
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
+from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
 from assay.errors import TargetError
 from assay.net.client import open_client
@@ -87,7 +87,7 @@ class PurpleProcess:
     async def _start(self, folder: Path) -> str:
         """Start it and return the address that it says it listens on."""
         data = folder / "data" / re.sub(r"[^\w-]+", "-", self._dataset.name)
-        await asyncio.to_thread(write_dataset, self._dataset, data)
+        await asyncio.to_thread(write_beir, self._dataset, data)
         command = [sys.executable, "-m", "assay.cli.serve", "purple", "--stop-with-stdin"]
         command += ["--mode", self._mode, "--dataset", str(data)]
         command += ["--host", "127.0.0.1", "--port", "0"]

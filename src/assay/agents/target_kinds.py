@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from assay.net.outbound import OutboundPolicy
     from assay.search.bm25 import Bm25Settings
 
-MODES = ("bm25", "dense", "hybrid", "tuned", "tuned+dev")
+MODES = ("bm25", "dense", "hybrid", "tuned")
 """What may follow `builtin:`."""
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
@@ -182,7 +182,7 @@ def _split_tool(rest: str) -> tuple[str, str]:
 _KINDS = (
     TargetKind(
         name="builtin",
-        syntax="builtin:bm25|dense|hybrid|tuned|tuned+dev[#PROVIDER]",
+        syntax="builtin:bm25|dense|hybrid|tuned[#PROVIDER]",
         description="Assay's own retriever in process; #PROVIDER names a model that answers",
         agent="assay.agents.builtin:BuiltinAgent",
         runs_code=False,
@@ -221,7 +221,7 @@ _KINDS = (
         name="a2a",
         syntax="a2a:URL[#stream]",
         description="an A2A agent, protocol 0.3 or 1.0",
-        agent="assay.agents.a2a.target:A2AAgent",
+        agent="assay.agents.a2a.agent:A2AAgent",
         runs_code=False,
         starts_process=False,
         reaches=_own_address,

@@ -36,7 +36,7 @@ def list_datasets(json: Json = False) -> None:
         print_json(KNOWN)
         return
     show(*(_fact(name, what) for name, what in KNOWN.items()))
-    say("A folder or a zip in the form of BEIR can be given everywhere in place of a name.")
+    say("A folder or a zip in BEIR format can be given everywhere in place of a name.")
 
 
 @data_app.command("info")

@@ -60,7 +60,7 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     from assay.net.redact import redact_url
 
     # What the agent reports as a warning stands in the list of problems already.
-    logging.getLogger("assay.agents.a2a.target").setLevel(logging.ERROR)
+    logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
     nothing = Dataset(name="none", documents={}, queries={}, judgments={})
     sample = Sample(query, top_k, timeout)
     try:

@@ -17,13 +17,15 @@ def tune(
     seed: Annotated[
         int, typer.Option(help="The same seed gives the same model.", envvar="ASSAY_TUNE_SEED")
     ] = 0,
-    with_dev: Annotated[
-        bool,
+    splits: Annotated[
+        str,
         typer.Option(
-            "--with-dev",
-            help="Also remember the dev judgments, once everything is chosen and measured.",
+            help="train, or train,dev: then the dev judgments are remembered as well, once "
+            "everything is chosen and measured.",
+            envvar="ASSAY_TUNE_SPLITS",
+            metavar="SPLITS",
         ),
-    ] = False,
+    ] = "train",
     as_json: JsonOption = False,
 ) -> None:
     """Learn to rank from the train judgments; dev decides when to stop, test is never touched.
@@ -35,24 +37,28 @@ def tune(
     from assay.data import load_dataset
     from assay.search.embedding import open_embedder
     from assay.search.index import open_retriever
-    from assay.search.tuned import keep, learn, model_path, verdict
+    from assay.search.tuning.tune import (
+        check_splits,
+        describe_gain,
+        learn,
+        model_path,
+        save_if_better,
+    )
 
+    learned = check_splits(splits)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         chosen = open_embedder(model=model, embedder=embedder)
-        path = model_path(data, chosen, seed=seed, remember_dev=with_dev)
+        path = model_path(data, chosen, seed=seed)
         with open_retriever(data, embedder=chosen, progress=progress) as retriever:
-            ranker = learn(
-                data, chosen, retriever, seed=seed, remember_dev=with_dev, progress=progress
-            )
-    keep(ranker, path)
+            ranker = learn(data, chosen, retriever, seed=seed, splits=learned, progress=progress)
+    save_if_better(ranker, path)
     if as_json:
         about = asdict(ranker.about)
         print_json({"model": str(path), "about": about, "held_out": asdict(ranker.held_out)})
         return
-    learned = " and ".join(ranker.about.splits)
     show(
-        f"{data.name}: learned from {learned}, trained track",
-        verdict(ranker.held_out),
+        f"{data.name}: learned from {' and '.join(ranker.splits)}, trained track",
+        describe_gain(ranker.held_out),
         f"model: {path}",
     )

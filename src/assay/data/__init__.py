@@ -1,4 +1,4 @@
-"""What is asked and what is right."""
+"""Data sets: documents, queries, relevance judgments, reference answers."""
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import (

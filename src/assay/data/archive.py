@@ -1,9 +1,8 @@
 """Zip archives that may be damaged or hostile, read member by member into memory.
 
-Nothing is ever unpacked: reading 10 MB of JSON out of a zip costs about 50 ms more than out of
-files, and in return there is no half-written folder, no lock and no path to escape from. Archives
-that would be dangerous elsewhere are refused all the same: somebody made them so, and their content
-is not to be trusted.
+Nothing is ever unpacked: reading 10 MB of JSON from a zip takes about 50 ms longer than from files,
+and there is no half-written folder, no lock and no path to escape from. Archives that would be
+dangerous to unpack are refused all the same: they were made to do harm, and are not to be trusted.
 """
 
 import io
@@ -22,10 +21,10 @@ from assay.errors import DataError
 MAX_MEMBERS = 10_000
 MAX_BYTES = 8 * 2**30
 MAX_RATIO = 100
-"""Text packs 3 to 10 times; deflate at its most extreme 1032 times."""
+"""Text compresses 3 to 10 times; deflate at most 1032 times."""
 
 RATIO_MATTERS_ABOVE = 64 * 2**20
-"""A small file of equal lines packs well and harms nobody."""
+"""A small file of equal lines compresses well and does no harm."""
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
@@ -37,7 +36,7 @@ def archive_files(path: Path) -> dict[str, TextFile]:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except UNREADABLE as error:
-        message = f"cannot be read as a zip archive: {reason(error)}; get a fresh copy"
+        message = f"cannot be read as a zip archive: {reason(error)}; download or copy it again"
         raise DataError(message, file=path) from error
     _refuse_bombs(path, members)
     for member in members:
@@ -50,14 +49,14 @@ def _text_file(path: Path, name: str) -> TextFile:
     @contextmanager
     def opened() -> Iterator[IO[bytes]]:
         with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
-            # zipfile finds line ends in Python, the buffer in C: four times as quick.
+            # zipfile finds line ends in Python, the buffer in C: four times as fast.
             yield io.BufferedReader(cast(io.RawIOBase, stream), 2**16)
 
     return TextFile(f"{path}/{name}", opened)
 
 
 def _refuse_bombs(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """Declared sizes may lie, but zipfile never hands out more than was declared."""
+    """Declared sizes may be wrong, but zipfile never returns more than was declared."""
     if len(members) > MAX_MEMBERS:
         raise _refusal(path, f"{len(members):,} members, more than {MAX_MEMBERS:,}")
     total = sum(member.file_size for member in members)
@@ -66,21 +65,21 @@ def _refuse_bombs(path: Path, members: list[zipfile.ZipInfo]) -> None:
     for member in members:
         packed_well = member.file_size > MAX_RATIO * max(member.compress_size, 1)
         if packed_well and member.file_size > RATIO_MATTERS_ABOVE:
-            raise _refusal(path, f"member {member.filename!r} unpacks to over {MAX_RATIO} times")
+            raise _refusal(path, f"member {member.filename!r}, which grows over {MAX_RATIO} times")
 
 
 def _refuse_hostile(path: Path, member: zipfile.ZipInfo) -> None:
     name = member.orig_filename
     parts = name.replace("\\", "/").split("/")
     if parts[0] == "" or ".." in parts or re.match(r"[A-Za-z]:", name) or "\0" in name:
-        raise _refusal(path, f"member {name!r} with a path that leads outside")
+        raise _refusal(path, f"member {name!r}, whose path leads outside")
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise _refusal(path, f"member {name!r}, which is a link or a device")
     if member.flag_bits & _ENCRYPTED:
         raise _refusal(path, f"member {name!r}, which is encrypted")
     if member.compress_type not in _METHODS:
-        raise _refusal(path, f"member {name!r}, packed with another method than deflate")
+        raise _refusal(path, f"member {name!r}, compressed with another method than deflate")
 
 
 def _refuse_duplicates(path: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -90,4 +89,4 @@ def _refuse_duplicates(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 def _refusal(path: Path, what: str) -> DataError:
-    return DataError(f"is refused: it holds {what}; pack the data set again as a zip", file=path)
+    return DataError(f"refused: it holds {what}; create the zip again", file=path)

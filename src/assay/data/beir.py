@@ -1,27 +1,41 @@
-"""Data sets in the form of BEIR, in a folder or a zip: corpus.jsonl, queries.jsonl, qrels/*.tsv.
+"""Data sets in BEIR format, in a folder or a zip: corpus.jsonl, queries.jsonl, qrels/*.tsv.
 
-We add one optional file, answers.jsonl, for agents that answer.
+One more file is optional: answers.jsonl, for agents that answer.
 """
 
 import re
 import zipfile
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path, PurePosixPath
 from sys import intern
 from typing import Any
 
+import orjson
+
 from assay.data.archive import archive_files
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
 from assay.data.qrels import read_judgments
-from assay.data.text_file import Findings, Record, TextFile, plain_file, read_by_id, short_repr
+from assay.data.text_file import (
+    Findings,
+    Record,
+    TextFile,
+    plain_file,
+    read_by_id,
+    short_repr,
+    write_file,
+)
 from assay.errors import DataError
+from assay.net.json import JsonObject
 
 _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
 _WANTED = re.compile(r"(?:corpus|queries|answers)\.jsonl|qrels/[^/.][^/]*\.tsv")
 
 
 def read_beir(path: Path, name: str | None = None) -> Dataset:
-    """The files may lie in `path` itself or in the one folder within it."""
+    """A data set from a folder or zip, whose files are in `path` itself or in one folder in it.
+
+    `name` is what the data set is called; by default the name of the file or folder.
+    """
     files = _dataset_files(path)
     findings = Findings()
     documents = _read_documents(files["corpus.jsonl"], findings)
@@ -42,6 +56,44 @@ def read_beir(path: Path, name: str | None = None) -> Dataset:
     return Dataset(name, documents, queries, judgments, answers, findings.messages)
 
 
+def write_beir(dataset: Dataset, folder: Path) -> None:
+    """Write documents, queries and judgments; read back, the data set has the same fingerprint."""
+    _write_lines(
+        folder / "corpus.jsonl",
+        (
+            {"_id": d.id, "title": d.title, "text": d.text, "metadata": dict(d.metadata)}
+            for d in dataset.documents.values()
+        ),
+    )
+    _write_lines(
+        folder / "queries.jsonl",
+        (
+            {"_id": query.id, "text": query.text, "metadata": {"tags": query.tags}}
+            for query in dataset.queries.values()
+        ),
+    )
+    for split, judgments in dataset.judgments.items():
+        rows = [
+            _qrels_row(query_id, document_id, grade)
+            for query_id, grades in judgments.items()
+            for document_id, grade in grades.items()
+        ]
+        content = "query-id\tcorpus-id\tscore\n" + "".join(rows)
+        write_file(folder / "qrels" / f"{split}.tsv", content.encode())
+
+
+def _write_lines(path: Path, records: Iterable[JsonObject]) -> None:
+    lines = (orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+    write_file(path, b"".join(lines))
+
+
+def _qrels_row(query_id: str, document_id: str, grade: int) -> str:
+    for identifier in (query_id, document_id):
+        if re.search(r"[\t\r\n]", identifier):
+            raise DataError(f"id {identifier!r} has a tab or line end, which qrels cannot hold")
+    return f"{query_id}\t{document_id}\t{grade}\n"
+
+
 def _dataset_files(path: Path) -> dict[str, TextFile]:
     if path.is_dir():
         files = _folder_files(path)
@@ -49,14 +101,14 @@ def _dataset_files(path: Path) -> dict[str, TextFile]:
         files = archive_files(path)
     else:
         what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"
-        raise DataError(f"{what}; a data set in the form of BEIR holds {_NEEDED}", file=path)
+        raise DataError(f"{what}; a data set in BEIR format holds {_NEEDED}", file=path)
     root = _root(path, files)
     inner = {name[len(root) :]: file for name, file in files.items() if name.startswith(root)}
     return {name: file for name, file in inner.items() if _WANTED.fullmatch(name)}
 
 
 def _folder_files(path: Path) -> dict[str, TextFile]:
-    """Files by their path as it would be in an archive; `x.gz` stands for `x` where x is not."""
+    """Files by their path as in an archive; `x.gz` is used where there is no `x`."""
     patterns = ("*.jsonl", "qrels/*.tsv", "*/*.jsonl", "*/qrels/*.tsv")
     found = [p for pattern in patterns for p in (*path.glob(pattern + ".gz"), *path.glob(pattern))]
     return {p.relative_to(path).as_posix().removesuffix(".gz"): plain_file(p) for p in found}
@@ -68,26 +120,24 @@ def _root(path: Path, files: dict[str, TextFile]) -> str:
     roots = [name.removesuffix("corpus.jsonl") for name in files if name.endswith("/corpus.jsonl")]
     roots = [root for root in roots if root.count("/") == 1]
     if not roots:
-        message = f"holds no corpus.jsonl; a data set in the form of BEIR has {_NEEDED}"
+        message = f"holds no corpus.jsonl; a data set in BEIR format has {_NEEDED}"
         raise DataError(message, file=path)
     if len(roots) > 1:
         several = ", ".join(repr(root) for root in sorted(roots))
-        raise DataError(f"holds several data sets: {several}; give one of them", file=path)
+        raise DataError(f"holds several data sets: {several}; pass one of them", file=path)
     return roots[0]
 
 
 def _needed(path: Path, files: dict[str, TextFile], name: str) -> TextFile:
     if name not in files:
-        raise DataError(f"holds no {name}; a data set in the form of BEIR has {_NEEDED}", file=path)
+        raise DataError(f"holds no {name}; a data set in BEIR format has {_NEEDED}", file=path)
     return files[name]
 
 
 def _read_documents(file: TextFile, findings: Findings) -> dict[str, Document]:
     def build(record: Record, identifier: str) -> Document:
         if "text" not in record.fields:
-            raise record.refusal(
-                f"document {identifier!r} has no 'text'; give it one, if only \"\""
-            )
+            raise record.refusal(f"document {identifier!r} has no 'text'; add one, if only \"\"")
         document = Document(
             identifier, record.text("title"), record.text("text"), _metadata(record)
         )
@@ -116,8 +166,8 @@ def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
     return queries
 
 
-def _metadata(record: Record) -> dict[str, Any]:
-    """Everybody writes something else here; nothing in it is worth refusing a data set for."""
+def _metadata(record: Record) -> JsonObject:
+    """Exporters differ here, and nothing in it is a reason to refuse a data set."""
     metadata = record.fields.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
@@ -133,8 +183,9 @@ def _tags(value: object) -> tuple[str, ...]:
 def _read_split(
     file: TextFile, documents: dict[str, Document], queries: dict[str, Query], findings: Findings
 ) -> Judgments:
-    """Judged documents that the corpus lacks count in the ideal ranking, as in trec_eval: leaving
-    them out would make every system look better than it is."""
+    """The judgments of one split. Documents that the corpus lacks count in the ideal ranking, as in
+    trec_eval: without them every system would look better than it is.
+    """
     judgments = read_judgments(file, findings)
     if not judgments:
         findings.note("splits without judgments", repr(file.name))
@@ -152,7 +203,7 @@ def _read_split(
 def read_answers(
     file: TextFile, documents: Container[str], queries: Container[str], findings: Findings
 ) -> dict[str, ReferenceAnswer]:
-    """Answers to queries that are not there are left out, as judgments for them are."""
+    """Reference answers by query id; those of unknown queries are dropped with a warning."""
     answers = read_by_id(file, "query_id", _answer, findings)
     for query_id in [query_id for query_id in answers if query_id not in queries]:
         del answers[query_id]
@@ -177,7 +228,7 @@ def _answer(record: Record, query_id: str) -> ReferenceAnswer:
 
 
 def _fact(record: Record, value: object) -> Fact:
-    """A fact without `accept`, or given as bare text, is stated by its own words."""
+    """A fact without `accept`, or given as plain text, is stated by its own text."""
     fields = value if isinstance(value, dict) else {"text": value}
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -187,7 +238,7 @@ def _fact(record: Record, value: object) -> Fact:
     return Fact(text, _texts(record, fields, "accept") or (text,))
 
 
-def _texts(record: Record, fields: dict[str, Any], key: str) -> tuple[str, ...]:
+def _texts(record: Record, fields: JsonObject, key: str) -> tuple[str, ...]:
     values = _list(record, fields, key)
     for value in values:
         if not isinstance(value, str) or not value.strip():
@@ -197,7 +248,7 @@ def _texts(record: Record, fields: dict[str, Any], key: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _list(record: Record, fields: dict[str, Any], key: str) -> list[Any]:
+def _list(record: Record, fields: JsonObject, key: str) -> list[Any]:
     values = fields.get(key)
     if values is None:
         return []

@@ -1,4 +1,4 @@
-"""The cache: its folder, files that are written whole, and tables in SQLite."""
+"""The cache: its folder, files that are written atomically, and tables in SQLite."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 
 def cache_folder() -> Path:
-    """`ASSAY_CACHE`, else `XDG_CACHE_HOME/assay`, else `~/.cache/assay`; made where it is not."""
+    """`ASSAY_CACHE`, else `XDG_CACHE_HOME/assay`, else `~/.cache/assay`; created if missing."""
     try:
         folder = _place()
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,23 +44,27 @@ def _place() -> Path:
     if chosen := os.environ.get("ASSAY_CACHE"):
         return Path(chosen).expanduser().absolute()
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "assay"
 
 
 def _unusable(error: Exception) -> DataError:
     return DataError(
         f"the cache folder cannot be written: {error}; "
-        "set ASSAY_CACHE to a folder that you may write to"
+        "set ASSAY_CACHE to a folder that you can write to"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CacheDatabase:
-    """A damaged file is set aside and filled anew: nothing in it is irreplaceable.
+    """A table in the cache, in SQLite: several processes may write at once, and a crash leaves it
+    intact. A damaged file is set aside and a new one started: everything in it can be made again.
 
-    `what` it is called in messages; `table` creates the table where it is not there; `failure` is
-    what is raised where the file cannot be used.
+    Attributes:
+        path: The file.
+        what: What messages call it.
+        table: The SQL that creates the table if it is missing.
+        failure: The exception where the file cannot be used.
     """
 
     path: Path
@@ -69,13 +73,13 @@ class CacheDatabase:
     failure: type[AssayError] = DataError
 
     def use(self, work: Callable[[sqlite3.Connection], _Value]) -> _Value:
-        """`work` may be done twice, and is done whole or not at all."""
+        """The result of `work` in one transaction; it may be called a second time."""
         try:
             return self._once(work)
         except (sqlite3.OperationalError, OSError) as error:  # full, locked, not writable
             raise self.failure(
                 f"the {self.what} {self.path} cannot be used: {error}; free some space, or set "
-                "ASSAY_CACHE to a folder that you may write to (what was cached is kept)"
+                "ASSAY_CACHE to a folder that you can write to (what was cached is kept)"
             ) from error
         except sqlite3.DatabaseError as error:
             self._set_aside(error)
@@ -102,7 +106,7 @@ class CacheDatabase:
         for suffix in ("-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         _log.warning(
-            "the %s %s is damaged (%s): it is kept as %s, and filled anew",
+            "the %s %s is damaged (%s): it is kept as %s, and a new one is started",
             self.what,
             self.path,
             error,
@@ -111,7 +115,7 @@ class CacheDatabase:
 
 
 def _with_log(database: sqlite3.Connection) -> None:
-    """SQLite does not wait for another who makes this change to a new file just now: we do."""
+    """Switch to a write-ahead log. SQLite does not wait while another process does so: retry."""
     for _ in range(_TRIES):
         try:
             database.execute("PRAGMA journal_mode = WAL")

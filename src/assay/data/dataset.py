@@ -1,4 +1,4 @@
-"""What is asked and what is right: documents, queries, graded judgments, reference answers."""
+"""Documents, queries, graded relevance judgments and reference answers."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sized
@@ -12,7 +12,7 @@ Judgments = Mapping[str, Mapping[str, int]]
 """query id -> document id -> grade; a grade of 0 or less is judged and not relevant."""
 
 UNANSWERABLE = "unanswerable"
-"""The tag of queries that the documents cannot answer: asked of agents that answer, not ranked."""
+"""The tag of queries that the documents cannot answer: for agents that answer, not for rankings."""
 
 _SHOWN = 60
 
@@ -53,7 +53,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that a right answer must state; any of `accept` in the answer's text states it."""
+    """A fact that a correct answer must state; any text of `accept` in the answer states it."""
 
     text: str
     accept: tuple[str, ...]
@@ -61,7 +61,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceAnswer:
-    """What a right answer says. `answer` is None where the documents hold no answer."""
+    """What a correct answer says; `answer` is None where the documents hold no answer.
+
+    `documents` are the ids of the documents that the answer is taken from.
+    """
 
     query_id: str
     answer: str | None
@@ -108,7 +111,7 @@ class Dataset:
         )
 
     def queries_in(self, split: str) -> list[Query]:
-        """The queries that a ranking can be measured on: those with a relevant document."""
+        """The queries of a split with a relevant document: those a ranking can be measured on."""
         judged = self.judgments_in(split)
         return [
             query

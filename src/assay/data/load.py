@@ -1,4 +1,4 @@
-"""A data set by its name or its path."""
+"""Data sets by name or by path."""
 
 from pathlib import Path
 
@@ -17,17 +17,28 @@ KNOWN = {
 def load_dataset(
     name: str | Path, *, archive: Path | None = None, progress: Progress = silent
 ) -> Dataset:
-    """`nfcorpus`, `notes`, or the path of a folder or zip in the form of BEIR.
+    """Load a data set.
 
-    A known name wins over a folder of that name: write `./notes` for the folder. `archive` is an
-    nfcorpus.zip that is already here.
+        >>> load_dataset("notes")
+        <Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>
+
+    Args:
+        name: "nfcorpus", "notes", or the path of a folder or zip in BEIR format. A known
+            name wins over a folder of that name: write "./notes" for the folder.
+        archive: An nfcorpus.zip on this machine, instead of the cache or a download.
+        progress: Called as a download proceeds.
+
+    Raises:
+        UsageError: There is no data set of that name.
+        DataError: Its files are wrong; the message names file and line.
+        DownloadError: NFCorpus could not be downloaded.
     """
     if name == "nfcorpus":
         return read_beir(find_archive(archive, progress), "nfcorpus")
     if archive is not None:
         raise UsageError(
             f"an archive can be given for 'nfcorpus' only, not for {str(name)!r}; "
-            "other archives are data sets themselves: --dataset FILE"
+            "pass another archive as the data set itself: --dataset FILE"
         )
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes")
@@ -36,9 +47,9 @@ def load_dataset(
 
 
 def require_dataset(name: str | Path) -> None:
-    """Refuse a name that stands for nothing, before anything slow begins."""
+    """Raise `UsageError` for an unknown name, before anything slow begins."""
     if name not in KNOWN and not Path(name).expanduser().exists():
         raise UsageError(
-            f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}; or give the path "
-            "of a folder or a zip in the form of BEIR"
+            f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}; or pass the path "
+            "of a folder or a zip in BEIR format"
         )

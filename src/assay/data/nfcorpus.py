@@ -1,8 +1,8 @@
 """Where NFCorpus comes from: an archive given by hand, the cache, or the authors of BEIR.
 
-Every archive is checked against the published hashes before it is read, each time: it takes a
-hundredth of a second, and figures on another corpus would not be figures on NFCorpus. The text is
-free for academic use only, so it is fetched and never shipped.
+Every archive is checked against the published hashes before it is read: that takes a hundredth of a
+second, and figures on another corpus would not be figures on NFCorpus. The text is free for
+academic use only, so it is downloaded and never shipped.
 """
 
 import hashlib
@@ -27,16 +27,16 @@ HASHES = {
     "sha256": "efe5be03f8c5b86a5870102d0599d227c8c6e2484328e68c6522560385671b0b",
 }
 MAX_BYTES = 16 * 2**20
-"""The archive has 2.4 million bytes; whatever sends far more is not it."""
+"""The archive has 2.4 million bytes: a much larger response is not it."""
 
 CONNECT_SECONDS = 5.0
 STALL_SECONDS = 20.0
 TOTAL_SECONDS = 300.0
-"""A server that trickles never stalls; this bounds it."""
+"""Bounds a server that sends slowly without ever stalling."""
 
 
 def find_archive(archive: Path | None = None, progress: Progress = silent) -> Path:
-    """A zip whose hashes are right: `archive`, else NFCORPUS_ARCHIVE, else cached or downloaded."""
+    """A zip with the right hashes: `archive`, else NFCORPUS_ARCHIVE, else cached or downloaded."""
     if archive is not None:
         return _given(archive, "the given archive")
     if named := os.environ.get("NFCORPUS_ARCHIVE"):
@@ -48,7 +48,7 @@ def find_archive(archive: Path | None = None, progress: Progress = silent) -> Pa
 
 
 def _given(path: Path, what: str) -> Path:
-    """A wrong archive given by hand is refused, never replaced by a download: it was meant."""
+    """A wrong archive that the user named is refused, never replaced by a download."""
     try:
         with path.open("rb") as stream:
             wrong = _wrong_hash(stream)
@@ -63,7 +63,7 @@ def _given(path: Path, what: str) -> Path:
 
 
 def _is_cached(path: Path) -> bool:
-    """What is damaged counts as absent: it will be fetched again and replaced."""
+    """A damaged file counts as absent: it is downloaded again and replaced."""
     try:
         with path.open("rb") as stream:
             return _wrong_hash(stream) is None
@@ -101,7 +101,7 @@ def _no_archive(url: str, why: str) -> DownloadError:
 
 
 def download(url: str, *, limit: int, what: str, progress: Progress = silent) -> bytes:
-    """The whole body, at most `limit` bytes; every failure is a DownloadError that says why."""
+    """The body of a response of at most `limit` bytes; every failure is a `DownloadError`."""
     import httpx  # costs 0.1 s: paid only where something is fetched
 
     from assay.net.client import open_sync_client
@@ -120,7 +120,7 @@ def download(url: str, *, limit: int, what: str, progress: Progress = silent) ->
         raise DownloadError(
             f"the server did not respond in time ({type(error).__name__})"
         ) from error
-    # ValueError, ImportError: proxy settings of the environment that httpx cannot follow.
+    # ValueError, ImportError: proxy settings in the environment that httpx cannot use.
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
         raise DownloadError(str(error) or type(error).__name__) from error
 

@@ -1,4 +1,4 @@
-"""Which note holds which document: `note_mapping.json`, `{"MED-10": 4711, ...}`."""
+"""The note mapping, `note_mapping.json`: which note holds which document."""
 
 import os
 from collections.abc import Mapping
@@ -16,16 +16,18 @@ _FORM = '{"document id": note id, ...}'
 
 
 def note_mapping_path(given: Path | None = None) -> Path:
+    """`given`, else ASSAY_NOTE_MAPPING, else `note_mapping.json` in the current folder."""
     return given or Path(os.environ.get(VARIABLE) or FILE)
 
 
 def read_note_mapping(path: Path) -> dict[str, int]:
+    """Note ids by document id; `DataError` where the file is missing or malformed."""
     try:
         mapping = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
-            "there is no note mapping here; make one with: assay nextcloud upload, "
-            f"or say where it is with {VARIABLE}",
+            "no note mapping found; create one with: assay nextcloud upload, "
+            f"or set {VARIABLE} to its path",
             file=path,
         ) from None
     except OSError as error:
@@ -46,17 +48,18 @@ def read_note_mapping(path: Path) -> dict[str, int]:
 
 
 def documents_by_note(mapping: Mapping[str, int], path: Path) -> dict[int, str]:
-    """The other way round, which only works where no note stands for two documents."""
+    """Document ids by note id; `DataError` where a note holds two documents."""
     documents: dict[int, str] = {}
     for doc_id, note_id in mapping.items():
         other = documents.setdefault(note_id, doc_id)
         if other != doc_id:
             raise DataError(
-                f"note {note_id} stands for {other!r} and for {doc_id!r}; delete one of the two",
+                f"note {note_id} is mapped to {other!r} and to {doc_id!r}; delete one of the two",
                 file=path,
             )
     return documents
 
 
 def write_note_mapping(mapping: Mapping[str, int], path: Path) -> None:
+    """Replace the mapping atomically."""
     write_file(path, orjson.dumps(dict(mapping), option=orjson.OPT_INDENT_2))

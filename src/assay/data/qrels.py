@@ -1,4 +1,4 @@
-"""Graded judgments, from the two forms that are about: TREC's four columns and BEIR's three."""
+"""Graded judgments from files in either format in use: TREC's four columns or BEIR's three."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the lines of one file are cut; `separator` None is any white space."""
+    """How the lines of one file are split; `separator` None is any white space."""
 
     columns: int
     separator: str | None
@@ -26,15 +26,19 @@ class _Layout:
 
 
 def read_qrels(path: str | Path) -> Judgments:
-    """Judgments of a TREC file (query, iteration, document, grade; any white space between) or of
-    a BEIR file (query, document, grade; with or without its header)."""
+    """Judgments by query id, from a TREC or a BEIR file.
+
+    A TREC file has query, iteration, document and grade, separated by any white space; a BEIR file
+    has query, document and grade, with or without a header. Files may be compressed (`.gz`).
+    """
     judgments = read_judgments(plain_file(Path(path)), Findings())
     if not judgments:
-        raise DataError("holds no judgments: nothing can be scored with it", file=path)
+        raise DataError("holds no judgments, so nothing can be scored", file=path)
     return judgments
 
 
 def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, int]]:
+    """The judgments of one file; repeated lines are noted in `findings`, conflicts are refused."""
     judgments: dict[str, dict[str, int]] = {}
     layout: _Layout | None = None
     for line, text in file.lines():
@@ -56,8 +60,9 @@ def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, in
 
 
 def _layout(file: TextFile, line: int, text: str) -> _Layout:
-    """The first line decides. Tabs alone separate where there are any, since BEIR ids may hold
-    spaces; but TREC files mix tabs and spaces, and are known by their iteration column."""
+    """The layout of a file by its first line. A tab separates where there is one, because BEIR ids
+    may contain spaces; TREC files mix tabs and spaces: their iteration column tells them apart.
+    """
     words = text.split()
     header = words[0].lower() in _HEADERS and not _is_number(words[-1])
     trec = len(words) == 4 and (words[1].isdigit() or words[1] == "Q0")
@@ -75,7 +80,7 @@ def _fields(file: TextFile, line: int, text: str, layout: _Layout) -> tuple[str,
     query, document = fields[0], fields[layout.document]
     if not query or not document:
         raise DataError(
-            "a column is empty; give a query, a document, a grade", file=file.label, line=line
+            "a column is empty; write a query, a document and a grade", file=file.label, line=line
         )
     try:
         grade = int(fields[-1])
@@ -121,8 +126,8 @@ def _wrong_columns(file: TextFile, line: int, got: int, expected: int | None) ->
 def _conflict(file: TextFile, line: int, pair: tuple[str, str], before: int, now: int) -> DataError:
     query, document = pair
     return DataError(
-        f"document {document!r} gets grade {now} for query {query!r}, and an earlier line says "
-        f"{before}; delete one of the two",
+        f"document {document!r} has grade {now} for query {query!r}, but {before} on an earlier "
+        "line; delete one of the two",
         file=file.label,
         line=line,
     )

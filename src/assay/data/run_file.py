@@ -1,4 +1,4 @@
-"""Rankings that another system made: TREC run files and JSON of ranked ids."""
+"""Rankings of other systems: TREC run files and JSON."""
 
 from array import array
 from collections.abc import Iterable
@@ -20,7 +20,11 @@ _FORMS = (
 
 
 def read_run(path: str | Path) -> dict[str, list[str]]:
-    """query id -> document ids, best first. Duplicates stay: measuring them is not our business."""
+    """Document ids by query id, best first, from a TREC run file or JSON.
+
+    JSON is `{"query": ["doc", ...]}`, `{"query": {"doc": score}}` or a list of objects with
+    `query_id` and `doc_ids`. Repeated ids stay in the rankings: scoring reports them.
+    """
     file = plain_file(Path(path))
     lines = file.lines()
     first = next(lines, None)
@@ -56,8 +60,9 @@ def _score(path: str | Path, line: int | None, value: Any) -> float:
 
 
 def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
-    """Best first as trec_eval sees it: scores in single precision, ties by document id descending,
-    the rank column ignored."""
+    """Document ids, best first, in the order of trec_eval: scores are compared in single precision,
+    and equal ones are ordered by document id, descending.
+    """
     documents, scores = zip(*scored, strict=True)
     single = array("f", scores)
     return [document for _, document in sorted(zip(single, documents, strict=True), reverse=True)]
@@ -77,7 +82,7 @@ def _from_json(path: str | Path, lines: list[tuple[int, str]]) -> dict[str, list
 
 
 def _is_report(value: Any) -> bool:
-    """A run may hold a query of that name, but then with ids and not with objects."""
+    """A run may have a query of that name, but with ids instead of objects."""
     results = value.get("per_query_results") if isinstance(value, dict) else None
     return isinstance(results, list) and all(isinstance(entry, dict) for entry in results)
 

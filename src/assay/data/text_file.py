@@ -47,12 +47,13 @@ class Findings:
         self._seen: dict[str, tuple[int, str]] = {}
 
     def note(self, what: str, example: str, count: int = 1) -> None:
-        """`what` in the plural, since a count follows it: "documents without text: 3"."""
+        """Count a finding; `what` is plural, as a count follows: "documents without text: 3"."""
         before, first = self._seen.get(what, (0, example))
         self._seen[what] = (before + count, first)
 
     @property
     def messages(self) -> tuple[str, ...]:
+        """One sentence for each kind of finding, with its count and an example."""
         return tuple(_sentence(what, *seen) for what, seen in self._seen.items())
 
 
@@ -62,18 +63,18 @@ def _sentence(what: str, count: int, example: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file that may be read several times; `label` is what messages call it."""
+    """A file that may be read more than once; `label` is what messages call it."""
 
     label: str
     open: Callable[[], AbstractContextManager[IO[bytes]]]
 
     @property
     def name(self) -> str:
-        """For warnings, which are read beside the name of their data set."""
+        """The file name, for warnings that are shown beside the name of the data set."""
         return Path(self.label).name
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Numbers count all lines, as editors do; lines of white space alone are left out."""
+        """Numbered lines without their ends. Blank lines are skipped but counted, as in editors."""
         for number, raw in enumerate(self._raw_lines(), start=1):
             try:
                 text = raw.decode()
@@ -90,7 +91,7 @@ class TextFile:
             with self.open() as stream:
                 yield from stream
         except UNREADABLE as error:
-            message = f"cannot be read: {reason(error)}; get a fresh copy, or check who may read it"
+            message = f"cannot be read: {reason(error)}; check its permissions, or get a new copy"
             raise DataError(message, file=self.label) from error
 
     def _not_utf8(self, line: int, raw: bytes, error: UnicodeDecodeError) -> DataError:
@@ -107,30 +108,31 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def plain_file(path: Path) -> TextFile:
+    """A file on disk; `.gz` is decompressed."""
     if path.suffix == ".gz":
         return TextFile(str(path), lambda: io.BufferedReader(gzip.open(path, "rb")))
     return TextFile(str(path), lambda: path.open("rb"))
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, without the path, which leads the message already."""
+    """What went wrong, without the path, which the message begins with."""
     words = error.strerror if isinstance(error, OSError) else None
     return words or str(error) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of one line, which remember where they stood for the sake of messages."""
+    """The fields of one line, with their place for messages."""
 
     file: TextFile
     line: int
     fields: dict[str, Any]
 
     def identifier(self, key: str) -> str:
-        """Ids are interned: judgments repeat them by the million."""
+        """The id in field `key`, interned because judgments repeat ids by the million."""
         if key not in self.fields:
             found = short_repr(list(self.fields))
-            raise self.refusal(f"has no {key!r}, only {found}; give every line its {key!r}")
+            raise self.refusal(f"has no {key!r}, only {found}; add {key!r} to every line")
         value = self.fields[key]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -139,7 +141,7 @@ class Record:
         return intern(value)
 
     def text(self, key: str) -> str:
-        """Nothing and null are empty text, as exporters write them."""
+        """The text in field `key`; "" where it is missing or null."""
         value = self.fields.get(key)
         if value is None:
             return ""
@@ -148,10 +150,12 @@ class Record:
         return value
 
     def refusal(self, message: str) -> DataError:
+        """An error that names the file and the line."""
         return DataError(message, file=self.file.label, line=self.line)
 
 
 def records(file: TextFile) -> Iterator[Record]:
+    """One record for each line of JSON."""
     for line, text in file.lines():
         yield Record(file, line, _parse(file, line, text))
 
@@ -159,8 +163,9 @@ def records(file: TextFile) -> Iterator[Record]:
 def read_by_id(
     file: TextFile, key: str, build: Callable[[Record, str], Item], findings: Findings
 ) -> dict[str, Item]:
-    """A line that says again what an earlier one said is noted; one that says otherwise is refused,
-    because no score can depend on which of two documents was meant."""
+    """Items by the id in field `key`. A repeated line is noted in `findings`; another item with the
+    same id is refused, because no score may depend on which of the two was meant.
+    """
     found: dict[str, Item] = {}
     for record in records(file):
         identifier = record.identifier(key)
@@ -170,13 +175,13 @@ def read_by_id(
             continue
         if not _same(earlier, item):
             raise _conflict(record, key, identifier)
-        what = f"{file.name}: lines that repeat an earlier one word for word (kept once)"
+        what = f"{file.name}: lines that repeat an earlier one exactly (kept once)"
         findings.note(what, f"{identifier!r} on line {record.line}")
     return found
 
 
 def short_repr(value: object) -> str:
-    """A value for a message: short and shallow, whatever was in the file."""
+    """A value for a message, shortened."""
     return _SHORT.repr(value)
 
 
@@ -184,7 +189,9 @@ def _parse(file: TextFile, line: int, text: str) -> dict[str, Any]:
     try:
         fields = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        message = f"is not valid JSON: {error.msg} (column {error.colno}); mend or delete the line"
+        message = (
+            f"is not valid JSON: {error.msg} (column {error.colno}); correct or delete the line"
+        )
         raise DataError(message, file=file.label, line=line) from None
     if not isinstance(fields, dict):
         message = f"must be one JSON object, as {{...}}, got {short_repr(fields)}"
@@ -202,6 +209,6 @@ def _same(a: object, b: object) -> bool:
 def _conflict(record: Record, key: str, identifier: str) -> DataError:
     first = next(r.line for r in records(record.file) if r.identifier(key) == identifier)
     return record.refusal(
-        f"{key} {identifier!r} was used on line {first} for something else; "
+        f"{key} {identifier!r} was already used on line {first} for something else; "
         "ids must be unique: rename or delete one of the two"
     )

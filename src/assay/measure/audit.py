@@ -1,8 +1,8 @@
-"""Whether the figures of somebody else's report follow from its own retrieved lists.
+"""Whether the figures of a report by another evaluator follow from its own retrieved lists.
 
 Evaluators of this kind are known to take the ideal ranking from the retrieved documents, to
 credit repeats and to drop failed queries, each of which raises the mean. So a claim is recomputed
-in the right way and in each wrong one, and the simplest way that gives the claimed figure is named.
+correctly and in each wrong way, and the simplest way that gives the claimed figure is named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ class Recomputation:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One query whose own figure in the report is not what its list is worth."""
+    """One query whose figure in the report does not follow from its list."""
 
     query_id: str
     claimed: float
@@ -139,8 +139,8 @@ class ClaimAudit:
 class AuditResult:
     """`failed` counts the queries that failed or have no row; they are among `queries`.
 
-    `unjudged` are queries of the report that no judgment speaks about; they count nowhere.
-    `contradictions` are between parts of the report, whatever the judgments say.
+    `unjudged` are queries of the report without a relevant document; they are not counted.
+    `contradictions` are between parts of the report, independent of the judgments.
     """
 
     claims: tuple[ClaimAudit, ...]
@@ -156,7 +156,12 @@ class AuditResult:
 
 
 def audit_report(report: Mapping[str, Any], judgments: Judgments) -> AuditResult:
-    """Recompute every figure that the report claims and that Assay knows."""
+    """Recompute every figure of the report that is a metric of rankings.
+
+    Parameters:
+        report: The report as parsed JSON.
+        judgments: The judgments of the data set and split that it was made on.
+    """
     foreign = read_report(report)
     rows = [row for row in foreign.rows if _is_judged(row, judgments)]
     if not rows:

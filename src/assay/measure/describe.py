@@ -16,7 +16,7 @@ CUTOFFS = (5, 10, 100)
 DIFFERENCES = (0.01, 0.02, 0.05)
 
 ASSUMED_STD = 0.2
-"""How far the nDCG@10 of two systems differs from query to query, where nobody measured it.
+"""How far the nDCG@10 of two systems differs from query to query, where it was not measured.
 
 On the test split of NFCorpus the paired differences between BM25 and a dense retriever (MiniLM-L6)
 have a standard deviation of 0.21; between BM25 and itself over titles alone 0.16, without stemming
@@ -26,7 +26,7 @@ have a standard deviation of 0.21; between BM25 and itself over titles alone 0.1
 MUCH_SEEN = 0.5
 
 SIMILAR = 0.6
-"""From this share of common words on, a query says nearly the same as another."""
+"""From this Jaccard similarity of their words, two queries count as nearly the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How many queries tell a difference apart in 4 of 5 tries, at a significance of 0.05."""
+    """How many queries detect a difference with a power of 0.8, at a significance of 0.05."""
 
     difference: float
     queries_needed: int
@@ -82,7 +82,14 @@ class DatasetFacts:
 
 
 def describe(dataset: Dataset, split: str = "test", *, std: float = ASSUMED_STD) -> DatasetFacts:
-    """`std` is that of the paired differences between two systems: see `assay compare`."""
+    """Describe a data set: sizes, grades, ceilings, overlap with train, and what it can resolve.
+
+    Parameters:
+        dataset: The data set.
+        split: Which judgments are described.
+        std: The standard deviation of the paired differences between two systems, where it was
+            measured (`assay compare` prints it).
+    """
     judged = dataset.judgments_in(split)
     lengths = [len(document.full_text.split()) for document in dataset.documents.values()]
     splits = {name: _split_facts(judgments) for name, judgments in dataset.judgments.items()}
@@ -165,13 +172,13 @@ def _warnings(facts: SplitFacts, split: str, overlap: Overlap | None) -> Iterabl
         yield (
             f"{overlap.seen_in_train:,} of the {overlap.relevant_documents:,} documents that are "
             f"relevant in {split!r} occur in the train judgments: a system that learned from those "
-            "plays on another track, and its figures never share a row with zero-shot ones"
+            "is on another track, and its figures must not be compared with zero-shot ones"
         )
     if overlap.example:
         query, other = overlap.example
         yield (
-            f"{overlap.queries_like_a_train_query:,} queries of {split!r} say nearly the same as "
-            f"a train query, for example {query!r} as {other!r}"
+            f"{overlap.queries_like_a_train_query:,} queries of {split!r} are nearly the same as "
+            f"a train query, for example {query!r} and {other!r}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Whatever a report has a figure for, by its name: a metric of rankings, or one of answers."""
+"""Figures of a report by name: metrics of rankings, or figures of answers."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,13 @@ from assay.measure.metrics import Metric, parse_metric
 
 @dataclass(frozen=True, repr=False, slots=True)
 class AnswerFigure:
-    """Stands under its own name in the rows of `answers.jsonl`."""
+    """A figure of answers, which has one name everywhere."""
 
     key: str
 
     @property
     def slug(self) -> str:
+        """The name among the figures of a report."""
         return self.key
 
     def __repr__(self) -> str:
@@ -21,5 +22,6 @@ class AnswerFigure:
 
 
 def parse_figure(text: str) -> Metric | AnswerFigure:
+    """The figure of that name; `UsageError` where there is none."""
     name = answer_metric_name(text)
     return parse_metric(text) if name is None else AnswerFigure(name)

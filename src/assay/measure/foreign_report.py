@@ -1,4 +1,4 @@
-"""An EvaluationReport that somebody else made: its claims, its ranked lists, its contradictions."""
+"""An EvaluationReport of another evaluator: its claims, its ranked lists, its contradictions."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ def _claims(report: Mapping[str, Any]) -> dict[Metric, float]:
 
 
 def _contradictions(report: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterator[str]:
-    """Sentences, each naming two parts that cannot both be true, whatever the judgments say."""
+    """Sentences, each naming two parts that cannot both be true under any judgments."""
     yield from _repeats(rows)
     yield from _counts(_object_in(report, "summary"), rows)
     yield from _means(report)

@@ -67,6 +67,7 @@ class GradedLists:
         return cls.of_grades(grades, lengths)
 
     def top(self, depth: int | None) -> "GradedLists":
+        """The entries in the first `depth` places of each list; None for all of them."""
         return self if depth is None else self._where(self.rank < depth)
 
     @cached_property
@@ -76,6 +77,7 @@ class GradedLists:
 
     @cached_property
     def counts(self) -> Integers:
+        """How many entries each list has."""
         return np.bincount(self.owner, minlength=self.size)
 
     @cached_property

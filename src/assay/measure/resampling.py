@@ -51,7 +51,7 @@ def bootstrap_means(values: Floats, seed: int) -> Floats:
 def bounded_means(values: Floats, seed: int) -> tuple[Floats, Floats]:
     """Means under random weights (Rubin 1981, "The Bayesian bootstrap"), for values in [0, 1].
 
-    Each time one query that nobody has asked joins in: it scored 0 for the first array, 1 for the
+    Each time one more, unseen query is added: it scored 0 for the first array, 1 for the
     second. The quantiles of the one bound the true mean from below and of the other from above
     (Gaffke 2005; Learned-Miller and Thomas 2019), which plain resampling of few values does not:
     it cannot show what was not seen. For hits and misses this is the Clopper-Pearson interval.

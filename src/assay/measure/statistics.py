@@ -1,4 +1,4 @@
-"""How sure a mean is, and whether two systems differ."""
+"""Confidence intervals of means, and tests whether two systems differ."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,10 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class SampleSummary:
-    """`low` and `high` bound the mean; None where fewer than two queries say nothing about it."""
+    """The mean of per-query scores with its confidence interval, `low` to `high`.
+
+    The interval is None for fewer than two queries.
+    """
 
     n: int
     mean: float

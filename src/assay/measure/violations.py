@@ -1,4 +1,4 @@
-"""What an agent did that no ranking may do: name a document twice, invent one, send too many."""
+"""Violations of a ranking: repeated documents, unknown documents, more than were asked for."""
 
 from collections.abc import Callable, Container, Sequence, Set
 from dataclasses import dataclass, field
@@ -15,6 +15,8 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Violation:
+    """One document id that breaks the rules of a ranking."""
+
     kind: Kind
     query_id: str
     doc_id: str
@@ -32,6 +34,7 @@ class Violations:
         return f"<Violations: {counts}>"
 
     def total(self, kind: Kind | None = None) -> int:
+        """How many violations there are, of one kind or of all."""
         kinds = KINDS if kind is None else (kind,)
         return sum(int(self.counts[each].sum()) for each in kinds)
 
@@ -40,10 +43,12 @@ class Violations:
         return int(np.count_nonzero(self.counts[kind]))
 
     def examples_of(self, kind: Kind) -> list[Violation]:
+        """The first few violations of one kind."""
         return [example for example in self.examples if example.kind == kind]
 
     @staticmethod
     def joined(parts: Sequence["Violations"]) -> "Violations":
+        """The violations of several batches, in their order."""
         counts = {kind: np.concatenate([part.counts[kind] for part in parts]) for kind in KINDS}
         examples = [
             example
@@ -55,10 +60,10 @@ class Violations:
 
 @dataclass
 class Inspector:
-    """Turns what an agent sent into what may be scored, and keeps count of what was wrong.
+    """Turns the ids that an agent sent into a ranking that can be scored, and counts violations.
 
-    A duplicate or an unknown id keeps its place and earns nothing. Closing the gap would lift
-    whatever follows it, so an agent could pad its list with inventions at no cost.
+    A duplicate or an unknown id keeps its rank and earns nothing. Closing the gap would raise
+    everything after it, so an agent could pad its list with invented ids at no cost.
     """
 
     known: Container[str] | None
@@ -72,7 +77,7 @@ class Inspector:
         self._all_known = _membership(self.known)
 
     def clean(self, query_id: str, ids: Sequence[str], returned: int = 0) -> Sequence[str | None]:
-        """The first `top_k` places, None where one earns nothing.
+        """The first `top_k` ids, with None in place of those that earn nothing.
 
         `returned` is how many ids the agent sent, where `ids` are only the first of them.
         """
@@ -86,6 +91,7 @@ class Inspector:
         return self._with_holes(query_id, kept)
 
     def violations(self) -> Violations:
+        """All that was found so far."""
         counts = {kind: np.array(self._counts[kind], dtype=np.int64) for kind in KINDS}
         return Violations(counts, tuple(e for kind in KINDS for e in self._examples[kind]))
 

@@ -265,7 +265,7 @@ class NotesClient:
             api_versions=first.get("X-Notes-API-Versions", ""),
         )
 
-    def _items(self, response: httpx.Response) -> list[dict[str, Any]]:
+    def _items(self, response: httpx.Response) -> list[JsonObject]:
         items = self._json(response)
         if not isinstance(items, list) or not all(
             isinstance(item, dict) and isinstance(item.get("id"), int) for item in items

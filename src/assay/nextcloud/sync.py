@@ -1,19 +1,17 @@
 """Notes of a Nextcloud as a data set, updated by what changed since the last sync.
 
-The folder holds a data set in the form of BEIR, which every verb takes, and `notes.json`, the notes
+The folder holds a data set in BEIR format, which every verb takes, and `notes.json`, the notes
 as they were at the last sync. Where no data set gives the queries, the titles of the notes become
 the queries: a search for a title should find its note.
 """
 
-import csv
-import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 
+from assay.data.beir import write_beir
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
@@ -119,7 +117,7 @@ async def sync_notes(
     documents = [document_from(note, doc_ids.get(note.id)) for note in now.notes.values()]
     if not documents:
         raise DataError(f"no notes found for {source}; upload some with: assay nextcloud upload")
-    _write_dataset(folder, documents, questions)
+    write_beir(_dataset(folder.name, documents, questions), folder)
     write_sync_state(folder, now)  # last: after a crash, these notes are fetched again
     return report
 
@@ -149,47 +147,12 @@ def _differ(one: Note, other: Note) -> bool:
     return (one.title, one.content) != (other.title, other.content)
 
 
-def _write_dataset(folder: Path, documents: Iterable[Document], questions: Dataset | None) -> None:
-    documents = list(documents)
-    if questions is None:
-        titled = [document for document in documents if document.title.strip()]
-        queries = [Query(document.id, document.title) for document in titled]
-        splits = {"test": {document.id: {document.id: 1} for document in titled}}
-    else:
-        queries = list(questions.queries.values())
-        splits = {
-            name: {query_id: dict(grades) for query_id, grades in judged.items()}
-            for name, judged in questions.judgments.items()
-        }
-    write_file(folder / "corpus.jsonl", _lines(map(_record, documents)))
-    write_file(
-        folder / "queries.jsonl",
-        _lines({"_id": q.id, "text": q.text, "metadata": {"tags": q.tags}} for q in queries),
-    )
-    for name, judged in splits.items():
-        write_file(folder / "qrels" / f"{name}.tsv", _table(judged))
-
-
-def _record(document: Document) -> dict[str, Any]:
-    return {
-        "_id": document.id,
-        "title": document.title,
-        "text": document.text,
-        "metadata": dict(document.metadata),
-    }
-
-
-def _lines(records: Iterable[Mapping[str, Any]]) -> bytes:
-    return b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in records)
-
-
-def _table(judged: Mapping[str, Mapping[str, int]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE)
-    writer.writerow(("query-id", "corpus-id", "score"))
-    writer.writerows(
-        (query_id, doc_id, grade)
-        for query_id, grades in judged.items()
-        for doc_id, grade in grades.items()
-    )
-    return text.getvalue().encode()
+def _dataset(name: str, documents: Sequence[Document], questions: Dataset | None) -> Dataset:
+    """The documents with the queries of `questions`, else with their titles as queries."""
+    by_id = {document.id: document for document in documents}
+    if questions is not None:
+        return Dataset(name, by_id, questions.queries, questions.judgments)
+    titled = [document for document in documents if document.title.strip()]
+    queries = {document.id: Query(document.id, document.title) for document in titled}
+    judgments = {document.id: {document.id: 1} for document in titled}
+    return Dataset(name, by_id, queries, {"test": judgments})

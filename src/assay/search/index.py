@@ -279,14 +279,13 @@ def open_retriever(
     store: Store | None = None,
     bm25: Bm25Settings | None = None,
     tuned: bool = False,
-    remember_dev: bool = False,
     progress: Progress = silent,
 ) -> Retriever:
     """Ready to search these documents, whatever was indexed before; quick where nothing changed.
 
     `bm25`: left out, ASSAY_BM25_K1 and ASSAY_BM25_B, else the defaults. `tuned` adds the ranking
-    that learned from the train judgments, which takes minutes once; `remember_dev` is for one that
-    knows the dev judgments as well.
+    that learned from judgments: that of `assay tune`, or one learned from the train split now,
+    which takes minutes.
     """
     embedder = embedder or open_embedder()
     store = store or open_store(dataset.name)
@@ -295,22 +294,21 @@ def open_retriever(
     retriever = open_index(store, embedder, bm25=bm25)
     if not tuned:
         return retriever
-    return _with_tuned(retriever, dataset, embedder, remember_dev, progress)
+    return _with_tuned(retriever, dataset, embedder, progress)
 
 
 def _with_tuned(
     retriever: Retriever,
     dataset: Dataset,
     embedder: Embedder,
-    remember_dev: bool,
     progress: Progress,
 ) -> Retriever:
-    from assay.search.tuned import open_tuned  # brings scipy and lightgbm, for this mode alone
+    from assay.search.tuning.tune import (
+        open_tuned,  # brings scipy and lightgbm, for this mode alone
+    )
 
     try:
-        ranker = open_tuned(
-            dataset, embedder, retriever, remember_dev=remember_dev, progress=progress
-        )
+        ranker = open_tuned(dataset, embedder, retriever, progress=progress)
     except BaseException:
         retriever.close()
         raise

@@ -25,7 +25,14 @@ class Ranked(NamedTuple):
     """The document's rank for each kind of evidence that brought it up."""
 
 
-class TunedRanker(Protocol):
+class Ranker(Protocol):
+    """A ranking that was learned from judgments."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Whose judgments it knows."""
+        ...
+
     def rank(
         self, query_text: str, query_vector: NDArray[np.float32], top_k: int
     ) -> Sequence[Ranked] | None:
@@ -75,7 +82,7 @@ class Retriever:
         searcher: Searcher,
         embedder: Embedder,
         *,
-        ranker: TunedRanker | None = None,
+        ranker: Ranker | None = None,
         doc_ids: Sequence[str] = (),
     ) -> None:
         self._searcher, self._embedder = searcher, embedder
@@ -83,13 +90,19 @@ class Retriever:
         _refuse_another_embedder(searcher.manifest, embedder)
         self._bm25 = _bm25_model(searcher.manifest)
 
-    def with_ranking(self, ranker: TunedRanker, doc_ids: Sequence[str]) -> "Retriever":
+    def with_ranking(self, ranker: Ranker, doc_ids: Sequence[str]) -> "Retriever":
         """The same index with a tuned mode; `doc_ids`: what the ranker's numbers mean."""
         return Retriever(self._searcher, self._embedder, ranker=ranker, doc_ids=doc_ids)
 
     @property
     def manifest(self) -> Manifest:
+        """What the index was made of, and how."""
         return self._searcher.manifest
+
+    @property
+    def learned_from(self) -> tuple[str, ...]:
+        """The splits whose judgments the tuned mode knows; empty without that mode."""
+        return self._ranker.splits if self._ranker is not None else ()
 
     def close(self) -> None:
         self._searcher.close()

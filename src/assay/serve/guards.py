@@ -6,20 +6,19 @@
 it refuses as JSON, `{"error": "..."}`, without repeating anything of the request.
 """
 
-import asyncio
 import hmac
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
 
 import orjson
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.errors import UsageError
+from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
 from assay.serve.request_log import RequestLog
 
 TOKEN_VARIABLE = "ASSAY_TOKEN"
@@ -30,14 +29,10 @@ ANY_HOST = "*"
 BODY_LIMIT = 1_000_000
 BODY_TIMEOUT_S = 30.0
 
-_REQUEST_TIMEOUT, _CONTENT_TOO_LARGE = 408, 413
 _NAME = r"\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+)"
 _HOST = re.compile(rf"(?:{_NAME})(?::\d+)?", re.IGNORECASE)
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://(?:{_NAME})(?::\d+)?", re.IGNORECASE)
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-
-ErrorBody = Callable[[Scope, int, str], object]
-"""Builds the JSON document of a refusal from the request's scope, the status and the message."""
 
 
 def guarded(
@@ -223,27 +218,14 @@ async def send_json(
     await send({"type": "http.response.body", "body": body})
 
 
-def error_body(_scope: Scope, _status: int, message: str) -> dict[str, Any]:
-    """The document of a refusal, unless a server has a shape of its own."""
-    return {"error": message}
-
-
 class BodyLimit:
     """413 for a body above `limit` bytes, whether it declares its length or not; 408 for one that
-    is not complete within `timeout` seconds: it would occupy its connection without end."""
+    is not complete within `timeout` seconds."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        limit: int,
-        *,
-        timeout: float = BODY_TIMEOUT_S,
-        error: ErrorBody = error_body,
-    ) -> None:
+    def __init__(self, app: ASGIApp, limit: int, *, timeout: float = BODY_TIMEOUT_S) -> None:
         self._app = app
         self._limit = limit
         self._timeout = timeout
-        self._error = error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -251,73 +233,26 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared[:20]) > self._limit:
-            await self._refuse(scope, send, _BodyRefused.too_large(self._limit))
+            await _refuse_body(send, BodyRejected.too_large(self._limit))
             return
-        body = _LimitedBody(receive, self._limit, self._timeout)
+        body = LimitedBody(receive, self._limit, self._timeout)
         started = False
 
-        async def send_unless_refused(message: Message) -> None:
+        async def send_unless_rejected(message: Message) -> None:
             nonlocal started
-            if body.refusal is not None and not started:
+            if body.rejection is not None and not started:
                 return  # an application that caught the exception answers something else
             started = True
             await send(message)
 
-        with suppress(_BodyRefused):
-            await self._app(scope, body.receive, send_unless_refused)
-        if body.refusal is not None and not started:
-            await self._refuse(scope, send, body.refusal)
-
-    async def _refuse(self, scope: Scope, send: Send, refusal: "_BodyRefused") -> None:
-        """A slow client is cut off; one that sends too much may first send the rest, or it would
-        lose the response with the connection."""
-        headers = {"connection": "close"} if refusal.status == _REQUEST_TIMEOUT else _NO_HEADERS
-        document = self._error(scope, refusal.status, refusal.message)
-        await send_json(send, refusal.status, document, headers)
+        with suppress(BodyRejected):
+            await self._app(scope, body.receive, send_unless_rejected)
+        if body.rejection is not None and not started:
+            await _refuse_body(send, body.rejection)
 
 
-class _BodyRefused(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(status)
-        self.status = status
-        self.message = message
-
-    @classmethod
-    def too_large(cls, limit: int) -> "_BodyRefused":
-        return cls(_CONTENT_TOO_LARGE, f"the body is larger than {limit} bytes")
-
-
-class _LimitedBody:
-    """A request's body as it arrives. Once it is complete, `receive` only reports that the caller
-    has disconnected, and may wait for that for hours."""
-
-    def __init__(self, receive: Receive, limit: int, timeout: float) -> None:
-        self._receive = receive
-        self._limit = limit
-        self._timeout = timeout
-        self._deadline: float | None = None
-        self._size = 0
-        self._complete = False
-        self.refusal: _BodyRefused | None = None
-
-    async def receive(self) -> Message:
-        if self._complete:
-            return await self._receive()
-        message = await self._receive_in_time()
-        self._size += len(message.get("body", b""))
-        self._complete = not message.get("more_body", False)
-        if self._size > self._limit:
-            self.refusal = _BodyRefused.too_large(self._limit)
-            raise self.refusal
-        return message
-
-    async def _receive_in_time(self) -> Message:
-        if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().time() + self._timeout
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await self._receive()
-        except TimeoutError:
-            message = f"the body did not arrive within {self._timeout:g} s"
-            self.refusal = _BodyRefused(_REQUEST_TIMEOUT, message)
-            raise self.refusal from None
+async def _refuse_body(send: Send, rejection: BodyRejected) -> None:
+    """A slow client is cut off; one that sends too much may first send the rest, or it would lose
+    the response with the connection."""
+    headers = {"connection": "close"} if rejection.status == REQUEST_TIMEOUT else _NO_HEADERS
+    await refuse(send, rejection.status, rejection.message, headers)

@@ -53,8 +53,9 @@ class HeaderTimeout(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.cycle is None or self.cycle.response_complete:
             self._start_timer()
+        begins_in_body = self._in_body
         super().data_received(data)
-        if self._timer is not None and not self._in_body:
+        if self._timer is not None and not begins_in_body:
             self._size += len(data)
             if self._size > MAX_HEADER_BYTES:
                 self.transport.close()

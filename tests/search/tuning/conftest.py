@@ -1,7 +1,9 @@
 import pytest
 from tests.search.tuning import worlds
 
-from assay.search.tuning import TunedRanker, TuningData, fit
+from assay.search.tuning.features import TuningData
+from assay.search.tuning.fit import fit
+from assay.search.tuning.model import TunedRanker
 
 
 @pytest.fixture(scope="session")

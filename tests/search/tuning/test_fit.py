@@ -5,9 +5,17 @@ import pytest
 from tests.search.tuning import worlds
 
 from assay.errors import DataError
-from assay.search.tuning import TunedRanker, TuningData, fit
-from assay.search.tuning.folds import Fold, split_into_folds
-from assay.search.tuning.lessons import candidates_of, lesson, overlap_trees, prepare
+from assay.search.tuning.features import TuningData
+from assay.search.tuning.fit import (
+    Fold,
+    candidates_of,
+    fit,
+    fold_features,
+    overlap_trees,
+    read_training_set,
+    split_into_folds,
+)
+from assay.search.tuning.model import TunedRanker
 
 
 def test_learns_what_only_judgments_tell(ranker: TunedRanker) -> None:
@@ -46,11 +54,17 @@ def test_too_few_judged_queries_are_refused() -> None:
 def test_dev_judgments_are_remembered_only_on_demand() -> None:
     data = worlds.learnable(train=36, dev=24)
     zero_shot = worlds.by_vectors(data)
-    plain, declared = fit(data, zero_shot), fit(data, zero_shot, remember_dev=True)
+    plain, declared = fit(data, zero_shot), fit(data, zero_shot, splits=("train", "dev"))
     assert plain.about.splits == ("train",)
     assert declared.about.splits == ("train", "dev")
     assert len(declared.memory.counts) == len(plain.memory.counts) + 24
     assert declared.held_out == plain.held_out
+
+
+def test_a_dev_split_without_judgments_cannot_be_remembered() -> None:
+    data = worlds.learnable(train=36, dev=0)
+    with pytest.raises(DataError, match=r"no judged queries in the dev split.*--splits train"):
+        fit(data, worlds.by_vectors(data), splits=("train", "dev"))
 
 
 def test_progress_names_each_stage_and_ends_full() -> None:
@@ -82,23 +96,23 @@ def test_a_query_never_sees_its_own_judgments(data: TuningData) -> None:
 
 def _described(data: TuningData, fold: Fold) -> list[np.ndarray]:
     """All that is computed for the queries of a fold, with trees grown on other queries."""
-    material = prepare(data)
-    others = [lesson(material, part) for part in split_into_folds(fold.remembered, seed=1)]
-    own = lesson(material, fold)
-    candidates = candidates_of(material, own.memory, fold.asked, overlap_trees(others, 0))
+    training = read_training_set(data)
+    others = [fold_features(training, part) for part in split_into_folds(fold.remembered, seed=1)]
+    own = fold_features(training, fold)
+    candidates = candidates_of(training, own.memory, fold.asked, overlap_trees(others, 0))
     return [own.features, own.neighbours, *(one.features for one in candidates)]
 
 
 def test_trees_for_a_fold_learn_from_no_pair_with_its_queries(data: TuningData) -> None:
-    material = prepare(data)
+    training = read_training_set(data)
     folds = split_into_folds(data.judged("train"), seed=0)
-    lessons = [lesson(material, fold) for fold in folds[:3]]
+    by_fold = [fold_features(training, fold) for fold in folds[:3]]
     spoiled = []
-    for taught in lessons:
-        hidden = np.isin(taught.fold.remembered, lessons[0].fold.asked)[taught.neighbours]
+    for taught in by_fold:
+        hidden = np.isin(taught.fold.remembered, by_fold[0].fold.asked)[taught.neighbours]
         spoiled.append(dataclasses.replace(taught, overlap=np.where(hidden, 1, taught.overlap)))
     spoiled[0] = dataclasses.replace(spoiled[0], overlap=np.ones_like(spoiled[0].overlap))
-    clean_trees = overlap_trees(lessons, 0, unseen=lessons[0])
+    clean_trees = overlap_trees(by_fold, 0, unseen=by_fold[0])
     assert overlap_trees(spoiled, 0, unseen=spoiled[0]).model_to_string() == (
         clean_trees.model_to_string()
     )

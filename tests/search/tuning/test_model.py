@@ -6,7 +6,8 @@ from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
-from assay.search.tuning import TunedRanker, TuningData
+from assay.search.tuning.features import TuningData
+from assay.search.tuning.model import TunedRanker
 
 
 def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> list[Ranked]:

@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 
-from assay.search.tuning import TuningData
-from assay.search.tuning.examination import ZeroShot
+from assay.search.tuning.features import TuningData
+from assay.search.tuning.validation import ZeroShot
 
 TOPICS = 12
 DOCUMENTS_PER_TOPIC = 20

@@ -1,27 +1,55 @@
-"""What an agent's card says: its name, and the addresses and versions at which it can be called.
+"""An agent's card: where it is found, what it says, and the addresses in it that can be called.
 
 Cards of protocol 0.3 (`url`, `preferredTransport`, `additionalInterfaces`) and 1.0
-(`supportedInterfaces`) are read, and what is wrong with them in the wild is put right with a note.
+(`supportedInterfaces`) are read, and common mistakes in them are corrected and reported.
+
+Behind Docker or a proxy the addresses in a card are often wrong: the wildcard that the server
+listens on, a loopback address of another machine, the name of a container. The user's own address
+did reach the agent, so it replaces a card address that cannot be right, and the replacement is
+reported.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+import httpx
+import orjson
 
 from assay.agents.a2a.dialect import HTTP_JSON, JSON_RPC, V03, V10
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.http import exchange, failure_of_status, read_body
+from assay.net.outbound import (
+    OutboundPolicy,
+    OutboundRefused,
+    is_loopback,
+    is_wildcard,
+    permitted_addresses,
+    split_address,
+)
+from assay.net.redact import redact_url
+
+WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 _BINDINGS = (JSON_RPC, HTTP_JSON)
 _TEXT_LIMIT = 200
+_CARD_SECONDS = 10.0
+_CONNECT_SECONDS = 3.0
+_ACCEPT = {"Accept": "application/json"}
+_REMEDY = (
+    "declare the address that callers use in the card; agents commonly take it as --card-url URL"
+)
 
 
 class CardError(ValueError):
-    """Why a document is no card that one could call."""
+    """Why a document is not a usable agent card."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about an agent that is wrong but could be worked around, and who mends it how."""
+    """A mistake of an agent that could be worked around: what is wrong, and how to fix it."""
 
     what: str
     remedy: str
@@ -39,7 +67,10 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """`interfaces` in the agent's order of preference, only those that can be spoken here."""
+    """An agent card as far as it is used.
+
+    `interfaces` are in the agent's order of preference, without bindings that are not supported.
+    """
 
     name: str
     version: str
@@ -48,20 +79,23 @@ class Card:
     findings: tuple[Finding, ...] = ()
 
     def preferred(self, asked: str) -> Interface:
-        """The one whose address the user gave, else the first; of its binding the newest version.
+        """The interface whose address the user gave (`asked`), else the first one.
 
-        An address without a path names no interface: that is where every card is.
+        Of its binding, the newest version. An address without a path names no interface: every
+        card is there.
         """
         named = [each for each in self.interfaces if each.url.rstrip("/") == asked]
         first = (named if urlsplit(asked).path and named else self.interfaces)[0]
         same = [each for each in self.interfaces if each.binding == first.binding]
         return max(same, key=lambda each: each.version == V10)
 
-    def at(self, interfaces: tuple[Interface, ...]) -> "Card":
+    def with_interfaces(self, interfaces: tuple[Interface, ...]) -> "Card":
+        """The same card with other interfaces."""
         return replace(self, interfaces=interfaces)
 
 
 def read_card(document: object) -> Card:
+    """Parse the JSON of a card of any protocol version. Raises `CardError`."""
     if not isinstance(document, Mapping):
         raise CardError(f"a {type(document).__name__}, not an agent card")
     everything = list(_interfaces(document))
@@ -83,7 +117,7 @@ def read_card(document: object) -> Card:
 
 
 def _interfaces(card: Mapping[str, Any]) -> Iterator[Interface]:
-    """All of them. A card may carry both generations: then the newer list says it all."""
+    """All interfaces. Where a card has those of both versions, the newer list is complete."""
     newer = card.get("supportedInterfaces")
     if isinstance(newer, list) and newer:
         for each in newer:
@@ -112,7 +146,7 @@ def _interface(binding: object, entry: Mapping[str, Any], declared: object) -> I
 
 
 def normal_version(declared: str) -> str:
-    """1.0 for whatever says 1 or more; 0.3 for older ones, for '' and for what is no version.
+    """1.0 for a version of 1 or more; 0.3 for an older one, for '' and for anything else.
 
     A server of SDK 1.x that declares no version is announced to old clients as 0.3, and
     agents on 0.2.x speak what 0.3 speaks.
@@ -135,3 +169,163 @@ def _findings(interfaces: tuple[Interface, ...]) -> Iterator[Finding]:
 
 def _text(value: object) -> str:
     return value[:_TEXT_LIMIT] if isinstance(value, str) else ""
+
+
+class NothingListens(TargetError):
+    """No connection to the address can be made, whatever the protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCard:
+    """A card with the place where it was found, its raw JSON, and the places tried before."""
+
+    card: Card
+    place: str
+    document: bytes
+    tried: tuple[str, ...]
+
+
+def base_address(url: str) -> str:
+    """The agent's address without the path of a card, a fragment and a trailing slash."""
+    split_address(url)
+    parts = urlsplit(url)
+    path = parts.path
+    for suffix in WELL_KNOWN:
+        path = path.removesuffix(suffix)
+    return urlunsplit((parts.scheme, parts.netloc, path.rstrip("/"), parts.query, ""))
+
+
+def places(base: str) -> list[str]:
+    """Where the card may be, likeliest first. A query (some gateways need a key there) is kept."""
+    own = urlsplit(base).path
+    paths = [own + path for path in WELL_KNOWN]
+    paths.append(own or "/")
+    if own:
+        paths += WELL_KNOWN
+    return [at_path(base, path) for path in paths]
+
+
+def at_path(base: str, path: str) -> str:
+    """`base` with another path."""
+    return urlunsplit(urlsplit(base)._replace(path=path))
+
+
+async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
+    """The first card at the usual places. Raises `TargetError` with every place that was tried."""
+    tried: list[str] = []
+    for place in places(base):
+        try:
+            async with asyncio.timeout(_CARD_SECONDS):
+                document = await _fetch(http, place)
+            return FoundCard(read_card(_json(document)), place, document, tuple(tried))
+        except (AgentFailure, CardError, TimeoutError) as error:
+            reason = str(error) or f"no answer in {_CARD_SECONDS:g} s"
+            if _is_unreachable(error):
+                raise _nothing_listens(base, reason) from None
+            tried.append(f"{redact_url(place)}: {reason}")
+    lines = "".join(f"\n  {line}" for line in tried)
+    raise TargetError(
+        f"no agent card found for {redact_url(base)}; tried:{lines}\n"
+        "Is this the address of an A2A agent? Find out what answers there: assay doctor URL"
+    )
+
+
+def _nothing_listens(base: str, reason: str) -> NothingListens:
+    return NothingListens(
+        f"nothing answers at {redact_url(base)}: {reason}; "
+        "is the agent running, and is this its host and port?"
+    )
+
+
+async def _fetch(http: httpx.AsyncClient, place: str) -> bytes:
+    async with exchange(http, "GET", place, headers=_ACCEPT) as response:
+        if failure := failure_of_status(response):
+            raise failure
+        if response.status_code != 200:
+            raise CardError(f"HTTP {response.status_code}")
+        return await read_body(response)
+
+
+def _json(document: bytes) -> object:
+    try:
+        return orjson.loads(document)
+    except orjson.JSONDecodeError:
+        raise CardError("not JSON") from None
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Whether nothing listens, so that the other places need not be tried."""
+    if isinstance(error, AgentFailure):
+        return error.kind is FailureKind.CONNECTION and not str(error).startswith("HTTP")
+    return isinstance(error, TimeoutError)
+
+
+async def correct_addresses(
+    card: Card, base: str, policy: OutboundPolicy
+) -> tuple[Card, tuple[Finding, ...]]:
+    """The card with addresses that can be called, and a finding for each that was replaced.
+
+    `base` is the address at which the card was found.
+    """
+    settled: list[Interface] = []
+    findings: list[Finding] = []
+    reasons: dict[str, str | None] = {}
+    for each in card.interfaces:
+        origin = each.url.partition("://")[2].partition("/")[0]
+        if origin not in reasons:
+            reasons[origin] = await _why_wrong(each.url, base, policy)
+        reason = reasons[origin]
+        if reason is None:
+            settled.append(each)
+            continue
+        url = rebase(each.url, base)
+        settled.append(Interface(each.binding, each.version, url, each.declared))
+        if reason:
+            there, here = redact_url(each.url)[:200], redact_url(url)
+            what = f"the card's address {there!r} {reason}; calling {here!r} instead"
+            findings.append(Finding(what, _REMEDY))
+    return card.with_interfaces(tuple(settled)), tuple(dict.fromkeys(findings))
+
+
+def rebase(url: str, base: str) -> str:
+    """`url` with scheme, host and port of `base`, and below the path of `base` if it has one."""
+    ours = urlsplit(base)
+    path = urlsplit(url).path if "://" in url else urlsplit(urljoin("x://x/", url)).path
+    prefix = ours.path.rstrip("/")
+    if path in ("", "/"):
+        path = prefix or "/"
+    elif prefix and not f"{path}/".startswith(f"{prefix}/"):
+        path = prefix + path
+    return urlunsplit((ours.scheme, ours.netloc, path, "", ""))
+
+
+async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str | None:
+    """None where the address is kept, '' where it is replaced silently, else the reason."""
+    try:
+        host, port = split_address(url)
+    except UsageError:
+        return "is not an http(s) address"
+    our_host, our_port = split_address(base)
+    if (host, port) == (our_host, our_port):
+        return None
+    here = is_loopback(our_host) or is_wildcard(our_host)
+    if here and is_loopback(host) and port == our_port:
+        return ""  # another name for the same
+    if is_wildcard(host):
+        return "is the wildcard that a server listens on"
+    if is_loopback(host) and not here:
+        return "is a loopback address, which only its own machine can reach"
+    return await _why_unreachable(host, port, policy)
+
+
+async def _why_unreachable(host: str, port: int, policy: OutboundPolicy) -> str | None:
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            addresses = await permitted_addresses(policy, host, port)
+            _, writer = await asyncio.open_connection(addresses[0], port)
+    except OutboundRefused:
+        return "may not be called by this server"
+    except (OSError, httpx.ConnectError):  # a TimeoutError is an OSError
+        return "cannot be reached"
+    writer.close()
+    return None

@@ -1,4 +1,4 @@
-"""The four ways in which A2A says the same: JSON-RPC or HTTP+JSON, version 0.3 or 1.0.
+"""The four forms of an A2A request: JSON-RPC or HTTP+JSON, version 0.3 or 1.0.
 
 A question always travels as one text part that holds JSON. A data part would be neater, but the
 protocol's newer libraries keep numbers of data parts as floats, and 5 would arrive as 5.0.
@@ -7,10 +7,11 @@ protocol's newer libraries keep numbers of data parts as floats, and 5 would arr
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import quote
 
 import orjson
+
+from assay.net.json import JsonObject
 
 JSON_RPC = "JSONRPC"
 HTTP_JSON = "HTTP+JSON"
@@ -25,6 +26,8 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
+    """One HTTP request, ready to be sent."""
+
     method: str
     url: str
     content: bytes | None
@@ -33,6 +36,8 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
+    """How to speak to one interface: its binding, protocol version and address."""
+
     binding: str
     version: str
     url: str
@@ -43,15 +48,17 @@ class Dialect:
 
     @property
     def send_name(self) -> str:
-        """What this dialect calls the sending of a message, for people."""
+        """The name of the method that sends a message, for error messages."""
         if self.binding == JSON_RPC:
             return _METHODS[self.version]["send"]
         return f"POST {self._path('/message:send')}"
 
     def other_version(self) -> "Dialect":
+        """The same interface in the other protocol version."""
         return replace(self, version=V03 if self.version == V10 else V10)
 
     def question(self, text: str, *, stream: bool) -> WireRequest:
+        """The request that sends `text` as a message of one text part."""
         if self.binding == JSON_RPC:
             message = self._message(text, "parts")
             return self._call("stream" if stream else "send", self._params("message", message))
@@ -62,13 +69,13 @@ class Dialect:
         return self._request("POST", "/message:stream" if stream else "/message:send", body)
 
     def task(self, task_id: str) -> WireRequest:
-        """Asks how a task stands that was answered for before it was done."""
+        """The request for the state of a task that was returned before it was done."""
         if self.binding == JSON_RPC:
             return self._call("get", {"id": task_id})
         return self._request("GET", f"/tasks/{quote(task_id, safe='')}", None)
 
-    def _message(self, text: str, parts: str) -> dict[str, Any]:
-        message: dict[str, Any] = {"messageId": uuid.uuid4().hex, parts: [{"text": text}]}
+    def _message(self, text: str, parts: str) -> JsonObject:
+        message: JsonObject = {"messageId": uuid.uuid4().hex, parts: [{"text": text}]}
         if self.version == V10 or self.binding == HTTP_JSON:
             return {**message, "role": "ROLE_USER"}
         return {
@@ -78,17 +85,17 @@ class Dialect:
             "parts": [{"kind": "text", "text": text}],
         }
 
-    def _params(self, name: str, message: dict[str, Any]) -> dict[str, Any]:
-        if self.version == V10:  # which waits unless told otherwise
+    def _params(self, name: str, message: JsonObject) -> JsonObject:
+        if self.version == V10:  # which blocks by default
             return {name: message}
         return {name: message, "configuration": {"blocking": True}}
 
-    def _call(self, name: str, params: dict[str, Any]) -> WireRequest:
+    def _call(self, name: str, params: JsonObject) -> WireRequest:
         method = _METHODS[self.version][name]
         call = {"jsonrpc": "2.0", "id": uuid.uuid4().hex, "method": method, "params": params}
         return WireRequest("POST", self.url, orjson.dumps(call), self._headers())
 
-    def _request(self, method: str, path: str, body: dict[str, Any] | None) -> WireRequest:
+    def _request(self, method: str, path: str, body: JsonObject | None) -> WireRequest:
         content = None if body is None else orjson.dumps(body)
         url = self.url.rstrip("/") + self._path(path)
         return WireRequest(method, url, content, self._headers())

@@ -1,17 +1,30 @@
-"""What came back for one question, put together from whatever form it came in.
+"""What an agent replied to one question: HTTP responses, results in any form, and the answer.
 
-A task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0 and both
-HTTP+JSON forms wrap each in an object named after it. The reader takes all of them, so that an
-agent which mixes them up is still understood.
+A result is a task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0 and
+both HTTP+JSON forms wrap each in an object named after it. All forms are accepted, so that an agent
+that mixes them up is still understood.
+
+The answer `{"doc_ids": [...]}` may be a data part, or text that is JSON, has it in a code fence, or
+wraps it in prose. A list without its object breaks the contract and is reported as such.
 """
 
+import asyncio
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
-from assay.agents.a2a.answer import find_answer
+import httpx
+import orjson
+
+from assay.agents.a2a.dialect import JSON_RPC, Dialect
 from assay.agents.protocol import AgentAnswer
+from assay.agents.python_call import read_answer
 from assay.errors import AgentFailure, FailureKind
+from assay.net.http import MAX_BYTES, failure_of_status, read_body, read_chunks, too_large
+from assay.net.json import JsonObject, parse_object
+from assay.net.sse import EventReader, EventTooLarge
 
 Parts = list[Mapping[str, Any]]
 
@@ -26,10 +39,17 @@ _REFUSALS = ("failed", "rejected", "canceled", "auth-required", "input-required"
 _UNDERWAY = ("submitted", "working")
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}(?![A-Za-z0-9_])")
 _MOST_ARTIFACTS = 1000
+_MOST_STARTS = 64
+"""How many braces in a text are tried as the start of an object: prose may be full of them."""
+_UNKNOWN_METHOD = (-32601, -32009)  # the second: this version of the protocol is not supported
+_BAD_REQUEST = (-32700, -32600, -32602)
+_DRAIN_SECONDS = 0.2
+
+_decoder = json.JSONDecoder()
 
 
-class Reply:
-    """Feed it each result; `finished` tells when there is nothing to wait for."""
+class A2AReply:
+    """The reply to one question, put together from one or more results."""
 
     def __init__(self) -> None:
         self.task_id: str | None = None
@@ -40,11 +60,13 @@ class Reply:
 
     @property
     def finished(self) -> bool:
+        """Whether no further result has to be waited for."""
         if self._message is not None:
             return True
         return self.state == "completed" or self.state in _REFUSALS
 
     def feed(self, result: object) -> None:
+        """Take in one result. Raises `AgentFailure` for one that the protocol does not know."""
         kind, value = _unwrap(result)
         if kind == "message":
             self._message = _parts(value)
@@ -58,6 +80,7 @@ class Reply:
             self.task_id = task_id
 
     def answer(self) -> AgentAnswer:
+        """The answer of a finished reply. Raises `AgentFailure` where there is none."""
         if self.state in _REFUSALS and self._message is None:
             code = _code_in(self._status)
             message = f"the task ended {self.state!r}" + (f" ({code})" if code else "")
@@ -78,13 +101,13 @@ class Reply:
             raise bad_reply("a task without a state")
         self.state = _normal_state(status["state"])
         if self.state not in (*_UNDERWAY, *_REFUSALS, "completed"):
-            raise bad_reply("a task in no state that the protocol knows")
+            raise bad_reply("a task in a state that the protocol does not know")
         message = status.get("message")
         self._status = _parts(message) if isinstance(message, Mapping) else []
 
     def _take_artifact(self, artifact: object, *, append: bool) -> None:
         if not isinstance(artifact, Mapping):
-            raise bad_reply("an artifact that is no object")
+            raise bad_reply("an artifact that is not an object")
         key = str(artifact.get("artifactId", ""))
         parts = _parts(artifact)
         if append and key in self._artifacts:
@@ -94,12 +117,13 @@ class Reply:
 
 
 def bad_reply(what: str) -> AgentFailure:
+    """The failure for a reply that breaks the protocol."""
     return AgentFailure(FailureKind.PROTOCOL, f"the agent sent {what}")
 
 
 def _unwrap(result: object) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(result, Mapping):
-        raise bad_reply("a result that is no object")
+        raise bad_reply("a result that is not an object")
     kind = result.get("kind")
     if isinstance(kind, str) and kind in _WRAPPERS.values():
         return kind, result
@@ -124,7 +148,7 @@ def _normal_state(state: str) -> str:
 
 
 def _code_in(parts: Parts) -> str:
-    """A leading code such as INDEX_MISSING; the words after it may hold anything and are left."""
+    """A leading code such as INDEX_MISSING; the text after it may hold anything, so it is left."""
     return next((found.group() for text in _texts(parts) if (found := _CODE.match(text))), "")
 
 
@@ -132,3 +156,144 @@ def _texts(parts: Parts) -> Iterator[str]:
     for part in parts:
         if isinstance(part.get("text"), str):
             yield part["text"].lstrip()
+
+
+class UnknownMethod(AgentFailure):
+    """The agent does not know the method: its card may declare the wrong protocol version."""
+
+
+async def read_response(response: httpx.Response, dialect: Dialect, reply: A2AReply) -> None:
+    """Feed `reply` with the response, which may be a stream or not, whatever was asked for."""
+    if failure := failure_of_status(response):
+        raise failure
+    if _is_stream(response):
+        await _read_stream(response, dialect, reply)
+    else:
+        body = await read_body(response)
+        reply.feed(_result_in(body, dialect, response.status_code))
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    kind = str(response.headers.get("content-type", ""))
+    return response.status_code == 200 and kind.startswith("text/event-stream")
+
+
+async def _read_stream(response: httpx.Response, dialect: Dialect, reply: A2AReply) -> None:
+    reader = EventReader(MAX_BYTES)
+    async with aclosing(read_chunks(response)) as chunks:
+        async for chunk in chunks:
+            try:
+                events = reader.feed(chunk)
+            except EventTooLarge:
+                raise too_large(MAX_BYTES) from None
+            for event in events:
+                reply.feed(_result_in(event.data.encode(), dialect, 200))
+            if reply.finished:
+                await _drain(chunks)
+                return
+    raise AgentFailure(FailureKind.PROTOCOL, "the stream ended before the task did")
+
+
+async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
+    """Read the rest of a finished stream, so that its connection can be reused."""
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in chunks:
+                pass
+    except (TimeoutError, httpx.HTTPError, AgentFailure):
+        return  # the answer is complete; the connection is closed instead of reused
+
+
+def _result_in(body: bytes, dialect: Dialect, status: int) -> object:
+    """The result inside a body. Raises for an error, whichever of its forms it has."""
+    content = parse_object(body)
+    if content is not None and isinstance(content.get("error"), dict):
+        raise _failure_in(content["error"], status)
+    if status != 200:
+        raise _failure_of(status)
+    if content is None:
+        raise bad_reply("something that is not a JSON object")
+    if dialect.binding != JSON_RPC:
+        return content
+    if "result" not in content:
+        raise bad_reply("a JSON-RPC answer with neither 'result' nor 'error'")
+    return content["result"]
+
+
+def _failure_in(error: JsonObject, status: int) -> AgentFailure:
+    """By the code alone: the message may hold anything, a stack trace or the query included."""
+    code = error.get("code")
+    if code in _UNKNOWN_METHOD:
+        return UnknownMethod(FailureKind.PROTOCOL, f"error {code}")
+    if status != 200:
+        return _failure_of(status)
+    if code in _BAD_REQUEST:
+        return AgentFailure(FailureKind.PROTOCOL, f"the agent refused the request: error {code}")
+    known = isinstance(code, int)
+    return AgentFailure(FailureKind.AGENT_ERROR, f"error {code}" if known else "an error, no code")
+
+
+def _failure_of(status: int) -> AgentFailure:
+    if status in (404, 405, 501):
+        return UnknownMethod(FailureKind.PROTOCOL, f"HTTP {status}")
+    if status >= 500:
+        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
+    return AgentFailure(FailureKind.PROTOCOL, f"HTTP {status}")
+
+
+def find_answer(sources: Sequence[Sequence[Mapping[str, Any]]]) -> AgentAnswer:
+    """The first object with `doc_ids`, in the order of `sources`, each a list of parts."""
+    other: object = None
+    parts = 0
+    for source in sources:
+        parts += len(source)
+        for value in _values(source):
+            if isinstance(value, Mapping) and "doc_ids" in value:
+                return read_answer(value)
+            other = value if other is None else other
+    raise AgentFailure(FailureKind.INVALID_ANSWER, _what_instead(other, parts))
+
+
+def _values(parts: Sequence[Mapping[str, Any]]) -> Iterator[object]:
+    """Everything that could be the answer: data first, because text often only repeats it."""
+    for part in parts:
+        data = part.get("data")
+        if data is not None:
+            yield data
+            if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
+                yield data["data"]  # the protobuf form of 0.3 has one more layer
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    for text in texts:
+        yield from _objects_in(text)
+    if len(texts) > 1:  # a text that was streamed in pieces
+        yield from _objects_in("".join(texts))
+
+
+def _objects_in(text: str) -> Iterator[object]:
+    try:
+        yield orjson.loads(text)
+    except orjson.JSONDecodeError:
+        yield from _embedded(text)
+
+
+def _embedded(text: str) -> Iterator[object]:
+    """JSON objects in the middle of other text; a code fence is such text."""
+    start = 0
+    for _ in range(_MOST_STARTS):
+        start = text.find("{", start)
+        if start < 0:
+            return
+        try:
+            value, start = _decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start += 1
+        else:
+            yield value
+
+
+def _what_instead(other: object, parts: int) -> str:
+    if isinstance(other, Mapping):
+        return "the answer is an object without 'doc_ids'"
+    if other is not None:
+        return f"the answer is a {type(other).__name__}, not an object with 'doc_ids'"
+    return f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"

@@ -3,7 +3,6 @@
 A rejection is contract-shaped whatever was wrong, and repeats nothing of the body.
 """
 
-import asyncio
 import hashlib
 import uuid
 from dataclasses import dataclass
@@ -22,13 +21,9 @@ from assay.contract.envelope import (
 )
 from assay.contract.validation import validation_error_response
 from assay.net.json import JsonObject
+from assay.net.request_body import REQUEST_TIMEOUT, BodyRejected, LimitedBody
 
 _identifier = TypeAdapter(Identifier)
-
-# A client that is still sending cannot read the response: some of what is too much is read and
-# discarded, so that it gets to see why it was rejected.
-_DISCARD_FACTOR = 8
-_REQUEST_TIMEOUT = 408
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,7 @@ class RequestRejected(Exception):
         self.http_status = http_status
         self.response = response
         self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-        if http_status == _REQUEST_TIMEOUT:
+        if http_status == REQUEST_TIMEOUT:
             self.headers["Connection"] = "close"  # the rest of the body is still to come
 
 
@@ -88,12 +83,12 @@ async def read_request(
 ) -> AcceptedRequest:
     """Read and validate a request for `task_type`. Raises `RequestRejected`."""
     request_id = assign_request_id(http)
+    limited = LimitedBody(http.receive, max_bytes, timeout_s)
     try:
-        async with asyncio.timeout(timeout_s):
-            body = await _read_body(http, max_bytes, request_id)
-    except TimeoutError:
-        message = f"the body did not arrive within {timeout_s:g} s"
-        raise rejected(_REQUEST_TIMEOUT, ErrorCode.VALIDATION_ERROR, message, request_id) from None
+        body = await Request(http.scope, limited.receive).body()
+    except BodyRejected as error:
+        code = ErrorCode.VALIDATION_ERROR
+        raise rejected(error.status, code, error.message, request_id) from None
     value = _parse(body, request_id)
     if isinstance(value, dict):
         request_id = assign_request_id(http, value.get("request_id"))
@@ -107,20 +102,6 @@ async def read_request(
             details={"supported": [task_type]},
         )
     return AcceptedRequest(request, _fingerprint(value, request_id))
-
-
-async def _read_body(http: Request, max_bytes: int, request_id: str) -> bytes:
-    body, size = bytearray(), 0
-    async for chunk in http.stream():
-        size += len(chunk)
-        if size <= max_bytes:
-            body += chunk
-        elif size > max_bytes * _DISCARD_FACTOR:
-            break
-    if size > max_bytes:
-        message = f"the body is larger than {max_bytes} bytes"
-        raise rejected(413, ErrorCode.VALIDATION_ERROR, message, request_id)
-    return bytes(body)
 
 
 def _parse(body: bytes, request_id: str) -> Any:

@@ -56,11 +56,11 @@ def scaled_rows(matrix: Sparse, factors: npt.ArrayLike) -> Sparse:
     return scaled
 
 
-def side_by_side(matrices: Sequence[Sparse]) -> Sparse:
+def horizontal_stack(matrices: Sequence[Sparse]) -> Sparse:
     return sparse.hstack(matrices).tocsr()
 
 
-def one_below_the_other(matrices: Sequence[Sparse]) -> Sparse:
+def vertical_stack(matrices: Sequence[Sparse]) -> Sparse:
     return sparse.vstack(matrices).tocsr()
 
 

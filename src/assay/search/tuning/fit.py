@@ -8,28 +8,167 @@ predictions as uncertain as those that they will meet.
 
 import platform
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
+
+import lightgbm
+import numpy as np
 
 from assay.errors import DataError
 from assay.progress import Progress, silent
-from assay.search.tuning.candidates import Candidates
-from assay.search.tuning.collection import TuningData
-from assay.search.tuning.examination import Examination, ZeroShot, examine
-from assay.search.tuning.folds import FOLDS, split_into_folds
-from assay.search.tuning.lessons import (
-    Lesson,
-    Material,
-    candidates_of,
-    lesson,
-    memory_of,
-    overlap_trees,
-    prepare,
-    ranking_features,
-    ranking_trees,
+from assay.search.tuning.arrays import Floats, Integers, vertical_stack
+from assay.search.tuning.features import (
+    Corpus,
+    DocumentCounts,
+    QueryEncoder,
+    QueryFeatures,
+    TuningData,
+    read_collection,
 )
-from assay.search.tuning.model import About, TunedRanker
+from assay.search.tuning.memory import Memory, remember
+from assay.search.tuning.model import About, TunedRanker, second_pass
+from assay.search.tuning.ranking import (
+    THREADS,
+    RankingCandidates,
+    feature_names,
+    learn_overlap,
+    learn_ranking,
+)
+from assay.search.tuning.signals import FirstPass, compare_with_judged, first_pass, true_overlap
+from assay.search.tuning.validation import ValidationFold, ZeroShot, choose_settings
 
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Fold:
+    asked: list[int]
+    """The queries that are answered."""
+    remembered: list[int]
+    """The queries whose judgments may be used for it."""
+
+
+def split_into_folds(queries: Sequence[int], seed: int, count: int = FOLDS) -> list[Fold]:
+    shuffled = list(queries)
+    random.Random(seed).shuffle(shuffled)
+    parts = [shuffled[start::count] for start in range(count)]
+    return [
+        Fold(part, [query for other in parts if other is not part for query in other])
+        for part in parts
+    ]
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    data: TuningData
+    encoder: QueryEncoder
+    corpus: Corpus
+    counts: DocumentCounts
+    questions: QueryFeatures
+    """All queries of the data set."""
+
+
+@dataclass(frozen=True)
+class FoldFeatures:
+    """The queries of a fold beside the judged queries that they may see."""
+
+    fold: Fold
+    memory: Memory
+    neighbours: Integers
+    features: Floats
+    overlap: Floats
+    """The truth about each pair of a query and a neighbour."""
+
+
+def read_training_set(data: TuningData) -> TrainingSet:
+    encoder, corpus, counts = read_collection(data)
+    questions = encoder.encode(data.query_texts, data.query_vectors)
+    return TrainingSet(data, encoder, corpus, counts, questions)
+
+
+def memory_of(training: TrainingSet, train: Sequence[int], dev: Sequence[int] = ()) -> Memory:
+    grades = [training.data.grades("train", train), training.data.grades("dev", dev)]
+    questions = training.questions.take([*train, *dev])
+    return remember(training.corpus, training.counts, questions, vertical_stack(grades))
+
+
+def fold_features(training: TrainingSet, fold: Fold) -> FoldFeatures:
+    memory = memory_of(training, fold.remembered)
+    passes = _first_passes(training, memory, fold.asked)
+    pairs = [compare_with_judged(memory, first) for first in passes]
+    neighbours = np.concatenate([some.neighbours for some in pairs])
+    own = training.data.grades("train", fold.asked)
+    remembered = training.data.grades("train", fold.remembered)
+    return FoldFeatures(
+        fold=fold,
+        memory=memory,
+        neighbours=neighbours,
+        features=np.concatenate([some.features for some in pairs]),
+        overlap=true_overlap(own, remembered, neighbours),
+    )
+
+
+def overlap_trees(
+    by_fold: Sequence[FoldFeatures], seed: int, unseen: FoldFeatures | None = None
+) -> lightgbm.Booster:
+    """Without the fold that the trees are for: not its queries, and not as neighbours either."""
+    hidden = set(unseen.fold.asked) if unseen else set()
+    features, target = [], []
+    for taught in by_fold:
+        if taught is unseen:
+            continue
+        allowed = np.array([query not in hidden for query in taught.fold.remembered])
+        kept = allowed[taught.neighbours]
+        features.append(taught.features[kept])
+        target.append(taught.overlap[kept])
+    return learn_overlap(np.concatenate(features), np.concatenate(target), seed)
+
+
+def candidates_of(
+    training: TrainingSet, memory: Memory, queries: Sequence[int], trees: lightgbm.Booster
+) -> list[RankingCandidates]:
+    return [
+        candidates
+        for first in _first_passes(training, memory, queries)
+        for candidates in second_pass(memory, first, trees, threads=THREADS)[1]
+    ]
+
+
+def ranking_trees(
+    training: TrainingSet,
+    queries: Sequence[int],
+    candidates: Sequence[RankingCandidates],
+    seed: int,
+) -> lightgbm.Booster:
+    grades = training.data.grades("train", queries)
+    labels = [
+        some.mean_grades(np.asarray(grades[row].toarray(), np.float32).ravel())
+        for row, some in enumerate(candidates)
+    ]
+    return learn_ranking(
+        features=np.concatenate([some.features for some in candidates]),
+        grades=np.concatenate(labels),
+        sizes=np.concatenate([some.sizes for some in candidates]),
+        queries=[len(some.sizes) for some in candidates],
+        seed=seed,
+    )
+
+
+def ranking_features(training: TrainingSet, memory: Memory, trees: lightgbm.Booster) -> list[str]:
+    first = first_pass(training.corpus, memory, training.questions.take([0]))
+    return feature_names(second_pass(memory, first, trees)[0])
+
+
+def _first_passes(
+    training: TrainingSet, memory: Memory, queries: Sequence[int]
+) -> Iterator[FirstPass]:
+    for start in range(0, len(queries), memory.batch):
+        some = training.questions.take(queries[start : start + memory.batch])
+        yield first_pass(training.corpus, memory, some)
+
+
+TRAIN = ("train",)
 FEWEST_QUERIES = 4 * FOLDS
 # Memory grows with the square of the judged queries: of more than this, some are drawn.
 MOST_QUERIES = 4000
@@ -41,48 +180,52 @@ def fit(
     seed: int = 0,
     progress: Progress = silent,
     *,
-    remember_dev: bool = False,
+    splits: Sequence[str] = TRAIN,
 ) -> TunedRanker:
     """Learns from the train split; `held_out` of the result says whether it was worth it, compared
     with `zero_shot`, which also answers the queries that nothing remembered resembles.
 
-    `remember_dev` adds the dev judgments to what is remembered once everything is learned and
-    measured: that is another track, and `about.splits` says so.
+    `splits`: with `dev`, its judgments are remembered as well, once everything is learned and
+    measured; `about.splits` says so.
     """
+    if "dev" in splits and not data.judged("dev"):
+        raise DataError(
+            "there are no judged queries in the dev split to learn from: tune with --splits train"
+        )
     train = _training_queries(data, seed)
     dev = data.judged("dev")
     progress("reading texts", 0, 1)
-    material = prepare(data)
+    training = read_training_set(data)
     progress("reading texts", 1, 1)
-    lessons = []
+    by_fold = []
     folds = split_into_folds(train, seed)
     for done, fold in enumerate(folds):
         progress("comparing queries", done, FOLDS)
-        lessons.append(lesson(material, fold))
+        by_fold.append(fold_features(training, fold))
     progress("comparing queries", FOLDS, FOLDS)
-    candidates = _cross_fitted_candidates(material, lessons, seed, progress)
-    overlap = overlap_trees(lessons, seed)
+    candidates = _cross_fitted_candidates(training, by_fold, seed, progress)
+    overlap = overlap_trees(by_fold, seed)
     progress("learning overlaps", FOLDS + 1, FOLDS + 1)
     asked = [query for fold in folds for query in fold.asked]
     progress("learning to rank", 0, 2)
-    ranking = ranking_trees(material, asked, [one for fold in candidates for one in fold], seed)
+    ranking = ranking_trees(training, asked, [one for fold in candidates for one in fold], seed)
     progress("learning to rank", 1, 2)
-    memory = memory_of(material, train)
+    memory = memory_of(training, train)
     if dev:
-        tests = [Examination(dev, candidates_of(material, memory, dev, overlap), ranking, train)]
+        found = candidates_of(training, memory, dev, overlap)
+        tests = [ValidationFold(dev, found, ranking, train)]
     else:
-        tests = _cross_validated(material, lessons, candidates, seed)
-    choice, held_out = examine("dev" if dev else "train", data, tests, zero_shot)
+        tests = _cross_validated(training, by_fold, candidates, seed)
+    choice, held_out = choose_settings("dev" if dev else "train", data, tests, zero_shot)
     progress("learning to rank", 2, 2)
-    known = ("train", "dev") if remember_dev and dev else ("train",)
-    if "dev" in known:
-        memory = memory_of(material, train, dev)
-    features = tuple(ranking_features(material, memory, overlap))
+    if "dev" in splits:
+        memory = memory_of(training, train, dev)
+    features = tuple(ranking_features(training, memory, overlap))
     return TunedRanker(
-        about=About(data.fingerprint, known, seed, features, _versions()),
+        about=About(data.fingerprint, tuple(splits), seed, features, _versions()),
         held_out=held_out,
-        reader=material.reader,
-        corpus=material.corpus,
+        encoder=training.encoder,
+        corpus=training.corpus,
         memory=memory,
         overlap_trees=overlap,
         ranking_trees=ranking,
@@ -104,31 +247,34 @@ def _training_queries(data: TuningData, seed: int) -> list[int]:
 
 
 def _cross_fitted_candidates(
-    material: Material, lessons: Sequence[Lesson], seed: int, progress: Progress
-) -> list[list[Candidates]]:
+    training: TrainingSet,
+    by_fold: Sequence[FoldFeatures],
+    seed: int,
+    progress: Progress,
+) -> list[list[RankingCandidates]]:
     found = []
-    for done, unseen in enumerate(lessons):
+    for done, unseen in enumerate(by_fold):
         progress("learning overlaps", done, FOLDS + 1)
-        trees = overlap_trees(lessons, seed, unseen)
-        found.append(candidates_of(material, unseen.memory, unseen.fold.asked, trees))
+        trees = overlap_trees(by_fold, seed, unseen)
+        found.append(candidates_of(training, unseen.memory, unseen.fold.asked, trees))
     progress("learning overlaps", FOLDS, FOLDS + 1)
     return found
 
 
 def _cross_validated(
-    material: Material,
-    lessons: Sequence[Lesson],
-    candidates: Sequence[list[Candidates]],
+    training: TrainingSet,
+    by_fold: Sequence[FoldFeatures],
+    candidates: Sequence[list[RankingCandidates]],
     seed: int,
-) -> list[Examination]:
+) -> list[ValidationFold]:
     tests = []
-    for place, unseen in enumerate(lessons):
-        others = [other for other in range(len(lessons)) if other != place]
-        asked = [query for other in others for query in lessons[other].fold.asked]
+    for place, unseen in enumerate(by_fold):
+        others = [other for other in range(len(by_fold)) if other != place]
+        asked = [query for other in others for query in by_fold[other].fold.asked]
         known = [one for other in others for one in candidates[other]]
-        trees = ranking_trees(material, asked, known, seed)
+        trees = ranking_trees(training, asked, known, seed)
         tests.append(
-            Examination(unseen.fold.asked, candidates[place], trees, unseen.fold.remembered)
+            ValidationFold(unseen.fold.asked, candidates[place], trees, unseen.fold.remembered)
         )
     return tests
 

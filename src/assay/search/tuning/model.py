@@ -1,21 +1,37 @@
-"""The tuned ranker: ready to answer queries."""
+"""The tuned ranker, ready to answer queries, and its file.
 
-from dataclasses import dataclass
+A model is one file: a line that names the format, a line of JSON, and arrays. The JSON says what
+the model was learned from and how it did; it also carries the SHA-256 of the arrays, which are a
+numpy archive without pickled objects. The same model gives the same bytes.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import zipfile
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import lightgbm
 import numpy as np
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
-from assay.search.tuning.arrays import Floats, Integers
-from assay.search.tuning.boosting import predict
-from assay.search.tuning.candidates import PAGE, Candidates, propose
-from assay.search.tuning.first_pass import FirstPass, Signals, first_pass
-from assay.search.tuning.heldout import HeldOut
+from assay.search.tuning.arrays import Floats, Integers, Sparse, sparse_from_parts
+from assay.search.tuning.features import Corpus, QueryEncoder
 from assay.search.tuning.memory import Memory
-from assay.search.tuning.overlap import compare_with_judged
-from assay.search.tuning.propagation import propagate
-from assay.search.tuning.reading import Corpus, Reader
+from assay.search.tuning.ranking import PAGE, RankingCandidates, predict, propose
+from assay.search.tuning.signals import (
+    FirstPass,
+    Signals,
+    compare_with_judged,
+    first_pass,
+    propagate,
+)
+from assay.search.tuning.validation import Gain, HeldOut, MeanScores
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ _EVIDENCE = {"words": "text", "meaning": "meaning_best", "judgments": "kriging_1
 class TunedRanker:
     about: About
     held_out: HeldOut
-    reader: Reader
+    encoder: QueryEncoder
     corpus: Corpus
     memory: Memory
     overlap_trees: lightgbm.Booster
@@ -50,10 +66,15 @@ class TunedRanker:
     familiar_from: float
     """A query whose highest predicted overlap is below this gets the zero-shot ranking."""
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Whose judgments it knows."""
+        return self.about.splits
+
     def rank(self, text: str, vector: Floats, top_k: int = 10) -> list[Ranked] | None:
         """Best first; None where the zero-shot ranking is the better one."""
         top_k = self._checked(vector, top_k)
-        questions = self.reader.read([text], np.asarray(vector, np.float32)[None, :])
+        questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
         signals, (candidates,) = second_pass(self.memory, first, self.overlap_trees, top_k)
         if candidates.familiarity < self.familiar_from:
@@ -89,7 +110,7 @@ def second_pass(
     overlap_trees: lightgbm.Booster,
     page: int = PAGE,
     threads: int = 1,
-) -> tuple[Signals, list[Candidates]]:
+) -> tuple[Signals, list[RankingCandidates]]:
     """From the first look to the candidates of each query, by way of the predicted overlaps."""
     pairs = compare_with_judged(memory, first)
     flat = pairs.features.reshape(-1, pairs.features.shape[-1])
@@ -98,7 +119,7 @@ def second_pass(
     return signals, propose(memory.bundles, first, signals, overlap.max(1), page)
 
 
-def _page(candidates: Candidates, scores: Floats, top_k: int) -> tuple[Integers, Floats]:
+def _page(candidates: RankingCandidates, scores: Floats, top_k: int) -> tuple[Integers, Floats]:
     order = candidates.order(scores)[:top_k]
     documents = candidates.documents[order]
     values = 1 / (1 + np.exp(-scores[candidates.owners[order]].astype(np.float64)))
@@ -119,3 +140,153 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
     own = scores[labels]
     ranks = 1 + len(scores) - np.searchsorted(np.sort(scores), own, side="right")
     return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
+
+
+MAGIC = b"assay-tuned 1\n"
+# The header is read before anything is known to be sound.
+LONGEST_HEADER = 1_000_000
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def save_model(ranker: TunedRanker, path: Path) -> None:
+    """Writes beside the target and renames, so that a encoder never sees half a file."""
+    payload = _payload(ranker)
+    header = {
+        "about": asdict(ranker.about),
+        "held_out": asdict(ranker.held_out),
+        "tree_count": ranker.tree_count,
+        "familiar_from": ranker.familiar_from,
+        "sha256": hashlib.sha256(payload).hexdigest(),
+    }
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n")
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise SearchError(f"the tuned model could not be written to {path}: {error}") from error
+
+
+def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
+    """`fingerprint`: of the documents that will be ranked; a model of others is refused."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise SearchError(f"there is no tuned model at {path}: run `assay tune`") from None
+    except OSError as error:
+        raise SearchError(f"the tuned model {path} could not be read: {error}") from error
+    header, payload = _split(path, content)
+    if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
+        raise _damaged(path, "its contents do not match their checksum")
+    try:
+        ranker = _restore(header, payload)
+    except (KeyError, TypeError, ValueError, zipfile.BadZipFile, lightgbm.basic.LightGBMError):
+        raise _damaged(path, "it was written by another version of Assay") from None
+    if fingerprint is not None and ranker.about.fingerprint != fingerprint:
+        raise SearchError(
+            f"the tuned model {path} was learned on other documents than those of this index: "
+            "run `assay tune` again"
+        )
+    return ranker
+
+
+def _split(path: Path, content: bytes) -> tuple[dict[str, Any], bytes]:
+    if not content.startswith(MAGIC):
+        raise _damaged(path, "it is not a tuned model of this version")
+    end = content.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEADER)
+    try:
+        header = json.loads(content[len(MAGIC) : end]) if end > 0 else None
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise _damaged(path, "its header cannot be read")
+    return header, content[end + 1 :]
+
+
+def _damaged(path: Path, why: str) -> SearchError:
+    return SearchError(f"the tuned model {path} cannot be used, {why}: run `assay tune` again")
+
+
+def _payload(ranker: TunedRanker) -> bytes:
+    arrays: Arrays = {}
+    for name in ("encoder", "corpus", "memory"):
+        _flatten(f"{name}.", getattr(ranker, name), arrays)
+    for name in ("overlap_trees", "ranking_trees"):
+        arrays[name] = _bytes(getattr(ranker, name).model_to_string())
+    buffer = io.BytesIO()
+    # numpy dates the members of an archive 1980: the bytes depend on the arrays alone.
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _restore(header: dict[str, Any], payload: bytes) -> TunedRanker:
+    about, held_out = header["about"], header["held_out"]
+    with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+        arrays: Arrays = {name: archive[name] for name in archive.files}
+    return TunedRanker(
+        about=About(
+            **about | {"splits": tuple(about["splits"]), "features": tuple(about["features"])}
+        ),
+        held_out=HeldOut(held_out["split"], _gain(held_out["all"]), _gain(held_out["unfamiliar"])),
+        encoder=_rebuild("encoder.", QueryEncoder, arrays),
+        corpus=_rebuild("corpus.", Corpus, arrays),
+        memory=_rebuild("memory.", Memory, arrays),
+        overlap_trees=lightgbm.Booster(model_str=_text(arrays["overlap_trees"])),
+        ranking_trees=lightgbm.Booster(model_str=_text(arrays["ranking_trees"])),
+        tree_count=int(header["tree_count"]),
+        familiar_from=float(header["familiar_from"]),
+    )
+
+
+def _gain(values: dict[str, Any]) -> Gain:
+    figures = {name: MeanScores(**values[name]) for name in ("hybrid", "tuned")}
+    return Gain(**values | figures)
+
+
+def _flatten(prefix: str, value: Any, arrays: Arrays) -> None:
+    """Dataclasses of arrays, sparse matrices, vocabularies and such dataclasses."""
+    for field in fields(value):
+        name, part = prefix + field.name, getattr(value, field.name)
+        if is_dataclass(part):
+            _flatten(f"{name}.", part, arrays)
+        elif isinstance(part, dict):
+            arrays[name] = _bytes("\n".join(part))
+        elif isinstance(part, np.ndarray):
+            arrays[name] = part
+        else:
+            part.sort_indices()
+            for piece in ("data", "indices", "indptr"):
+                arrays[f"{name}.{piece}"] = getattr(part, piece)
+            arrays[f"{name}.shape"] = np.array(part.shape, np.int64)
+
+
+def _rebuild(prefix: str, kind: Any, arrays: Arrays) -> Any:
+    parts: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind).items():
+        key = prefix + name
+        if is_dataclass(hint):
+            parts[name] = _rebuild(f"{key}.", hint, arrays)
+        elif hint is Sparse:
+            pieces = ("data", "indices", "indptr", "shape")
+            parts[name] = sparse_from_parts(*(arrays[f"{key}.{piece}"] for piece in pieces))
+        elif getattr(hint, "__origin__", None) is dict:
+            words = _text(arrays[key]).split("\n") if len(arrays[key]) else []
+            parts[name] = {word: place for place, word in enumerate(words)}
+        else:
+            parts[name] = arrays[key]
+    return kind(**parts)
+
+
+def _bytes(text: str) -> np.ndarray[Any, Any]:
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _text(array: np.ndarray[Any, Any]) -> str:
+    return array.tobytes().decode()

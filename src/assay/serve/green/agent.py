@@ -12,7 +12,7 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import TaskState
 from starlette.types import ASGIApp
 
-from assay.agents.a2a.target import A2AAgent
+from assay.agents.a2a.agent import A2AAgent
 from assay.agents.daemon_threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.net.json import JsonObject

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from assay.agents.a2a.discovery import base_address
+from assay.agents.a2a.card import base_address
 from assay.contract.envelope import NO_FLAG
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, UsageError

@@ -153,9 +153,9 @@ def _load(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
     """Offer the tuned ranking only where it has been trained: a search box starts no training."""
     from assay.search.embedding import open_embedder
     from assay.search.index import open_retriever
-    from assay.search.tuned import model_path
+    from assay.search.tuning.tune import model_path
 
     dataset, embedder = load_dataset(name, progress=progress), open_embedder()
-    tuned = model_path(dataset, embedder, seed=0, remember_dev=False).exists()
+    tuned = model_path(dataset, embedder).exists()
     retriever = open_retriever(dataset, embedder=embedder, tuned=tuned, progress=progress)
     return retriever, (*MODES, "tuned") if tuned else MODES

@@ -4,21 +4,22 @@ import pytest
 from tests.search.tuning import worlds
 
 from assay.errors import SearchError
-from assay.search.tuning import TunedRanker, TuningData, fingerprint_of, fit, load, save
-from assay.search.tuning.file import MAGIC
+from assay.search.tuning.features import TuningData, fingerprint_of
+from assay.search.tuning.fit import fit
+from assay.search.tuning.model import MAGIC, TunedRanker, load_model, save_model
 
 
 @pytest.fixture
 def saved(ranker: TunedRanker, tmp_path: Path) -> Path:
     path = tmp_path / "models" / "tuned.assay"
-    save(ranker, path)
+    save_model(ranker, path)
     return path
 
 
 def test_a_loaded_model_ranks_as_the_saved_one(
     saved: Path, ranker: TunedRanker, data: TuningData
 ) -> None:
-    loaded = load(saved, data.fingerprint)
+    loaded = load_model(saved, data.fingerprint)
     for query in data.judged("dev")[:5]:
         question = data.query_texts[query], data.query_vectors[query], 50
         assert loaded.rank(*question) == ranker.rank(*question)
@@ -28,7 +29,7 @@ def test_a_loaded_model_ranks_as_the_saved_one(
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     data = worlds.learnable(train=30, dev=12)
     for name in ("one", "two"):
-        save(fit(data, worlds.by_vectors(data), seed=3), tmp_path / name)
+        save_model(fit(data, worlds.by_vectors(data), seed=3), tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
@@ -38,13 +39,13 @@ def test_leaves_nothing_else_behind(saved: Path) -> None:
 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SearchError, match=r"no tuned model at .*run `assay tune`"):
-        load(tmp_path / "absent")
+        load_model(tmp_path / "absent")
 
 
 def test_a_model_of_other_documents_is_refused(saved: Path) -> None:
     other = fingerprint_of(["d"], ["title"], ["text"])
     with pytest.raises(SearchError, match=r"other documents.*run `assay tune` again"):
-        load(saved, other)
+        load_model(saved, other)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +65,10 @@ def test_a_damaged_file_says_to_tune_again(saved: Path, damage: object, why: str
     assert callable(damage)
     saved.write_bytes(damage(saved.read_bytes()))
     with pytest.raises(SearchError, match=f"{why}.*run `assay tune` again"):
-        load(saved)
+        load_model(saved)
 
 
 def test_a_place_that_cannot_be_written_is_named(ranker: TunedRanker, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(SearchError, match="could not be written"):
-        save(ranker, tmp_path / "file" / "tuned.assay")
+        save_model(ranker, tmp_path / "file" / "tuned.assay")

@@ -1,12 +1,84 @@
-"""The bundles worth ranking for a query, and what the ranking trees see of each."""
+"""Learning to rank with LightGBM: the candidates of a query, and the trees that rank them.
 
+The same seed gives the same trees on every run.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import lightgbm
 import numpy as np
 
 from assay.search.tuning.arrays import TINY, Floats, Integers, best_columns
-from assay.search.tuning.bundles import Bundles
-from assay.search.tuning.first_pass import FirstPass, Signals
+from assay.search.tuning.memory import Bundles
+from assay.search.tuning.signals import FirstPass, Signals
+
+OVERLAP_TREES = 150
+RANKING_TREES = 200
+# Fixed, since sums over threads depend on their number; one is faster where there is little to do.
+THREADS = 2
+FEW_ROWS = 30_000
+# Grades above this are as good as this one.
+HIGHEST_GRADE = 30
+
+_ALWAYS: dict[str, Any] = {
+    "verbose": -1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "bagging_freq": 1,
+    "max_bin": 63,
+}
+_OVERLAP: dict[str, Any] = {
+    "objective": "regression",
+    "learning_rate": 0.1,
+    "num_leaves": 31,
+    "min_data_in_leaf": 100,
+    "bagging_fraction": 0.4,
+    "feature_fraction": 0.5,
+}
+_RANKING: dict[str, Any] = {
+    "objective": "lambdarank",
+    "learning_rate": 0.05,
+    "num_leaves": 15,
+    "min_data_in_leaf": 50,
+    "bagging_fraction": 0.5,
+    "feature_fraction": 0.3,
+    "lambdarank_truncation_level": 20,
+    "metric": "none",
+}
+
+
+def learn_overlap(features: Floats, target: Floats, seed: int) -> lightgbm.Booster:
+    data = lightgbm.Dataset(features, target, free_raw_data=True)
+    settings = _ALWAYS | _OVERLAP | {"seed": seed, "num_threads": _threads(len(target))}
+    return lightgbm.train(settings, data, OVERLAP_TREES)
+
+
+def learn_ranking(
+    features: Floats, grades: Floats, sizes: Floats, queries: Sequence[int], seed: int
+) -> lightgbm.Booster:
+    """LambdaMART (Burges 2010) over bundles; `queries`: how many rows each query has.
+
+    A bundle of many documents fills more of the page when it is ranked first, so it weighs more.
+    """
+    labels = np.minimum(np.rint(grades), HIGHEST_GRADE).astype(np.int64)
+    weights = np.sqrt(np.minimum(sizes, 10))
+    gains = list(range(int(labels.max(initial=1)) + 1))
+    data = lightgbm.Dataset(features, labels, group=list(queries), weight=weights)
+    threads = _threads(len(labels))
+    settings = _ALWAYS | _RANKING | {"seed": seed, "label_gain": gains, "num_threads": threads}
+    return lightgbm.train(settings, data, RANKING_TREES)
+
+
+def predict(model: lightgbm.Booster, features: Floats, trees: int, threads: int = 1) -> Floats:
+    found = model.predict(features, num_iteration=trees, num_threads=threads)
+    return np.asarray(found, np.float32)
+
+
+def _threads(rows: int) -> int:
+    return 1 if rows < FEW_ROWS else THREADS
+
 
 DEPTH = 50
 # How many documents a page of results has at most.
@@ -33,7 +105,7 @@ CLOSENESS_RANK = 5
 
 
 @dataclass(frozen=True)
-class Candidates:
+class RankingCandidates:
     """Of one query."""
 
     features: Floats
@@ -71,7 +143,7 @@ def feature_names(signals: Signals) -> list[str]:
 
 def propose(
     bundles: Bundles, first: FirstPass, signals: Signals, familiarity: Floats, page: int = PAGE
-) -> list[Candidates]:
+) -> list[RankingCandidates]:
     """`signals`: those of the first look and those that were propagated."""
     best = _proposed(signals)
     meaning = signals["meaning_best"]
@@ -84,7 +156,7 @@ def propose(
         of_query = np.array([first.questions.lengths[row], closeness[row]], np.float32)
         documents, owners = _documents(bundles, chosen, first.hybrid[row])
         found.append(
-            Candidates(
+            RankingCandidates(
                 features=_features(
                     np.stack([scores[row, chosen] for scores in signals.values()]), of_query
                 ),

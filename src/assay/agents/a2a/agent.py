@@ -1,8 +1,8 @@
 """Targets `a2a:URL`: agents that speak the Agent2Agent protocol, 0.3 or 1.0.
 
 The calls are made directly over HTTP instead of through the protocol's own library: its client
-can bound neither the size of an answer nor what a stream adds up to, hides Retry-After, and turns
-integers into floats.
+limits neither the size of an answer nor that of a stream, hides Retry-After, and turns integers
+into floats.
 """
 
 import asyncio
@@ -11,12 +11,16 @@ import logging
 import httpx
 import orjson
 
-from assay.agents.a2a.address import correct_addresses
-from assay.agents.a2a.card import Card, Finding
+from assay.agents.a2a.card import (
+    Card,
+    Finding,
+    FoundCard,
+    base_address,
+    correct_addresses,
+    find_card,
+)
 from assay.agents.a2a.dialect import Dialect, WireRequest
-from assay.agents.a2a.discovery import FoundCard, base_address, find_card
-from assay.agents.a2a.reply import Reply, bad_reply
-from assay.agents.a2a.response import UnknownMethod, read_response
+from assay.agents.a2a.reply import A2AReply, UnknownMethod, bad_reply, read_response
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
@@ -32,9 +36,14 @@ _log = logging.getLogger(__name__)
 
 
 class A2AAgent:
-    """`timeout` bounds one call, in seconds; None where the caller does, as an evaluation does.
+    """An A2A agent. After `open()`, `card`, `dialect` and `findings` hold what was found.
 
-    After `open()`, `card`, `dialect` and `findings` tell what was found.
+    Parameters:
+        url: the agent's address, or that of its card.
+        streaming: whether to ask for a stream.
+        track: how the agent may have learned.
+        policy: which addresses may be called.
+        timeout: seconds for one call; None where the caller bounds it, as an evaluation does.
     """
 
     def __init__(
@@ -73,6 +82,7 @@ class A2AAgent:
         )
 
     async def open(self) -> None:
+        """Find the card and choose an interface. Raises `TargetError` where there is none."""
         quiet_loggers()
         try:
             self._policy.check_url(self._base)
@@ -88,15 +98,17 @@ class A2AAgent:
         self._speak(Dialect(chosen.binding, chosen.version, chosen.url))
         self._report(*self.card.findings, *replaced)
         if self._streaming and not self.card.streaming:
-            what = "the card does not offer streaming; it is tried all the same"
-            self._report(Finding(what, "leave '#stream' out of the target"))
+            what = "the card does not offer streaming; it is tried anyway"
+            self._report(Finding(what, "remove '#stream' from the target"))
 
     async def close(self) -> None:
+        """Close the connections."""
         if self._http is not None:
             await self._http.aclose()
             self._http = None
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Send the query as `{"query", "top_k"}`, in the other protocol version if need be."""
         text = orjson.dumps({"query": query, "top_k": top_k}).decode()
         try:
             async with asyncio.timeout(self._timeout):
@@ -105,7 +117,7 @@ class A2AAgent:
             message = f"no answer within {self._timeout:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None
 
-    async def _reply_to(self, text: str) -> Reply:
+    async def _reply_to(self, text: str) -> A2AReply:
         dialect = self.dialect
         try:
             return await self._ask_in(dialect, text)
@@ -123,15 +135,15 @@ class A2AAgent:
             self._report(Finding(what, f"declare protocol version {other.version!r} in the card"))
         return reply
 
-    async def _ask_in(self, dialect: Dialect, text: str) -> Reply:
-        reply = Reply()
+    async def _ask_in(self, dialect: Dialect, text: str) -> A2AReply:
+        reply = A2AReply()
         await self._exchange(dialect, dialect.question(text, stream=self._streaming), reply)
         if not reply.finished:
             await self._wait_for(dialect, reply)
         return reply
 
-    async def _wait_for(self, dialect: Dialect, reply: Reply) -> None:
-        """Ask after a task that was answered for before it was done."""
+    async def _wait_for(self, dialect: Dialect, reply: A2AReply) -> None:
+        """Poll a task that was returned before it was done."""
         pause = _FIRST_POLL
         while not reply.finished:
             if reply.task_id is None:
@@ -143,7 +155,7 @@ class A2AAgent:
             except UnknownMethod:
                 raise bad_reply("an unfinished task that it does not know afterwards") from None
 
-    async def _exchange(self, dialect: Dialect, request: WireRequest, reply: Reply) -> None:
+    async def _exchange(self, dialect: Dialect, request: WireRequest, reply: A2AReply) -> None:
         assert self._http is not None, "open() comes before ask()"
         async with exchange(
             self._http,
@@ -167,7 +179,7 @@ class A2AAgent:
 
 
 def quiet_loggers() -> None:
-    """These write whole cards and every address at INFO. Who set a level of their own keeps it."""
+    """Silence loggers that write whole cards and addresses at INFO; a level set before stays."""
     for name in ("a2a", "httpx", "httpcore"):
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:

@@ -8,12 +8,18 @@ from tests.search.samples import WordEmbedder
 from tests.search.tuning import worlds
 
 from assay.data import Dataset, Document, Query
-from assay.errors import SearchError
+from assay.errors import SearchError, UsageError
 from assay.search.index import open_retriever
 from assay.search.retriever import Retriever
-from assay.search.tuned import learn, model_path, verdict
-from assay.search.tuning import TuningData
-from assay.search.tuning.heldout import measure
+from assay.search.tuning.features import TuningData
+from assay.search.tuning.tune import (
+    check_splits,
+    describe_gain,
+    learn,
+    model_path,
+    save_if_better,
+)
+from assay.search.tuning.validation import score_rankings
 
 
 def _dataset(data: TuningData) -> Dataset:
@@ -55,7 +61,7 @@ def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
         np.array([data.document_index[hit.doc_id] for hit in retriever.search(text, 100)])
         for text in (data.query_texts[query] for query in dev)
     ]
-    expected = measure(shipped, data.grades("dev", dev)).mean(0)
+    expected = score_rankings(shipped, data.grades("dev", dev)).mean(0)
     figures = held_out.all.hybrid
     assert (figures.ndcg_5, figures.ndcg_10, figures.recall_100) == pytest.approx(tuple(expected))
     assert told["asking hybrid"] == (len(dev), len(dev))
@@ -104,10 +110,27 @@ def test_a_ranking_that_is_not_better_is_not_kept(embedder: WordEmbedder) -> Non
     assert not model_path(world, embedder).exists()
 
 
+def test_a_model_that_remembers_dev_takes_the_place_of_the_other_and_says_so(
+    world: Dataset, retriever: Retriever, embedder: WordEmbedder
+) -> None:
+    both = learn(world, embedder, retriever, splits=check_splits("train,dev"))
+    save_if_better(both, model_path(world, embedder))
+    with open_retriever(world, embedder=embedder, tuned=True) as opened:
+        assert opened.learned_from == ("train", "dev")
+    assert retriever.learned_from == ()
+
+
+@pytest.mark.parametrize("text", ["", "dev", "train,test", "train dev", "dev,train"])
+def test_splits_that_cannot_be_learned_from_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--splits must be train or train,dev, got"):
+        check_splits(text)
+    assert check_splits("train, dev") == ("train", "dev")
+
+
 def test_the_verdict_names_both_figures(
     world: Dataset, retriever: Retriever, embedder: WordEmbedder
 ) -> None:
     held_out = learn(world, embedder, retriever).held_out
-    words = verdict(held_out)
+    words = describe_gain(held_out)
     assert f"{held_out.all.tuned.ndcg_10:.4f}" in words
     assert f"{held_out.all.hybrid.ndcg_10:.4f} for hybrid" in words

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from assay.search.tuning.arrays import sparse_matrix
-from assay.search.tuning.bundles import Bundles, bundle
+from assay.search.tuning.memory import Bundles, bundle
 
 
 def bundles_of(*queries: list[int], documents: int, threshold: float = 0.8) -> Bundles:

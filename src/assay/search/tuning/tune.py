@@ -14,10 +14,11 @@ from assay.progress import Progress, silent
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.index import document_vectors
 from assay.search.retriever import MOST, Retriever
-from assay.search.tuning import TunedRanker, TuningData, fingerprint_of, fit, load, save
 from assay.search.tuning.arrays import Integers
-from assay.search.tuning.examination import ZeroShot
-from assay.search.tuning.heldout import Gain, HeldOut
+from assay.search.tuning.features import TuningData, fingerprint_of
+from assay.search.tuning.fit import TRAIN, fit
+from assay.search.tuning.model import TunedRanker, load_model, save_model
+from assay.search.tuning.validation import Gain, HeldOut, ZeroShot
 
 
 def open_tuned(
@@ -26,16 +27,18 @@ def open_tuned(
     retriever: Retriever,
     *,
     seed: int = 0,
-    remember_dev: bool = False,
     progress: Progress = silent,
 ) -> TunedRanker:
-    """The model of this data set, these settings and this code; learned now if there is none."""
+    """The model of this data set, these settings and this code; learned now if there is none.
+
+    Which splits it learned from is in `about.splits`: `assay tune --splits` decides that.
+    """
     # A query needs many small products: for these, threads of BLAS cost far more than they give.
     threadpool_limits(1, user_api="blas")
-    path = model_path(dataset, embedder, seed=seed, remember_dev=remember_dev)
+    path = model_path(dataset, embedder, seed=seed)
     if path.exists():
         documents = list(dataset.documents.values())
-        return load(
+        return load_model(
             path,
             fingerprint_of(
                 [one.id for one in documents],
@@ -43,10 +46,8 @@ def open_tuned(
                 [one.text for one in documents],
             ),
         )
-    ranker = learn(
-        dataset, embedder, retriever, seed=seed, remember_dev=remember_dev, progress=progress
-    )
-    keep(ranker, path)
+    ranker = learn(dataset, embedder, retriever, seed=seed, progress=progress)
+    save_if_better(ranker, path)
     return ranker
 
 
@@ -56,19 +57,21 @@ def learn(
     retriever: Retriever,
     *,
     seed: int = 0,
-    remember_dev: bool = False,
+    splits: Sequence[str] = TRAIN,
     progress: Progress = silent,
 ) -> TunedRanker:
     """Learn from the train split; the test split is not even handed over.
 
     `retriever`: of the same documents. What is learned has to beat its hybrid ranking.
+    `splits`: `check_splits` says which are allowed; dev is only remembered, after everything is
+    chosen and measured.
     """
     documents, cache = list(dataset.documents.values()), VectorCache()
-    splits = {
+    judged = {
         name: dataset.judgments[name] for name in ("train", "dev") if name in dataset.judgments
     }
     asked = [
-        query for query in dataset.queries.values() if any(query.id in s for s in splits.values())
+        query for query in dataset.queries.values() if any(query.id in s for s in judged.values())
     ]
     data = TuningData(
         doc_ids=[one.id for one in documents],
@@ -78,9 +81,9 @@ def learn(
         query_ids=[query.id for query in asked],
         query_texts=[query.text for query in asked],
         query_vectors=cache.embed([query.text for query in asked], embedder, progress),
-        judgments=splits,
+        judgments=judged,
     )
-    return fit(data, _hybrid(data, retriever, progress), seed, progress, remember_dev=remember_dev)
+    return fit(data, _hybrid(data, retriever, progress), seed, progress, splits=splits)
 
 
 def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:
@@ -101,17 +104,17 @@ def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroS
     return rankings
 
 
-def keep(ranker: TunedRanker, path: Path) -> None:
+def save_if_better(ranker: TunedRanker, path: Path) -> None:
     """Save a model that is worth having; one that is not would only pretend to be better."""
     if not ranker.held_out.better:
         raise SearchError(
-            f"the tuned ranking is not saved: {verdict(ranker.held_out)}; use hybrid for this "
-            "data set"
+            f"the tuned ranking is not saved: {describe_gain(ranker.held_out)}; use hybrid for "
+            "this data set"
         )
-    save(ranker, path)
+    save_model(ranker, path)
 
 
-def verdict(held_out: HeldOut) -> str:
+def describe_gain(held_out: HeldOut) -> str:
     """What tuning was worth on queries that it had not learned from."""
     gain = held_out.all
     where = f"{gain.queries} held-out queries of {held_out.split}"
@@ -128,17 +131,26 @@ def _cost(unfamiliar: Gain) -> str:
     )
 
 
-def model_path(
-    dataset: Dataset, embedder: Embedder, *, seed: int = 0, remember_dev: bool = False
-) -> Path:
-    """Named after everything that the model depends on, so that a stale one is never found."""
-    parts = (dataset.fingerprint, embedder.name, seed, remember_dev, _code_version())
+def check_splits(text: str) -> tuple[str, ...]:
+    """`train`, or `train,dev`, as `assay tune --splits` takes it."""
+    for allowed in (TRAIN, (*TRAIN, "dev")):
+        if tuple(part.strip() for part in text.split(",")) == allowed:
+            return allowed
+    raise UsageError(f"--splits must be train or train,dev, got {text!r}")
+
+
+def model_path(dataset: Dataset, embedder: Embedder, *, seed: int = 0) -> Path:
+    """Named after everything that the model depends on but the splits that it learned from, so
+    that a stale one is never found.
+    """
+    parts = (dataset.fingerprint, embedder.name, seed, _code_version())
     name = hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
     return cache_folder() / "tuned" / f"{name}.model"
 
 
 def _code_version() -> str:
     digest = hashlib.sha256()
-    for path in sorted((Path(__file__).parent / "tuning").glob("*.py")):
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), here.parent / "bm25.py"]):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,0 +1,298 @@
+"""Queries and documents as numbers: terms, character sequences, vectors, and judgments."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.errors import DataError
+from assay.search import bm25
+from assay.search.tuning.arrays import (
+    Floats,
+    Sparse,
+    dense,
+    horizontal_stack,
+    min_max,
+    sparse_from_parts,
+    sparse_matrix,
+    sums,
+    unit_rows,
+)
+
+Judgments = Mapping[str, Mapping[str, int]]
+"""Query id to document id to grade; a grade of 0 or less says not relevant."""
+
+
+@dataclass(frozen=True)
+class TuningData:
+    """A data set with the vectors of its documents and queries, all in the same order."""
+
+    doc_ids: Sequence[str]
+    titles: Sequence[str]
+    texts: Sequence[str]
+    doc_vectors: Floats
+    query_ids: Sequence[str]
+    query_texts: Sequence[str]
+    query_vectors: Floats
+    judgments: Mapping[str, Judgments]
+    """By split. `train` is learned from; `dev`, where there is one, only measures."""
+
+    def __post_init__(self) -> None:
+        documents, queries = len(self.doc_ids), len(self.query_ids)
+        _same_length("documents", documents, self.titles, self.texts, self.doc_vectors)
+        _same_length("queries", queries, self.query_texts, self.query_vectors)
+        if documents and queries and self.doc_vectors.shape[1] != self.query_vectors.shape[1]:
+            raise DataError(
+                f"document vectors have {self.doc_vectors.shape[1]} dimensions and query vectors "
+                f"{self.query_vectors.shape[1]}: embed both with the same model"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with any document: a tuned model knows documents by their place."""
+        return fingerprint_of(self.doc_ids, self.titles, self.texts)
+
+    @cached_property
+    def document_index(self) -> Mapping[str, int]:
+        return {doc_id: index for index, doc_id in enumerate(self.doc_ids)}
+
+    @cached_property
+    def _query_index(self) -> Mapping[str, int]:
+        return {query_id: index for index, query_id in enumerate(self.query_ids)}
+
+    def judged(self, split: str) -> list[int]:
+        """The queries of a split with a known relevant document, by index, in a fixed order."""
+        return sorted(
+            self._query_index[query_id]
+            for query_id, grades in self.judgments.get(split, {}).items()
+            if query_id in self._query_index
+            and any(grade > 0 and doc_id in self.document_index for doc_id, grade in grades.items())
+        )
+
+    def grades(self, split: str, queries: Sequence[int]) -> Sparse:
+        """Queries by documents; what was not judged relevant is zero."""
+        rows, columns, values = [], [], []
+        judgments = self.judgments.get(split, {})
+        for row, query in enumerate(queries):
+            for doc_id, grade in judgments.get(self.query_ids[query], {}).items():
+                if grade > 0 and doc_id in self.document_index:
+                    rows.append(row)
+                    columns.append(self.document_index[doc_id])
+                    values.append(grade)
+        return sparse_matrix(values, rows, columns, (len(queries), len(self.doc_ids)))
+
+
+def fingerprint_of(doc_ids: Sequence[str], titles: Sequence[str], texts: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for fields in zip(doc_ids, titles, texts, strict=True):
+        for field in fields:
+            content = field.encode("utf-8", "replace")
+            digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()
+
+
+def _same_length(what: str, count: int, *parts: Sequence[str] | Floats) -> None:
+    for part in parts:
+        if len(part) != count:
+            raise DataError(f"{count} {what}, but {len(part)} of their texts or vectors")
+    if any(isinstance(part, np.ndarray) and part.ndim != 2 for part in parts):
+        raise DataError(f"vectors of {what} must be a table with one row each")
+
+
+Vocabulary = dict[str, int]
+
+# A query is a question or a heading; what follows the first pages of a longer one adds only time.
+LONGEST_TEXT = 20_000
+GRAM_SIZES = (3, 4, 5)
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def stems(text: str) -> list[str]:
+    """The terms that BM25 counts."""
+    return bm25.terms(text[:LONGEST_TEXT])
+
+
+def character_grams(text: str) -> list[str]:
+    """Sequences inside words, with a space at both ends, so that endings and beginnings differ."""
+    found = []
+    for word in _WORD.findall(text[:LONGEST_TEXT].lower()):
+        padded = f" {word} "
+        for size in GRAM_SIZES:
+            found += [padded[start : start + size] for start in range(len(padded) - size + 1)]
+    return found
+
+
+def vocabulary_of(texts: Iterable[Sequence[str]]) -> Vocabulary:
+    vocabulary: Vocabulary = {}
+    for tokens in texts:
+        for token in tokens:
+            vocabulary.setdefault(token, len(vocabulary))
+    return vocabulary
+
+
+def count_terms(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Sparse:
+    """Texts by tokens; a token that is not in the vocabulary is left out."""
+    columns: list[int] = []
+    values: list[int] = []
+    starts = [0]
+    for tokens in texts:
+        found = Counter(vocabulary[token] for token in tokens if token in vocabulary)
+        for column in sorted(found):
+            columns.append(column)
+            values.append(found[column])
+        starts.append(len(columns))
+    return sparse_from_parts(
+        np.array(values, np.float32),
+        np.array(columns, np.int32),
+        np.array(starts, np.int32),
+        np.array([len(texts), len(vocabulary)]),
+    )
+
+
+def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
+    """What each word of a text adds to its score, as words by texts."""
+    lengths = sums(counts, 1)
+    average = float(lengths[lengths > 0].mean()) if lengths.any() else 1.0
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = bm25.inverse_frequency(having, counts.shape[0])
+    saturated = bm25.term_weights(
+        counts.data,
+        np.repeat(lengths, np.diff(counts.indptr)),
+        average,
+        bm25.Bm25Settings(k1, b),
+    )
+    weights = counts.copy()
+    weights.data = idf[counts.indices] * saturated
+    return weights.astype(np.float32).T.tocsr()
+
+
+def query_idf(counts: Sparse) -> Floats:
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    return np.asarray(np.log((1 + counts.shape[0]) / (1 + having)) + 1, np.float32)
+
+
+def tf_idf(counts: Sparse, idf: Floats) -> Sparse:
+    """Rows of length one, so that products of rows are cosines."""
+    weights, texts = counts.copy(), counts.shape[0]
+    values = (1 + np.log(counts.data)) * idf[counts.indices]
+    rows = np.repeat(np.arange(texts), np.diff(counts.indptr))
+    lengths = np.sqrt(np.bincount(rows, values**2, minlength=texts))
+    weights.data = np.asarray(values / np.maximum(lengths, 1e-9)[rows], np.float32)
+    return weights
+
+
+@dataclass(frozen=True)
+class QueryFeatures:
+    """Some queries, ready to be compared with documents and with each other."""
+
+    vectors: Floats
+    stems: Sparse
+    """Counts, for BM25."""
+    words: Sparse
+    """tf-idf of stems among queries."""
+    grams: Sparse
+    """tf-idf of character sequences among queries."""
+    lengths: Floats
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, which: npt.ArrayLike) -> "QueryFeatures":
+        at = np.asarray(which, np.int64)
+        return QueryFeatures(
+            self.vectors[at], self.stems[at], self.words[at], self.grams[at], self.lengths[at]
+        )
+
+
+@dataclass(frozen=True)
+class QueryEncoder:
+    """Knows the words of the documents and of the training queries."""
+
+    vocabulary: Vocabulary
+    grams: Vocabulary
+    word_idf: Floats
+    gram_idf: Floats
+
+    def encode(self, texts: Sequence[str], vectors: Floats) -> QueryFeatures:
+        stem_counts = count_terms([stems(text) for text in texts], self.vocabulary)
+        gram_counts = count_terms([character_grams(text) for text in texts], self.grams)
+        return QueryFeatures(
+            vectors=unit_rows(vectors),
+            stems=stem_counts,
+            words=tf_idf(stem_counts, self.word_idf),
+            grams=tf_idf(gram_counts, self.gram_idf),
+            lengths=np.array([len(text.split()) for text in texts], np.float32),
+        )
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The documents as a query meets them."""
+
+    vectors: Floats
+    words: Sparse
+    """BM25 weights, stems by twice the documents: title and text together, then titles."""
+
+
+@dataclass(frozen=True)
+class DocumentCounts:
+    """Needed to build a memory, not to search."""
+
+    body: Sparse
+    title: Sparse
+
+
+def read_collection(data: TuningData) -> tuple[QueryEncoder, Corpus, DocumentCounts]:
+    bodies = [stems(f"{title} {text}") for title, text in zip(data.titles, data.texts, strict=True)]
+    train = [data.query_texts[query] for query in data.judged("train")]
+    asked, spelled = [stems(text) for text in train], [character_grams(text) for text in train]
+    vocabulary, grams = vocabulary_of([*bodies, *asked]), vocabulary_of(spelled)
+    encoder = QueryEncoder(
+        vocabulary=vocabulary,
+        grams=grams,
+        word_idf=query_idf(count_terms(asked, vocabulary)),
+        gram_idf=query_idf(count_terms(spelled, grams)),
+    )
+    counts = DocumentCounts(
+        body=count_terms(bodies, vocabulary),
+        title=count_terms([stems(title) for title in data.titles], vocabulary),
+    )
+    # k1 and b for whole documents as Anserini sets them for BEIR; titles are short and even.
+    corpus = Corpus(
+        vectors=unit_rows(data.doc_vectors),
+        words=horizontal_stack(
+            [bm25_weights(counts.body, 0.9, 0.4), bm25_weights(counts.title, 1.2, 0.75)]
+        ),
+    )
+    return encoder, corpus, counts
+
+
+LEXICAL_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class ContentScores:
+    """Scores, queries by documents."""
+
+    body: Floats
+    title: Floats
+    meaning: Floats
+    hybrid: Floats
+    """The zero-shot ranking that a tuned one has to beat."""
+
+
+def compare_content(corpus: Corpus, questions: QueryFeatures) -> ContentScores:
+    body, title = np.split(dense(questions.stems @ corpus.words), 2, axis=1)
+    meaning = np.asarray(questions.vectors @ corpus.vectors.T, np.float32)
+    return ContentScores(
+        body=body,
+        title=title,
+        meaning=meaning,
+        hybrid=LEXICAL_SHARE * min_max(body) + (1 - LEXICAL_SHARE) * min_max(meaning),
+    )
