@@ -14,7 +14,7 @@ import httpx
 import pytest
 from tests.serve.serving import stream
 
-from assay.serve.green.request import read_request
+from assay.serve.green.request import parse_eval_request
 from assay.serve.purple.agent import PROFILE as PURPLE
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_a_manifest_offers_a2a_on_the_port_it_listens_on(manifest: Any) -> None:
 )
 def test_the_default_requests_are_understood_in_full(config: dict[str, Any]) -> None:
     (role,) = GREEN["metadata"]["participant_roles"]
-    asked = read_request({"participants": {role: "http://agent"}, "config": config})
+    asked = parse_eval_request({"participants": {role: "http://agent"}, "config": config})
     assert not asked.config.model_extra
 
 

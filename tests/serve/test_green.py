@@ -328,7 +328,10 @@ async def test_a_second_message_to_a_task_is_refused_and_leaves_no_trace(
             body["params"]["message"]["taskId"] = task_id
             error = (await http.post(url, json=body, headers=version)).json()["error"]
             assert error["code"] == -32004
-            assert error["message"] == "a task takes one message; send a new one"
+            assert (
+                error["message"]
+                == "a task takes one message; send it without a task id to start a new task"
+            )
         go_on.set()
         last = [event async for event in running][-1]
         kept = await call(http, url, "GetTask", id=task_id)

@@ -11,7 +11,7 @@ from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data import Dataset
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
-from assay.serve.green.request import EvaluationSpec, read_request, to_spec
+from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
 
 
 class Gate:
@@ -48,7 +48,7 @@ async def line(out: Path, **limits: int) -> AsyncIterator[tuple[JobQueue, Gate]]
 
 def order(tiny: Dataset) -> EvaluationSpec:
     asked = {"participants": {"retrieval_agent": "http://h"}, "config": {"num_queries": 3}}
-    return to_spec(read_request(asked), tiny, "tiny", 2)
+    return to_spec(parse_eval_request(asked), tiny, "tiny", 2)
 
 
 async def end_of(job: EvaluationJob) -> JobState:

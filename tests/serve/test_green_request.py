@@ -6,14 +6,14 @@ import pytest
 
 from assay.data import Dataset
 from assay.serve.a2a.tasks import TaskRefused
-from assay.serve.green.request import EvaluationSpec, read_request, redact_agent, to_spec
+from assay.serve.green.request import EvaluationSpec, parse_eval_request, redact_agent, to_spec
 
 AGENT = "http://127.0.0.1:9010"
 
 
 def order(tiny: Dataset, **config: Any) -> EvaluationSpec:
     asked = {"participants": {"retrieval_agent": AGENT}, "config": config}
-    return to_spec(read_request(asked), tiny, "tiny", 8)
+    return to_spec(parse_eval_request(asked), tiny, "tiny", 8)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_unknown_keys_are_named_briefly_whatever_they_are(tiny: Dataset) -> None
 
 def test_what_other_participants_are_is_not_looked_at(tiny: Dataset) -> None:
     participants = {"retrieval_agent": AGENT, "jane-roe": 7, "judge": "nowhere"}
-    asked = read_request({"participants": participants})
+    asked = parse_eval_request({"participants": participants})
     (warning,) = to_spec(asked, tiny, "tiny", 8).warnings
     assert warning == "participants: not evaluated: 'jane-roe', 'judge'"
 
@@ -56,7 +56,7 @@ def test_an_address_that_cannot_be_called_is_refused_and_not_repeated(
     tiny: Dataset, url: Any
 ) -> None:
     with pytest.raises(TaskRefused, match=r"^participants") as refused:
-        to_spec(read_request({"participants": {"retrieval_agent": url}}), tiny, "tiny", 8)
+        to_spec(parse_eval_request({"participants": {"retrieval_agent": url}}), tiny, "tiny", 8)
     assert "xxx" not in str(refused.value)
     assert "secret" not in str(refused.value)
 

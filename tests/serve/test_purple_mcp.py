@@ -72,7 +72,7 @@ async def test_an_error_of_the_tool_fails_the_task_in_our_words(http: httpx.Asyn
     async with serving(mcp_server()) as there, purple(there) as url:
         task = await send(http, url, {"query": "broken"})
     assert task["status"]["state"] == "TASK_STATE_FAILED"
-    assert words(task) == "the tool 'search_nfcorpus' of the search server answered with an error"
+    assert words(task) == "the tool 'search_nfcorpus' of the search server returned an error"
 
 
 async def test_a_server_without_mcp_is_asked_over_rest(http: httpx.AsyncClient) -> None:
@@ -187,7 +187,7 @@ async def test_a_server_whose_first_answers_are_too_large_is_waited_for(
         assert found(task) == ["MED-3", "MED-1", "MED-2"]
         sizes[:] = [2_000_000]
         failed = await send(http, url, {"query": "x"})
-    assert words(failed) == "the search server's answer broke off or is too large"
+    assert words(failed) == "the search server's response was cut off or is too large"
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, {"results": "MED-1"}])

@@ -30,7 +30,7 @@ async def test_health_names_the_problem_and_the_log_names_the_place(
         answer = await http.get(f"{url}/health/ready")
     assert answer.status_code == 503
     assert answer.json()["index"] == (
-        "failed: corpus.jsonl:3: line 3 is no JSON; download it again (the server's log says more)"
+        "failed: corpus.jsonl:3: line 3 is no JSON; download it again (see the server's log)"
     )
     assert "/srv/private/corpus.jsonl:3" in caplog.text
 

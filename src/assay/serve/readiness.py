@@ -1,4 +1,4 @@
-"""`GET /health` at once; `GET /health/ready` when the slow part has been loaded.
+"""`GET /health` answers at once, `GET /health/ready` with 200 once the slow part is loaded.
 
 A server binds and shows its card first and loads its index in the background: launchers wait for
 the card for seconds only, and an index can take minutes the first time.
@@ -20,24 +20,25 @@ _logger = logging.getLogger(__name__)
 
 Loaded = TypeVar("Loaded")
 
-_MORE = "the server's log says more"
+_MORE = "see the server's log"
 
 
 class Loading(Generic[Loaded]):
-    """Something that is being made ready; requests wait for it, `/health/ready` tells."""
+    """A value that loads in the background: requests wait for it, `/health/ready` reports it."""
 
     def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
         self._load = load
         self._task: asyncio.Task[Loaded] | None = None
         self.stage: dict[str, str | int | None] | None = None
-        """What is being done, how much of it is done, and how much there is."""
+        """The current step, how much of it is done, and how much there is."""
 
     def start(self) -> None:
+        """Begin to load; needs a running event loop."""
         self._task = asyncio.create_task(self._run())
 
     async def get(self) -> Loaded:
-        """The thing itself, as soon as it is there. What went wrong with it is raised in words
-        that are safe to show: paths and addresses are in the log alone."""
+        """The value, as soon as it is loaded. Raises why loading failed, in words that are safe to
+        show: paths and addresses are in the log alone."""
         assert self._task is not None, "start() comes before get()"
         return await asyncio.shield(self._task)
 
@@ -52,10 +53,11 @@ class Loading(Generic[Loaded]):
         return f"failed: {error}" if isinstance(error, AssayError) else "failed"
 
     def note(self, what: str, done: int, total: int | None) -> None:
-        """A `Progress` for what is loaded here; may be called from a thread."""
+        """A `Progress` callback for `load`; may be called from a thread."""
         self.stage = {"what": what, "done": done, "total": total}
 
     async def stop(self) -> None:
+        """Cancel loading, if it is not done."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -72,6 +74,8 @@ class Loading(Generic[Loaded]):
 
 
 def health_routes(service: str, loading: Loading[Loaded] | None = None) -> list[BaseRoute]:
+    """`/health` and `/health/ready` of a server named `service`; ready once `loading` is done."""
+
     async def health(_request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "service": service})
 

@@ -1,7 +1,8 @@
-"""One line for each request that a server answered, with nothing in it that a caller wrote.
+"""Logging of all servers: one JSON line for each request, and no payloads.
 
-Method, route, status, duration, sizes and the request id: never a query string, a header, a body
-or the text of an exception, since any of these may hold what nobody may read (PHI).
+A line has method, route, status, duration, sizes and the request id: never a query string, a
+header, a body or the text of an exception, any of which may hold confidential data (PHI). The same
+is enforced for the libraries below.
 """
 
 import logging
@@ -16,17 +17,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _logger = logging.getLogger("assay.serve.requests")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-# Libraries that quote what passes through them, in messages or in the reprs of tasks.
+# Libraries that quote payloads, in messages or in the reprs of tasks.
 _LIBRARIES = ("a2a", "mcp", "httpx", "httpx2", "httpcore", "sse_starlette", "asyncio", "starlette")
-# Nothing of these: one quotes in each warning what did not parse, the other writes whole URLs.
+# Silenced: one quotes in each warning what did not parse, the other logs complete URLs.
 _SILENT = ("a2a", "uvicorn.access")
-# Its messages are fixed sentences; only the tracebacks quote.
+# Its messages are fixed; only the tracebacks quote.
 _FIXED = ("uvicorn.error",)
-_WATCHED = (*_LIBRARIES, *_SILENT, *_FIXED)
-_NOWHERE = logging.NullHandler()
+_FILTERED = (*_LIBRARIES, *_SILENT, *_FIXED)
+_NO_OUTPUT = logging.NullHandler()
 _HEADER = b"x-request-id"
 _REQUEST_ID = "request_id"
-_DONE = "assay_scrubbed"  # set on a record: it may pass a logger and a handler that both ask
+_SCRUBBED = "assay_scrubbed"  # set on a record, which may pass the filter twice
 
 
 class RequestLog:
@@ -70,9 +71,10 @@ class RequestLog:
 
 
 class JsonLines(logging.Formatter):
-    """A log line for machines. Of an exception it keeps the class alone."""
+    """Formats records as JSON. Of an exception only the class is kept."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """One line: time, level, logger, and the record's `fields` or else its message."""
         line: dict[str, Any] = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
@@ -86,41 +88,41 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logging(level: str = "info") -> None:
-    """JSON lines on stderr. Libraries speak from warnings on, and never of payloads."""
+    """Log JSON lines to stderr; from libraries only warnings and worse, without payloads."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    handler.addFilter(_unwatched_or_scrubbed)
+    handler.addFilter(_allow_on_our_handler)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     keep_payloads_out()
 
 
 def keep_payloads_out() -> None:
-    """On the loggers themselves: a filter there holds for every handler, whoever set it up, and
-    also when someone turns on debugging for everything."""
-    for name in _WATCHED:
+    """Filter the loggers themselves: that holds for every handler, including those of others, and
+    also when debugging is turned on for everything."""
+    for name in _FILTERED:
         logging.getLogger(name)
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger) and _is_in(name, _WATCHED):
-            logger.addFilter(_scrubbed)  # a second time does nothing
+        if isinstance(logger, logging.Logger) and _is_in(name, _FILTERED):
+            logger.addFilter(_scrub)  # adding it twice has no effect
     for name in _SILENT:
-        # Filters are not inherited: loggers that are made later below these end here.
+        # Filters are not inherited: this stops loggers that are made below these later.
         logger = logging.getLogger(name)
         logger.propagate = False
-        logger.addHandler(_NOWHERE)
+        logger.addHandler(_NO_OUTPUT)
 
 
-def _unwatched_or_scrubbed(record: logging.LogRecord) -> bool:
-    """For our own handler, which also meets the loggers that a library made later."""
-    return not _is_in(record.name, _WATCHED) or _scrubbed(record)
+def _allow_on_our_handler(record: logging.LogRecord) -> bool:
+    """For our own handler, which also gets records of loggers that a library makes later."""
+    return not _is_in(record.name, _FILTERED) or _scrub(record)
 
 
-def _scrubbed(record: logging.LogRecord) -> bool:
-    """Of a library's warning, where it was given and the class of the exception are kept."""
+def _scrub(record: logging.LogRecord) -> bool:
+    """Reduce a library's warning to its place in the code and the class of the exception."""
     if _is_in(record.name, _SILENT):
         return False
-    if getattr(record, _DONE, False):
+    if getattr(record, _SCRUBBED, False):
         return True
-    setattr(record, _DONE, True)
+    setattr(record, _SCRUBBED, True)
     if not _is_in(record.name, _FIXED):
         if record.levelno < logging.WARNING:
             return False

@@ -18,10 +18,10 @@ from starlette.types import ASGIApp
 from assay.serve.a2a.card import PATHS, REST_PREFIX, AgentProfile, build_card, card_routes
 from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler
 from assay.serve.a2a.validation import AdmissionControl, RequestValidation
+from assay.serve.error_redaction import ErrorRedaction, redact_a2a_error
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK
 from assay.serve.readiness import Loading, health_routes
-from assay.serve.safe_errors import SafeErrors
 
 STREAM_GRACE_S = 4.0
 """How long streams have to send their last event when the server stops."""
@@ -77,7 +77,7 @@ def a2a_app(
         lifespan=lifespan,
         exception_handlers={HTTPException: _error},
     )
-    app = AdmissionControl(SafeErrors(app), is_full, retry_after)
+    app = AdmissionControl(ErrorRedaction(app, redact_a2a_error), is_full, retry_after)
     app = RequestValidation(app, REST_PREFIX)
     own = urlsplit(card_url or "").hostname
     return guarded(

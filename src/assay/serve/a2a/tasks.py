@@ -34,8 +34,8 @@ from pydantic import ValidationError
 
 from assay.errors import AssayError
 from assay.net.json import JsonObject
+from assay.serve.error_redaction import NOT_LISTED, ONE_MESSAGE
 from assay.serve.readiness import Loaded, Loading
-from assay.serve.safe_errors import NOT_LISTED, ONE_MESSAGE
 
 INTERNAL_ERROR = "internal error; see the server's log"
 TASK_LIFETIME_S = 3600.0

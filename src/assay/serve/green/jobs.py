@@ -38,7 +38,7 @@ from assay.serve.green.request import (
     ROLE,
     EvaluationSpec,
     agent_url,
-    read_request,
+    parse_eval_request,
     redact_agent,
     to_spec,
 )
@@ -281,7 +281,7 @@ class EvaluationService:
 
     async def submit(self, request: JsonObject, job_id: str | None = None) -> EvaluationJob:
         """Start an evaluation, or raise `TaskRefused` with the field and the reason."""
-        asked = read_request(request)
+        asked = parse_eval_request(request)
         url = agent_url(asked)
         try:
             self.policy.check_url(url)

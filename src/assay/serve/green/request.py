@@ -83,7 +83,7 @@ class EvaluationSpec:
     warnings: tuple[str, ...]
 
 
-def read_request(request: JsonObject) -> EvalRequest:
+def parse_eval_request(request: JsonObject) -> EvalRequest:
     """Validate the document, or raise `TaskRefused` with the first wrong field."""
     try:
         return EvalRequest.model_validate(request)

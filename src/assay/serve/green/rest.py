@@ -102,7 +102,7 @@ def _view(job: EvaluationJob) -> JsonObject:
 def _find(service: EvaluationService, request: Request) -> EvaluationJob:
     job = service.queue.get(request.path_params["id"])
     if job is None:
-        raise HTTPException(404, "task not found; finished tasks are kept for a while only")
+        raise HTTPException(404, "task not found; finished tasks are kept only for a while")
     return job
 
 

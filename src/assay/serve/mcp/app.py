@@ -16,12 +16,12 @@ from starlette.types import ASGIApp
 
 from assay.answer.passages import Answerer
 from assay.errors import AssayError
+from assay.serve.error_redaction import ErrorRedaction, redact_mcp_error
 from assay.serve.guards import ADMIN_TOKEN_VARIABLE, guarded, parse_hosts
 from assay.serve.mcp.models import SearchRequest
 from assay.serve.mcp.search import DocumentSearch, LoadRetrieval
 from assay.serve.mcp.server import all_problems, mcp_server
 from assay.serve.readiness import health_routes
-from assay.serve.safe_errors import SafeErrors, safe_mcp_error
 
 RESET_PATH = "/stats/reset"
 SESSION_IDLE_S = 1800.0
@@ -70,7 +70,7 @@ def mcp_app(
         exception_handlers={HTTPException: _http_error},
     )
     return guarded(
-        SafeErrors(app, safe_mcp_error),
+        ErrorRedaction(app, redact_mcp_error),
         token=token,
         admin_token=admin_token,
         admin_paths={RESET_PATH},

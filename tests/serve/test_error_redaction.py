@@ -49,7 +49,7 @@ async def test_a_request_that_does_not_parse_is_not_quoted(
 
 WITH_TASK = {"taskId": SECRET}
 UNKNOWN = {"jsonrpc": "2.0", "id": 1, "params": {"id": SECRET}}
-NOT_FOUND = "there is no such task, or it has been forgotten"
+NOT_FOUND = "task not found; finished tasks are kept only for a while"
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ NOT_FOUND = "there is no such task, or it has been forgotten"
         (UNKNOWN | {"method": "GetTask"}, "1.0", -32001, NOT_FOUND),
         (UNKNOWN | {"method": "tasks/get"}, "0.3", -32001, NOT_FOUND),
         (request_1_0("{}"), SECRET, -32009, "this agent speaks A2A 1.0 and 0.3; "),
-        (UNKNOWN | {"method": SECRET}, "1.0", -32601, "there is no such method"),
-        (UNKNOWN | {"method": "ListTasks"}, "1.0", -32004, "tasks are listed only to holders"),
+        (UNKNOWN | {"method": SECRET}, "1.0", -32601, "method not found"),
+        (UNKNOWN | {"method": "ListTasks"}, "1.0", -32004, "tasks are listed only for callers"),
     ],
 )
 async def test_an_error_has_words_of_ours_and_nothing_of_the_request(

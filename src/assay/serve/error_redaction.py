@@ -1,7 +1,7 @@
-"""Takes out of error answers what the SDKs of A2A and MCP quote from the request.
+"""Redacts error responses of the A2A and MCP SDKs, which quote the request.
 
-Their parse errors repeat the value that did not fit, and A2A's internal errors the text of the
-exception: either may hold what nobody else may read. What is left is the code and a sentence.
+Their parse errors repeat the invalid value, and A2A's internal errors the text of the exception:
+either may hold confidential data. What is left is the code and a message of our own.
 """
 
 import json
@@ -10,11 +10,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ONE_MESSAGE = "a task takes one message; send a new one"
-NOT_LISTED = "tasks are listed only to holders of a token"
+from assay.net.json import JsonObject
+
+ONE_MESSAGE = "a task takes one message; send it without a task id to start a new task"
+NOT_LISTED = "tasks are listed only for callers with a token"
 _OURS = frozenset({ONE_MESSAGE, NOT_LISTED})
 
-# The reasons by which the SDK's clients tell its errors apart, and the codes of JSON-RPC for them.
+# The reasons by which the SDK's clients distinguish its errors, and their JSON-RPC codes.
 _CODES = {
     "TASK_NOT_FOUND": -32001,
     "TASK_NOT_CANCELABLE": -32002,
@@ -30,41 +32,40 @@ _CODES = {
     "METHOD_NOT_FOUND": -32601,
     "INTERNAL_ERROR": -32603,
 }
-_SENTENCES = {
-    -32700: "the body is not JSON",
-    -32600: "not a request that A2A describes",
-    -32601: "there is no such method",
-    -32602: "the parameters do not have the shape that A2A describes",
+_MESSAGES = {
+    -32700: "the body is not valid JSON",
+    -32600: "not a valid A2A request",
+    -32601: "method not found",
+    -32602: "invalid parameters for this A2A method",
     -32603: "internal error",
-    -32001: "there is no such task, or it has been forgotten",
-    -32002: "the task has ended and cannot be canceled any more",
-    -32003: "this agent sends no push notifications",
-    -32004: "this agent does not offer that",
-    -32005: "this agent does not take that kind of content",
+    -32001: "task not found; finished tasks are kept only for a while",
+    -32002: "the task has already ended and cannot be canceled",
+    -32003: "this agent does not send push notifications",
+    -32004: "this agent does not support that operation",
+    -32005: "this agent does not accept that content type",
     -32006: "internal error",
     -32007: "this agent has no extended card",
-    -32008: "the agent asks for an extension that the request does not name",
+    -32008: "the agent requires an extension that the request does not name",
     -32009: "this agent speaks A2A 1.0 and 0.3; send A2A-Version 1.0, or 0.3 with its methods",
-    400: "the request does not have the shape that A2A describes",
-    404: "there is no such thing here",
+    400: "not a valid A2A request",
+    404: "not found",
     500: "internal error",
 }
-_OTHERWISE = "the request could not be carried out"
+_OTHER_MESSAGE = "the request failed"
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
-_NOT_MCP = "the body is not a message that MCP describes"
+_NOT_MCP = "the body is not a valid MCP message"
 _DETAILS = ("data", "details")
 _MARK = b'"error"'
 
-Error = dict[str, Any]
+Redact = Callable[[JsonObject], JsonObject]
 
 
-class SafeErrors:
-    """JSON answers and events of a stream pass through; the ones that hold an error are mended,
-    by `safe`."""
+class ErrorRedaction:
+    """Applies `redact` to the `error` object of JSON responses and of events in a stream."""
 
-    def __init__(self, app: ASGIApp, safe: Callable[[Error], Error] | None = None) -> None:
+    def __init__(self, app: ASGIApp, redact: Redact) -> None:
         self._app = app
-        self._safe = safe or safe_a2a_error
+        self._redact = redact
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,74 +74,74 @@ class SafeErrors:
         start: Message | None = None
         is_stream = False
 
-        async def mend(message: Message) -> None:
+        async def send_redacted(message: Message) -> None:
             nonlocal start, is_stream
             if message["type"] == "http.response.start":
                 kind = dict(message["headers"]).get(b"content-type", b"")
                 is_stream = kind.startswith(b"text/event-stream")
                 if kind.startswith(b"application/json"):
-                    start = message  # its length is known with the body
+                    start = message  # its length is known only with the body
                 else:
                     await send(message)
                 return
             if message["type"] == "http.response.body":
                 body = message.get("body", b"")
                 if start is not None:
-                    mended = _mended(body, self._safe)
-                    await send(start if mended is body else _with_length(start, mended))
-                    start, body = None, mended
+                    redacted = _redact_body(body, self._redact)
+                    await send(start if redacted is body else _with_length(start, redacted))
+                    start, body = None, redacted
                 elif is_stream and _MARK in body:
-                    body = _mended_events(body, self._safe)
+                    body = _redact_events(body, self._redact)
                 message = {**message, "body": body}
             await send(message)
 
-        await self._app(scope, receive, mend)
+        await self._app(scope, receive, send_redacted)
 
 
-def _mended(body: bytes, safe: Callable[[Error], Error]) -> bytes:
+def _redact_body(body: bytes, redact: Redact) -> bytes:
     if _MARK not in body:
         return body
     document = _read(body)
     if not isinstance(document, dict) or not isinstance(document.get("error"), dict):
-        return body  # or a part of a larger answer, which is no error of the SDK's
-    mended = {**document, "error": safe(document["error"])}
-    return json.dumps(mended, separators=(",", ":")).encode()
+        return body  # also a part of a larger response, which is no error of the SDK
+    redacted = {**document, "error": redact(document["error"])}
+    return json.dumps(redacted, separators=(",", ":")).encode()
 
 
 def _read(body: bytes) -> Any:
-    """Python's own reader also takes numbers of any size, which a caller's id may be."""
+    """With Python's own parser, which takes numbers of any size: a caller's id may be one."""
     try:
         return json.loads(body)
     except ValueError:
         return None
 
 
-def safe_a2a_error(error: Error) -> Error:
-    """Words of ours for the code, and of the details what the SDK alone can have written."""
+def redact_a2a_error(error: JsonObject) -> JsonObject:
+    """Our own message for the code, and only those details that the SDK itself writes."""
     details = [each for key in _DETAILS for each in _safe_details(error.get(key))]
     kept = {key: value for key, value in error.items() if key not in _DETAILS}
-    kept["message"] = _sentence(error, details)
+    kept["message"] = _message_for(error, details)
     name = next((key for key in _DETAILS if isinstance(error.get(key), list)), None)
     return kept | ({name: details} if name and details else {})
 
 
-def _sentence(error: Error, details: list[Any]) -> str:
+def _message_for(error: JsonObject, details: list[Any]) -> str:
     if error.get("message") in _OURS:
         return str(error["message"])
     codes = [_CODES[each["reason"]] for each in details if "reason" in each]
     code = codes[0] if codes else error.get("code")
-    return _SENTENCES.get(code, _OTHERWISE) if isinstance(code, int) else _OTHERWISE
+    return _MESSAGES.get(code, _OTHER_MESSAGE) if isinstance(code, int) else _OTHER_MESSAGE
 
 
-def safe_mcp_error(error: Error) -> Error:
-    """Messages of our own name fields alone; the SDK's begin with these words, then quote."""
+def redact_mcp_error(error: JsonObject) -> JsonObject:
+    """Replaces the messages of the SDK that begin in this way: they quote the request."""
     if str(error.get("message", "")).startswith(("Validation error:", "Parse error:")):
         return {"code": error.get("code", -32600), "message": _NOT_MCP}
     return error
 
 
 def _safe_details(details: Any) -> list[Any]:
-    """The reason, by which clients tell errors apart, and which required fields are missing."""
+    """The reason, by which clients distinguish errors, and which required fields are missing."""
     known = []
     for each in details if isinstance(details, list) else ():
         if isinstance(each, dict) and "fieldViolations" in each:
@@ -151,13 +152,13 @@ def _safe_details(details: Any) -> list[Any]:
     return known
 
 
-def _mended_events(chunk: bytes, safe: Callable[[Error], Error]) -> bytes:
+def _redact_events(chunk: bytes, redact: Redact) -> bytes:
     prefix = b"data: "
     lines = chunk.splitlines(keepends=True)
     for place, line in enumerate(lines):
         if line.startswith(prefix):
             bare = line.rstrip(b"\r\n")
-            lines[place] = prefix + _mended(bare[len(prefix) :], safe) + line[len(bare) :]
+            lines[place] = prefix + _redact_body(bare[len(prefix) :], redact) + line[len(bare) :]
     return b"".join(lines)
 
 
