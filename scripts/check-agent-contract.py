@@ -3,7 +3,7 @@
     export AGENT_CONTRACT_TARGETS="http://localhost:8000=RAG_RETRIEVE,http://localhost:8001=POLICY_REVIEW"
     python3 scripts/check-agent-contract.py
 
-Exit code 0: all keep it. 1: one does not, or cannot be reached. 2: no targets, or none readable.
+Exit code 0: all pass. 1: one fails, or cannot be reached. 2: no targets, or a malformed one.
 `assay check` does the same with options.
 """
 

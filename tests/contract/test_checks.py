@@ -1,16 +1,19 @@
 """The checker says nothing about a good agent, and finds each fault under its own name."""
 
 import asyncio
+import gzip
 import socket
+from dataclasses import replace
 
 import pytest
 from starlette.types import Receive, Scope, Send
 from tests.contract.broken_agents import BROKEN_AGENTS, Broken
 from tests.contract.demo_agent import demo_service
+from tests.contract.faults import endpoint
 from tests.contract.running import running
-from tests.contract.tampering import Tampered
+from tests.contract.tampering import Tamper, Tampered
 
-from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent, parse_target
+from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
 from assay.contract.conformance.report import CheckVerdict, TargetReport
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
@@ -51,6 +54,27 @@ async def test_each_fault_is_found_under_its_own_name(broken: Broken) -> None:
     assert names(report, CheckVerdict.FAIL) == set(broken.fails)
     assert names(report, CheckVerdict.WARN) == set(broken.warns)
     assert report.passed == (not broken.fails)
+
+
+BOMB = gzip.compress(b" " * 50_000_000)
+PIECE = b" " * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda reply: reply.with_body(*[PIECE] * 40),
+        lambda reply: replace(reply, pieces=(BOMB,), headers=((b"content-encoding", b"gzip"),)),
+        lambda reply: reply.with_body(*[b" ", 0.05] * 100),
+    ],
+    ids=["endless", "gzip bomb", "dripping"],
+)
+async def test_a_hostile_health_endpoint_fails_its_check(change: Tamper) -> None:
+    app = Tampered(agent_app(demo_service()), endpoint("/health", change))
+    async with running(app) as url:
+        limits = CheckLimits(sync_s=1.0)
+        report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"), limits=limits)
+    assert names(report, CheckVerdict.FAIL) == {"health"}
 
 
 def test_every_check_has_an_agent_that_breaks_it() -> None:
@@ -110,14 +134,14 @@ async def test_skipping_an_unknown_check_is_refused_before_anything_is_sent() ->
 
 
 def test_a_target_is_an_address_and_a_task() -> None:
-    target = parse_target(" http://host:8000/rag/=RAG_RETRIEVE ")
+    target = parse_check_target(" http://host:8000/rag/=RAG_RETRIEVE ")
     assert target == CheckTarget("http://host:8000/rag", "RAG_RETRIEVE")
 
 
 @pytest.mark.parametrize("text", ["http://host:8000", "=X", "http://host=", "ftp://h=X", "host=X"])
 def test_a_target_that_cannot_be_read_says_how_to_write_one(text: str) -> None:
     with pytest.raises(UsageError, match="http://"):
-        parse_target(text)
+        parse_check_target(text)
 
 
 async def test_an_agent_that_asks_for_a_token_can_be_checked_with_it() -> None:
@@ -129,5 +153,5 @@ async def test_an_agent_that_asks_for_a_token_can_be_checked_with_it() -> None:
 
 async def test_a_password_in_an_address_is_not_in_the_report() -> None:
     async with running(agent_app(demo_service())) as url:
-        report = await check_agent(parse_target(f"{url.replace('//', '//me:s3cret@')}=X"))
+        report = await check_agent(parse_check_target(f"{url.replace('//', '//me:s3cret@')}=X"))
     assert report.url == url

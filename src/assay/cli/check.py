@@ -80,12 +80,12 @@ def check_all(
     """Check all targets, one after the other."""
     import asyncio
 
-    from assay.contract.conformance.checks import check_agent, parse_target, select_checks
+    from assay.contract.conformance.checks import check_agent, parse_check_target, select_checks
     from assay.net.client import TOKEN_VARIABLE, token_for
     from assay.net.outbound import UNRESTRICTED
     from assay.net.redact import redact_url
 
-    parsed = [parse_target(target) for target in targets]
+    parsed = [parse_check_target(target) for target in targets]
     select_checks(skip)
 
     async def run() -> "list[TargetReport]":

@@ -36,7 +36,7 @@ def run_agent(
             metavar="SECONDS",
             min=0.001,
             envvar="ASSAY_RUN_TIMEOUT",
-            help="How long the run may take; the agent is told, too.",
+            help="How long the run may take; also sent to the agent as its budget.",
         ),
     ] = None,
     request_id: Annotated[

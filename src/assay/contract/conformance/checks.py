@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 
 from assay.contract.client import check_base_url
-from assay.contract.conformance import shapes
 from assay.contract.conformance.error_checks import REFUSAL_CHECKS
 from assay.contract.conformance.probes import (
     MAX_BODY_BYTES,
@@ -26,6 +25,13 @@ from assay.contract.conformance.report import (
     fail,
     not_applicable,
     warning,
+)
+from assay.contract.conformance.response_shape import (
+    echoed,
+    has_outputs,
+    successful,
+    well_typed,
+    without_null,
 )
 from assay.contract.conformance.stream_checks import STREAM_CHECKS
 from assay.errors import UsageError
@@ -83,7 +89,7 @@ def _json_object(seen: AgentObservation) -> CheckFinding:
 def _task_type(body: JsonObject, seen: AgentObservation) -> CheckFinding:
     if "task_type" not in body:
         return not_applicable("a sync response may leave it out")
-    return shapes.echoed(body, "task_type", seen.task_type)
+    return echoed(body, "task_type", seen.task_type)
 
 
 def _health(seen: AgentObservation) -> CheckFinding:
@@ -142,28 +148,28 @@ SYNC_CHECKS = (
     Check(
         "sync-request-id",
         "request_id is the echo of the request's.",
-        _of_body(lambda b, o: shapes.echoed(b, "request_id", o.run["sync"].request_id)),
+        _of_body(lambda b, o: echoed(b, "request_id", o.run["sync"].request_id)),
     ),
     Check("sync-task-type", "task_type, where sent, is the request's.", _of_body(_task_type)),
     Check(
         "sync-outputs",
         "outputs is present and an object, even if empty.",
-        _of_body(lambda b, _: shapes.has_outputs(b, or_data=False)),
+        _of_body(lambda b, _: has_outputs(b, or_data=False)),
     ),
     Check(
         "sync-success",
         'A good run says so: status "ok" or "success", or ok true.',
-        _of_body(lambda b, _: shapes.successful(b)),
+        _of_body(lambda b, _: successful(b)),
     ),
     Check(
         "sync-fields",
         "Optional fields have the types of AgentRunResponse.",
-        _of_body(lambda b, _: shapes.well_typed(b)),
+        _of_body(lambda b, _: well_typed(b)),
     ),
     Check(
         "sync-no-null",
         "A field without a value is absent, never null.",
-        _of_body(lambda b, _: shapes.without_null([b])),
+        _of_body(lambda b, _: without_null([b])),
     ),
     Check(
         "repeat-same-answer",
@@ -189,7 +195,7 @@ class CheckTarget:
     task_type: str
 
 
-def parse_target(text: str) -> CheckTarget:
+def parse_check_target(text: str) -> CheckTarget:
     """ "http://host:8000=RAG_RETRIEVE". The last = separates: an address may contain others."""
     url, separator, task_type = text.strip().rpartition("=")
     if not separator or not task_type or not url:

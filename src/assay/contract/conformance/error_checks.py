@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from assay.contract.conformance import shapes
 from assay.contract.conformance.probes import WAYS, AgentObservation, Exchange
 from assay.contract.conformance.report import (
     PASS,
@@ -14,6 +13,7 @@ from assay.contract.conformance.report import (
     not_applicable,
     warning,
 )
+from assay.contract.conformance.response_shape import failed_shape
 from assay.contract.conformance.stream_checks import one_terminal, terminal_data
 from assay.contract.envelope import ErrorCode
 from assay.contract.responses import success_of
@@ -27,7 +27,7 @@ def _refusal(answer: Exchange, code: ErrorCode, statuses: range | tuple[int, ...
         return fail(f"answered HTTP {answer.status}")
     if answer.json is None:
         return fail("the body is not a JSON object")
-    problems = shapes.failed_shape(answer.json)
+    problems = failed_shape(answer.json)
     if answer.request_id and answer.json.get("request_id") != answer.request_id:
         problems.append("request_id is not echoed")
     given = answer.json.get("error")
@@ -98,7 +98,7 @@ def _failed_sync(seen: AgentObservation) -> CheckFinding:
         return not_applicable("the task runs without inputs")
     if answer.status >= 500 or answer.json is None:
         return fail(f"answered HTTP {answer.status} instead of a response that says why")
-    return _verdict(answer.json, shapes.failed_shape(answer.json))
+    return _verdict(answer.json, failed_shape(answer.json))
 
 
 def _failed_stream(seen: AgentObservation) -> CheckFinding:
@@ -112,13 +112,13 @@ def _failed_stream(seen: AgentObservation) -> CheckFinding:
         return fail("a run that fails does not end in exactly one terminal event")
     if success_of(body) is True:
         return not_applicable("the task runs without inputs")
-    return _verdict(body, shapes.failed_shape(body))
+    return _verdict(body, failed_shape(body))
 
 
 def _failed_before_stream(answer: Exchange) -> CheckFinding:
     if (answer.status and answer.status >= 500) or answer.json is None:
         return fail(f"answered HTTP {answer.status} instead of a terminal event")
-    return _verdict(answer.json, shapes.failed_shape(answer.json))
+    return _verdict(answer.json, failed_shape(answer.json))
 
 
 def _no_echo(seen: AgentObservation) -> CheckFinding:

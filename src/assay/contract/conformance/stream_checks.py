@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from assay.contract.conformance import shapes
 from assay.contract.conformance.probes import AgentObservation, StreamView
 from assay.contract.conformance.report import (
     PASS,
@@ -12,6 +11,13 @@ from assay.contract.conformance.report import (
     fail_if,
     not_applicable,
     warning,
+)
+from assay.contract.conformance.response_shape import (
+    echoed,
+    has_outputs,
+    successful,
+    well_typed,
+    without_null,
 )
 from assay.contract.responses import TERMINAL_EVENTS, outputs_of, success_of
 from assay.net.json import JsonObject
@@ -51,6 +57,7 @@ def terminal_data(stream: StreamView) -> JsonObject | None:
 
 
 def one_terminal(stream: StreamView) -> CheckFinding:
+    """Exactly one event is terminal."""
     count = sum(name in TERMINAL_EVENTS for name in stream.names)
     if count == 1:
         return PASS
@@ -109,7 +116,7 @@ def _started(seen: AgentObservation) -> CheckFinding:
     started = [data for name, data in stream.objects if name == "started"]
     if not started or stream.names[0] != "started":
         return warning("the first event is not started")
-    return shapes.echoed(started[0], "request_id", seen.run["stream"].request_id)
+    return echoed(started[0], "request_id", seen.run["stream"].request_id)
 
 
 def _first_event(seen: AgentObservation) -> CheckFinding:
@@ -188,33 +195,33 @@ STREAM_CHECKS = (
     Check(
         "terminal-request-id",
         "The terminal event echoes request_id.",
-        _of_terminal(lambda b, o: shapes.echoed(b, "request_id", o.run["stream"].request_id)),
+        _of_terminal(lambda b, o: echoed(b, "request_id", o.run["stream"].request_id)),
     ),
     Check(
         "terminal-task-type",
         "The terminal event echoes task_type.",
-        _of_terminal(lambda b, o: shapes.echoed(b, "task_type", o.task_type)),
+        _of_terminal(lambda b, o: echoed(b, "task_type", o.task_type)),
     ),
     Check("terminal-status", "The terminal event has a status.", _of_terminal(_status_present)),
     Check(
         "terminal-success",
         "The terminal event of a good run says that it succeeded.",
-        _of_terminal(lambda b, _: shapes.successful(b)),
+        _of_terminal(lambda b, _: successful(b)),
     ),
     Check(
         "terminal-outputs",
         "The terminal event has outputs or data, so that the result can be kept.",
-        _of_terminal(lambda b, _: shapes.has_outputs(b, or_data=True)),
+        _of_terminal(lambda b, _: has_outputs(b, or_data=True)),
     ),
     Check(
         "terminal-fields",
         "Its optional fields have the types of AgentRunResponse.",
-        _of_terminal(lambda b, _: shapes.well_typed(b)),
+        _of_terminal(lambda b, _: well_typed(b)),
     ),
     Check(
         "stream-no-null",
         "A field without a value is absent, never null.",
-        _of_events(lambda s: shapes.without_null([data for _, data in s.objects])),
+        _of_events(lambda s: without_null([data for _, data in s.objects])),
     ),
     Check("sync-stream-agree", "Sync and stream do the same work.", _agrees),
 )

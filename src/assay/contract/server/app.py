@@ -5,9 +5,9 @@
 Sync and stream run the same work and end in the same response. A request that is not accepted is
 an HTTP error; a run that fails is HTTP 200 with status "error", sync or streamed.
 
-Requests are logged by whoever serves the app (`assay.serve.request_log`), one line each. The app
-tells it, in the `state` of the ASGI scope, the `request_id` of the run and, as `log_fields`, the
-task and how the run ended.
+The request log in front of the app (`assay.serve.request_log`) writes one line for each request.
+The app puts the `request_id` of the run into the `state` of the ASGI scope and, as `log_fields`,
+the task and how the run ended.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ from assay.contract.envelope import AgentRunRequest, ErrorCode
 from assay.contract.server.requests import (
     AcceptedRequest,
     RequestRejected,
+    accept_request,
     assign_request_id,
-    read_request,
     rejected,
 )
 from assay.contract.server.runs import (
@@ -128,6 +128,7 @@ class _Endpoints:
         self._runs = RunStore(service.limits.replay)
 
     async def sync(self, http: Request) -> Response:
+        """POST /agents/run/sync"""
         try:
             accepted = await self._read(http)
             result = await _wait_for(self._join_or_start(accepted), http.receive)
@@ -143,6 +144,7 @@ class _Endpoints:
         return Response(result.body, media_type="application/json")
 
     async def stream(self, http: Request) -> Response | RunStream:
+        """POST /agents/run/stream"""
         try:
             accepted = await self._read(http)
             run = self._join_or_start(accepted)
@@ -160,9 +162,11 @@ class _Endpoints:
         )
 
     async def health(self, _http: Request) -> Response:
+        """GET /health"""
         return JSONResponse({"status": "ok", "service": self._service.name})
 
     async def ready(self, _http: Request) -> Response:
+        """GET /health/ready"""
         try:
             readiness = await self._service.ready()
         except Exception as error:
@@ -177,7 +181,7 @@ class _Endpoints:
 
     async def _read(self, http: Request) -> AcceptedRequest:
         limits = self._limits
-        return await read_request(
+        return await accept_request(
             http, self._service.task_type, limits.max_body_bytes, limits.body_timeout_s
         )
 

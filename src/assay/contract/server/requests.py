@@ -78,7 +78,7 @@ def assign_request_id(http: Request, given: object = None) -> str:
     return request_id
 
 
-async def read_request(
+async def accept_request(
     http: Request, task_type: str, max_bytes: int, timeout_s: float
 ) -> AcceptedRequest:
     """Read and validate a request for `task_type`. Raises `RequestRejected`."""

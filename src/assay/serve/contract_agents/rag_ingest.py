@@ -42,7 +42,7 @@ _SENTENCE_END = re.compile(r"[.!?。！？](?=\s)|\n")
 KnowledgeBaseName = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 
 
-def _shallow(metadata: dict[str, Any]) -> dict[str, Any]:
+def _shallow(metadata: JsonObject) -> JsonObject:
     """Refuse what is nested so deeply that it could be read, but not written into a response."""
     level: list[Any] = [metadata]
     for _ in range(_MAX_DEPTH):
@@ -63,7 +63,7 @@ class DocumentInput(ContractModel):
     title: str = ""
     source: str | None = None
     text: str = ""
-    metadata: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(default_factory=dict)
+    metadata: Annotated[JsonObject, AfterValidator(_shallow)] = Field(default_factory=dict)
 
 
 class ChunkConfig(ContractModel):

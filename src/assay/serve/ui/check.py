@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from assay.agents import open_target
 from assay.agents.checkup import Checkup, Sample, check_up
-from assay.contract.conformance.checks import check_agent, parse_target
+from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.report import TargetReport
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, TargetError
@@ -68,7 +68,7 @@ async def examine(target: str, query: str = "") -> tuple[TargetReport | None, Ch
         found = _CONTRACT.fullmatch(checkup.target)
         if found is None:
             return None, checkup
-    report = await check_agent(parse_target(found["target"]))
+    report = await check_agent(parse_check_target(found["target"]))
     if report.unreachable:
         raise TargetError(report.unreachable)
     return report, None

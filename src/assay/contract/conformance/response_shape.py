@@ -16,6 +16,7 @@ _JUDGED_APART = frozenset({"request_id", "task_type", "status", "outputs"})
 
 
 def echoed(body: Mapping[str, Any], name: str, sent: str) -> CheckFinding:
+    """The field has the value that was sent."""
     if name not in body:
         return fail(f"{name} is missing")
     if not isinstance(body[name], str) or not body[name]:
@@ -26,6 +27,7 @@ def echoed(body: Mapping[str, Any], name: str, sent: str) -> CheckFinding:
 
 
 def successful(body: Mapping[str, Any]) -> CheckFinding:
+    """The response says clearly that the run succeeded."""
     success = success_of(body)
     if success:
         return PASS
@@ -33,27 +35,30 @@ def successful(body: Mapping[str, Any]) -> CheckFinding:
         return fail("status, ok and success are absent, unknown, or contradict each other")
     return fail(
         f"the agent answered with an error{_code(body)}; if the inputs do not suit it, "
-        "give others with --inputs"
+        "pass others with --inputs"
     )
 
 
 def has_outputs(body: Mapping[str, Any], *, or_data: bool) -> CheckFinding:
+    """There is an `outputs` object; `or_data` accepts `data` in its place."""
     found = outputs_of(body) if or_data else body.get("outputs")
     names = "outputs or data" if or_data else "outputs"
     return PASS if isinstance(found, dict) else fail(f"{names} is missing or not an object")
 
 
 def without_null(bodies: list[Mapping[str, Any]]) -> CheckFinding:
+    """No field of the envelope is null."""
     paths = sorted({path for body in bodies for path in _null_paths(body)})
     return fail(f"null in {', '.join(paths)}") if paths else PASS
 
 
 def well_typed(body: Mapping[str, Any]) -> CheckFinding:
-    """The optional fields, where present."""
+    """The optional fields, where present, have the types of AgentRunResponse."""
     return fail_if(type_problems(body))
 
 
 def type_problems(body: Mapping[str, Any]) -> list[str]:
+    """The optional fields that have another type than AgentRunResponse declares."""
     stand_ins = {"request_id": "-", "status": "ok", "outputs": {}}
     optional = {name: value for name, value in body.items() if name not in _JUDGED_APART}
     try:
