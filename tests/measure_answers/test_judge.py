@@ -11,7 +11,7 @@ from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.data import Fact
 from assay.errors import BudgetExceeded, ProviderError, ProviderFailure, UsageError
 from assay.measure.answers.judge import (
-    MOST_SENTENCES,
+    MAX_SENTENCES,
     Judge,
     JudgeInput,
     Judgment,
@@ -186,9 +186,9 @@ async def test_a_model_that_is_cut_while_it_thinks_is_given_room_once() -> None:
 
 async def test_a_long_answer_does_not_buy_more_calls_than_its_limit() -> None:
     model = ScriptedModel(lambda _: "TRUE")
-    answer = " ".join(f"Tea number {place} is hot." for place in range(2 * MOST_SENTENCES))
+    answer = " ".join(f"Tea number {place} is hot." for place in range(2 * MAX_SENTENCES))
     assert await Judge(model).faithfulness(answer, ["tea"]) == 0.5
-    assert len(model.prompts) == MOST_SENTENCES
+    assert len(model.prompts) == MAX_SENTENCES
 
 
 async def test_facts_are_stated_contradicted_absent_or_not_decided() -> None:

@@ -162,10 +162,10 @@ def _estimate(estimate: "Estimate") -> str:
 
 
 def _show_warnings(result: "Calibration") -> None:
-    from assay.measure.answers.calibration import FEW
+    from assay.measure.answers.calibration import MIN_LABELS
 
-    if result.labelled < FEW:
-        warn(f"{result.labelled} labels are few: with fewer than {FEW} an interval is only a hint")
+    if result.labelled < MIN_LABELS:
+        warn(f"only {result.labelled} labels: below {MIN_LABELS} the interval is not reliable")
     if result.unparseable_votes:
         warn(
             f"{result.unparseable_votes} votes were neither TRUE nor FALSE: this model explains or "

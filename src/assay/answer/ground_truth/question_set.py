@@ -7,7 +7,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,7 +24,8 @@ from assay.answer.ground_truth.candidates import (
     documents_with_quotes,
 )
 from assay.answer.ground_truth.writers import QuestionWriter
-from assay.data.dataset import Document
+from assay.data.beir import write_beir
+from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, UsageError
 from assay.net.gather import gather
 from assay.progress import Progress, silent
@@ -167,26 +168,33 @@ def write_question_set(
             f"all {made.candidates} candidates were rejected ({reasons}), so nothing was written; "
             "try a better model or other documents"
         )
-    named = [(f"q-{place:04}", each) for place, each in enumerate(made.questions, 1)]
-    relevant = {query_id: documents_with_quotes(each, documents) for query_id, each in named}
+    questions = {f"q-{place:04}": each for place, each in enumerate(made.questions, 1)}
     summary = _summary(made, documents, origin)
+    answers = (_answer(query_id, each, origin) for query_id, each in questions.items())
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as part:
         folder = Path(part) / "data"
-        (folder / "qrels").mkdir(parents=True)
-        _write_lines(folder / "corpus.jsonl", map(_corpus_line, documents.values()))
-        _write_lines(folder / "queries.jsonl", (_query_line(*one, origin) for one in named))
-        _write_lines(
-            folder / "answers.jsonl",
-            (_answer_line(i, each, relevant[i], origin) for i, each in named),
-        )
-        rows = [f"{i}\t{doc_id}\t{_GRADE}" for i, ids in relevant.items() for doc_id in ids]
-        table = "\n".join(["query-id\tcorpus-id\tscore", *rows, ""])
-        (folder / "qrels" / "test.tsv").write_text(table, encoding="utf-8")
+        write_beir(_dataset(questions, documents, origin), folder)
+        lines = (orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in answers)
+        (folder / "answers.jsonl").write_bytes(b"".join(lines))
         (folder / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
         if out.exists():
             out.rmdir()
         shutil.move(folder, out)
     return summary
+
+
+def _dataset(
+    questions: Mapping[str, QuestionCandidate],
+    documents: Mapping[str, Document],
+    origin: Mapping[str, str],
+) -> Dataset:
+    tags = ("generated", "cloze" if origin["model"] == "none" else "written by a model")
+    queries = {id_: Query(id_, each.question, tags) for id_, each in questions.items()}
+    judgments = {
+        id_: dict.fromkeys(documents_with_quotes(each, documents), _GRADE)
+        for id_, each in questions.items()
+    }
+    return Dataset("questions", documents, queries, {"test": judgments})
 
 
 def _summary(
@@ -204,20 +212,8 @@ def _summary(
     }
 
 
-def _corpus_line(document: Document) -> dict[str, Any]:
-    fields = {"_id": document.id, "title": document.title, "text": document.text}
-    return fields | ({"metadata": dict(document.metadata)} if document.metadata else {})
-
-
-def _query_line(
+def _answer(
     query_id: str, candidate: QuestionCandidate, origin: Mapping[str, str]
-) -> dict[str, Any]:
-    kind = "cloze" if origin["model"] == "none" else "written by a model"
-    return {"_id": query_id, "text": candidate.question, "metadata": {"tags": ["generated", kind]}}
-
-
-def _answer_line(
-    query_id: str, candidate: QuestionCandidate, documents: list[str], origin: Mapping[str, str]
 ) -> dict[str, Any]:
     facts = [
         {"text": fact.text, "accept": list(fact.accept), "quote": quote}
@@ -227,11 +223,6 @@ def _answer_line(
         "query_id": query_id,
         "answer": candidate.answer,
         "facts": facts,
-        "documents": documents[:1],
+        "documents": [candidate.document_id],
         "provenance": dict(origin),
     }
-
-
-def _write_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    with path.open("wb") as file:
-        file.writelines(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)

@@ -90,7 +90,7 @@ def _truth(record: Record, key: str, value: Any) -> bool:
     return truth
 
 
-FEW = 30
+MIN_LABELS = 30
 """Below this many labels the normal approximation is not reliable."""
 
 

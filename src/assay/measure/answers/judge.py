@@ -103,7 +103,7 @@ _TOKENS = 16
 # For a second call, where a reasoning model had not finished thinking.
 _TOKENS_TO_THINK = 1024
 _THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
-MOST_SENTENCES = 50
+MAX_SENTENCES = 50
 """Sentences of one answer that the judge is asked about: bounds the calls a long answer costs."""
 
 
@@ -177,10 +177,10 @@ class Judge:
     async def faithfulness(self, answer: str, sources: Sequence[str]) -> float:
         """The share of the answer's sentences that the judge finds supported by the sources.
 
-        Sentences after the first `MOST_SENTENCES` are not judged and count as not supported.
+        Sentences after the first `MAX_SENTENCES` are not judged and count as not supported.
         """
         said = [] if abstained(answer) else sentences(without_markers(answer))
-        shown = said[:MOST_SENTENCES]
+        shown = said[:MAX_SENTENCES]
         votes = await gather(self._vote(support_prompt(each, sources)) for each in shown)
         return votes.count(Vote.TRUE) / len(said) if said else 0.0
 
