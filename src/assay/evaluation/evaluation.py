@@ -28,7 +28,7 @@ from assay.run.models import COMPLETE, INTERRUPTED, NOT_JUDGED, TARGET_LOST, Tar
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
-    from assay.evaluation.answers.examination import Examination
+    from assay.evaluation.answers.examination import AnswerExamination
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +182,12 @@ class Evaluation:
         listener: Listener,
         stop: asyncio.Event,
         state: str,
-    ) -> "Examination | None":
+    ) -> "AnswerExamination | None":
         if not self.config.answers:
             return None
         from assay.evaluation.answers.cases import cases_of
         from assay.evaluation.answers.examination import (
-            Examination,
+            AnswerExamination,
             examine_answers,
             verdicts_by_facts,
         )
@@ -198,7 +198,7 @@ class Evaluation:
         )
         if state != COMPLETE:  # half a run is not worth a judge's time
             judged = self.provider is not None or self.config.judge
-            return Examination({} if judged else verdicts_by_facts(cases))
+            return AnswerExamination({} if judged else verdicts_by_facts(cases))
         if self.config.counterfactuals and context_taker(agent) is None:
             listener.say(
                 f"{self.config.target} cannot be given documents to answer from, so no question is "
@@ -216,7 +216,7 @@ class Evaluation:
         )
 
     def _report(
-        self, folder: RunFolder, state: str, seconds: float, examination: "Examination | None"
+        self, folder: RunFolder, state: str, seconds: float, examination: "AnswerExamination | None"
     ) -> Run:
         log = CallLog(folder.calls_file)
         asked = self.queries
@@ -263,7 +263,7 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
     )
 
 
-def _state_after(examination: "Examination", stop: asyncio.Event) -> str:
+def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:
     """Why a run is not complete although every question is answered."""
     if stop.is_set():
         return INTERRUPTED

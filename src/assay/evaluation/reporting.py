@@ -39,7 +39,7 @@ from assay.run.models import (
 from assay.run.report_file import ReportWriter
 
 if TYPE_CHECKING:
-    from assay.evaluation.answers.examination import Examination
+    from assay.evaluation.answers.examination import AnswerExamination
     from assay.evaluation.evaluation import Evaluation
 
 _PERCENTILES = (50, 90, 95, 99)
@@ -50,7 +50,7 @@ def write_report(
     evaluation: "Evaluation",
     log: CallLog,
     asked: Sequence[Query],
-    examination: "Examination | None",
+    examination: "AnswerExamination | None",
     *,
     state: str,
     seconds: float,
@@ -115,7 +115,7 @@ def write_report_page(folder: RunFolder, dataset: Dataset | None) -> None:
 
 
 def _answers(
-    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], examination: "Examination"
+    evaluation: "Evaluation", log: CallLog, asked: Sequence[Query], examination: "AnswerExamination"
 ) -> tuple[AnswersReport, list[AnswerRow]]:
     from assay.evaluation.answers.answer_report import AnswerReport
     from assay.evaluation.answers.cases import cases_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Document
 from assay.evaluation.answers.cases import invented_citations
-from assay.evaluation.answers.examination import Examination, Verdict
+from assay.evaluation.answers.examination import AnswerExamination, Verdict
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_FACTS,
@@ -51,7 +51,7 @@ class AnswerReport:
     def __init__(
         self,
         cases: Sequence[AnswerCase],
-        examination: Examination,
+        examination: AnswerExamination,
         dataset: Dataset,
         config: RunConfig,
     ) -> None:
@@ -198,7 +198,7 @@ class AnswerReport:
 
 
 def measure_examined(
-    cases: Sequence[AnswerCase], found: Examination, documents: Mapping[str, Document]
+    cases: Sequence[AnswerCase], found: AnswerExamination, documents: Mapping[str, Document]
 ) -> AnswerScores:
     """The metrics that need no model and those of the judge, correctness first."""
     columns: list[tuple[str, Mapping[str, float]]] = [
@@ -220,14 +220,14 @@ def measure_examined(
 
 def _column(
     cases: Sequence[AnswerCase],
-    found: Examination,
+    found: AnswerExamination,
     value: Callable[[AnswerCase, Verdict], float | None],
 ) -> dict[str, float]:
     figures = {case.query_id: value(case, _verdict_of(found, case)) for case in cases}
     return {query_id: figure for query_id, figure in figures.items() if figure is not None}
 
 
-def _verdict_of(found: Examination, case: AnswerCase) -> Verdict:
+def _verdict_of(found: AnswerExamination, case: AnswerCase) -> Verdict:
     return found.verdicts.get(case.query_id, Verdict(None))
 
 

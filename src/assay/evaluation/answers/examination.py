@@ -76,7 +76,7 @@ class JudgeUse:
 
 
 @dataclass
-class Examination:
+class AnswerExamination:
     """What judge and counterfactual runs found.
 
     `verdicts` are empty where a judge was to decide and did not finish: key facts are no substitute
@@ -103,7 +103,7 @@ async def examine_answers(
     provider: LLMProvider | None = None,
     stop: asyncio.Event,
     progress: Progress = silent,
-) -> Examination:
+) -> AnswerExamination:
     """Judge the answers of a complete run.
 
     A judge that fails ends its own work and not the run: what needs no model is kept.
@@ -116,7 +116,7 @@ async def examine_answers(
         stop: set to end early.
     """
     judged = provider is not None or bool(config.judge)
-    found = Examination({} if judged else verdicts_by_facts(cases))
+    found = AnswerExamination({} if judged else verdicts_by_facts(cases))
     examiner = _Examiner(config, dataset, folder, stop, progress, found)
     try:
         async with _open_judge(config, provider) as judge:
@@ -127,7 +127,7 @@ async def examine_answers(
     except (ProviderError, BudgetExceeded) as error:
         found.trouble = str(error)
     except TargetLost:
-        found.trouble = "the target was lost while questions were put to it again"
+        found.trouble = "the target was lost while questions were asked again"
         found.target_lost = True
     found.trouble = found.trouble or _unreadable(found)
     if stop.is_set() and found.trouble is None:
@@ -142,7 +142,7 @@ class _Examiner:
     folder: Path
     stop: asyncio.Event
     progress: Progress
-    found: Examination
+    found: AnswerExamination
 
     async def run(self, cases: Sequence[AnswerCase], agent: Agent, judge: Judge | None) -> None:
         found = self.found
@@ -292,7 +292,7 @@ def _use_of(judge: Judge, config: RunConfig) -> JudgeUse:
     return JudgeUse(judge.name, config.judge_votes, judge.prompts, spending)
 
 
-def _unreadable(found: Examination) -> str | None:
+def _unreadable(found: AnswerExamination) -> str | None:
     """A judge that mostly says neither TRUE nor FALSE has judged nothing."""
     asked = [
         each for each in found.verdicts.values() if each.judgment and not each.judgment.by_rule
@@ -302,5 +302,5 @@ def _unreadable(found: Examination) -> str | None:
         return None
     return (
         f"the judge's replies were no verdict for {undecided} of {len(asked)} questions; choose "
-        "another model, or give it room to think: see docs/answers.md"
+        "another model, or allow it more tokens: see docs/answers.md"
     )
