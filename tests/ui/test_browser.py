@@ -63,7 +63,7 @@ def answer_addresses(runs: Path) -> dict[str, str]:
         "run-answers": f"/runs/{bm25}",
         "run-answers-invented": f"/runs/{liar}",
         "questions": f"/runs/{bm25}/questions",
-        "question": f"/runs/{bm25}/questions/{row['query_id']}",
+        "question": f"/runs/{bm25}/questions/{row.query_id}",
         "compare-answers": f"/compare?run={bm25}&run={liar}",
     }
 

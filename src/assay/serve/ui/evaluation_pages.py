@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.load import KNOWN
-from assay.errors import AssayError
+from assay.errors import AssayError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.run.config import NO_JUDGE, RunConfig
 from assay.run.folder import RUNNING, RunFolder
@@ -133,6 +133,11 @@ def check_allowed(ui: Ui, config: RunConfig) -> None:
     ui.rules.check_dataset(config.dataset)
     if config.baseline:
         ui.rules.check_target(config.baseline)
+    if config.ground_truth and ui.rules.policy.public_only:
+        raise UsageError(
+            f"ground_truth {config.ground_truth!r} is a file on this server, which visitors from "
+            "other machines may not name; leave it empty, or open the pages on 127.0.0.1"
+        )
     ui.rules.check_judge(config.judge)
     if config.judge:
         open_model(config.judge)  # a wrong name is reported before the run, not after it
