@@ -330,7 +330,7 @@ def test_an_a2a_agent_is_checked_and_offered_for_evaluation(
         page.get_by_label("Agent").fill(url)
         page.get_by_label("Sample query").fill("text 7")
         page.get_by_role("button", name="Check").click()
-        expect(page.get_by_text("fit to be evaluated")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("ready to be evaluated")).to_be_visible(timeout=60_000)
         expect(page.get_by_text(re.compile(r"5 ids: d\d")).first).to_be_visible()
         keep(page, "check-a2a")
         assert serious(page, axe) == []
@@ -345,7 +345,7 @@ def test_an_agent_that_breaks_the_contract_is_told_by_rule(
     go(page, server, "/check")
     page.get_by_label("Agent").fill(f"{str(server.base_url).rstrip('/')}=RAG_RETRIEVE")
     page.get_by_role("button", name="Check").click()
-    expect(page.get_by_text("breaks the contract")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("violates the contract")).to_be_visible(timeout=60_000)
     keep(page, "check-contract")
     assert serious(page, axe) == []
 

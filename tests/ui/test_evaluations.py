@@ -16,7 +16,7 @@ from assay.net.sse import EventReader
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.options import form_settings, unset_variables
-from assay.serve.ui.evaluation_pages import read_config, repeat_query
+from assay.serve.ui.evaluation_pages import FormField, read_config, repeat_query
 from assay.serve.ui.evaluations import CallTail, child_arguments
 
 
@@ -119,7 +119,8 @@ def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client
         assert setting.name in names
         assert setting.option.label is not None
         assert setting.option.label in page.text
-        assert " ".join(setting.option.help.split()) in page.text
+        assert FormField(setting, "").help in page.text
+        assert f"{setting.name}-help" in {each.get("id") for each in page.tags("p")}
 
 
 def test_no_value_of_the_form_can_pass_for_another_option() -> None:

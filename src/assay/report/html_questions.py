@@ -4,17 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 from urllib.parse import quote
 
 from assay.data.dataset import Dataset
 from assay.measure.answers.lexical import states
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
+from assay.run.answers import ContextName
 from assay.run.models import AnswerDiagnosis, AnswerRow
 
-Context = Literal["gold", "no_context", "distractors"]
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
-CONTEXTS: Mapping[Context, str] = {
+CONTEXTS: Mapping[ContextName, str] = {
     "gold": "the right documents alone",
     "no_context": "no document",
     "distractors": "the right documents among misleading ones",

@@ -1,7 +1,7 @@
 """A run and a comparison as tables for a terminal, 80 columns wide."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from assay.report.numbers import (
 )
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
-    from assay.run.answers import AnswersReport, JudgeRecord
+    from assay.run.answers import AnswersReport, ContextName, JudgeRecord
     from assay.run.models import Comparison, PairedResult, Report
 
 _VIOLATIONS = {
@@ -34,7 +34,7 @@ _VIOLATIONS = {
     "unknown": "unknown ids",
     "surplus": "ids beyond top_k",
 }
-_CONTEXTS = {
+_CONTEXTS: "Mapping[ContextName, str]" = {
     "gold": "the right documents",
     "no_context": "no document",
     "distractors": "distractors",

@@ -4,6 +4,7 @@ The form's fields are those of the table of options: a new option appears here b
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
@@ -24,6 +25,9 @@ from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_st
 
 _PAUSE_S = 0.4
 _CANCELING = "canceling"
+_LONG_LABEL = 40
+_COMMAND_LINE = re.compile(r"; exit code \d.*| \[env var: \w+\]")
+_NEEDED_FLAG = re.compile(r"^With --[a-z-]+: (.)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,18 @@ class FormField:
     setting: Setting
     value: str
     suggestions: str = ""
+
+    @property
+    def help(self) -> str:
+        """The help of the option, without what only a command line needs to be told."""
+        words = _COMMAND_LINE.sub("", self.setting.option.help)
+        return _NEEDED_FLAG.sub(lambda found: found[1].upper(), words)
+
+    @property
+    def wide(self) -> bool:
+        """Whether the field takes a row of its own."""
+        option = self.setting.option
+        return option.widget in ("lines", "checkbox") or len(option.label or "") > _LONG_LABEL
 
     @property
     def required(self) -> bool:
