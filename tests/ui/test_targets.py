@@ -1,9 +1,14 @@
 """What strangers may have evaluated and checked, and what the user at the machine may."""
 
+from pathlib import Path
+
 import pytest
 
 from assay.errors import UsageError
 from assay.net.outbound import OutboundPolicy
+from assay.run.config import RunConfig
+from assay.serve.ui.context import Ui
+from assay.serve.ui.evaluation_pages import check_allowed
 from assay.serve.ui.targets import TargetRules
 
 AT_HOME = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
@@ -68,3 +73,11 @@ def test_beyond_loopback_no_other_judge_may(judge: str) -> None:
     AT_HOME.check_judge(judge)
     with pytest.raises(UsageError):
         OPEN.check_judge(judge)
+
+
+def test_a_ground_truth_file_may_be_named_on_loopback_only(tmp_path: Path) -> None:
+    """It is a path on this machine: visitors from elsewhere could read any file with it."""
+    config = RunConfig(target="builtin:bm25", answers=True, ground_truth="/etc/passwd")
+    check_allowed(Ui(tmp_path, policy=AT_HOME.policy), config)
+    with pytest.raises(UsageError, match="ground_truth '/etc/passwd' is a file on this server"):
+        check_allowed(Ui(tmp_path, policy=OPEN.policy), config)

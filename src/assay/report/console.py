@@ -29,7 +29,7 @@ class SafeConsole(Console):
                 yield Segment(printable(segment.text), segment.style)
 
 
-def labelled(facts: Iterable[tuple[str, str]]) -> Table:
+def facts_table(facts: Iterable[tuple[str, str]]) -> Table:
     """A table of labels and texts; a long text continues below its own beginning."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(min_width=_LABEL_WIDTH, style="dim")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.measure.figures import AnswerFigure, parse_figure
-from assay.report.console import SafeConsole, labelled
+from assay.report.console import SafeConsole, facts_table
 from assay.report.numbers import (
     count,
     counted,
@@ -61,7 +61,7 @@ def render_report(report: "Report", *, path: str) -> RenderableType:
     """
     parts: list[RenderableType] = [Text(_title(report), style="bold"), Text()]
     parts += [scores_table(_score_lines(report)), Text()]
-    parts.append(labelled([*_facts(report), ("run", path)]))
+    parts.append(facts_table([*_facts(report), ("run", path)]))
     if report.answers:
         parts += [Text(), render_answers(report.answers)]
     if report.comparison:
@@ -124,7 +124,7 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
 def render_answers(answers: "AnswersReport") -> RenderableType:
     """The metrics of answers, then which half of the agent causes the wrong ones."""
     parts: list[RenderableType] = [_answers_table(answers), Text()]
-    parts.append(labelled(_answer_facts(answers)))
+    parts.append(facts_table(_answer_facts(answers)))
     if answers.diagnosis:
         parts += [Text(), Text(answers.diagnosis.sentence, style="bold")]
     return Group(*parts)

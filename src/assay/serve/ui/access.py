@@ -1,9 +1,9 @@
 """Who may use the web pages, and what a page may do in a browser.
 
-On loopback there is no token, but a page of some other site could still reach us through the
-user's browser: so the Host must be a name of this machine (else a name that is re-pointed here
-would do), and whatever changes something must come from a page of ours (Origin). Beyond loopback
-there is a token, given once in a form and kept in a cookie that scripts cannot read.
+On loopback there is no token, but a page of another site could still send requests through the
+user's browser. So the Host must be a name of this machine, which stops DNS rebinding, and whatever
+changes something must come from one of our pages (Origin), which stops cross-site requests. Beyond
+loopback there is a token, given once in a form and kept in a cookie that scripts cannot read.
 """
 
 import hashlib
@@ -35,7 +35,10 @@ _HEADERS = {
 
 
 class UiAccess:
-    """`token` is None on loopback, where the Host is checked instead."""
+    """Lets a request pass to `app`, redirects it to the login, or refuses it.
+
+    `token` is None on loopback, where the Host is checked instead.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
@@ -50,7 +53,7 @@ class UiAccess:
         }
         answer = _with_headers(send)
         if self._token is None and _host_name(headers) not in _LOOPBACK_NAMES:
-            await refuse(answer, 421, "open this page by localhost or 127.0.0.1", {})
+            await refuse(answer, 421, "open this page at localhost or 127.0.0.1", {})
         elif scope["method"] not in _SAFE and not _from_our_page(headers):
             await refuse(answer, 403, "this request does not come from a page of this server", {})
         elif self._token is None or self._is_open(scope) or self._knows_token(headers):
@@ -74,12 +77,12 @@ class UiAccess:
 
 
 def session_of(token: str) -> str:
-    """What the cookie holds: it proves the token and does not tell it."""
+    """The value of the session cookie: it proves knowledge of the token without revealing it."""
     return hmac.new(token.encode(), b"assay ui session", hashlib.sha256).hexdigest()
 
 
 def local_path(text: str) -> str:
-    """Where to go after the login; never to another site."""
+    """Where to go after the login: a path on this server, never another site."""
     return text if text.startswith("/") and not text.startswith(("//", "/\\")) else "/"
 
 
@@ -91,7 +94,7 @@ def _host_name(headers: dict[str, str]) -> str:
 
 
 def _from_our_page(headers: dict[str, str]) -> bool:
-    """Browsers name the origin of every POST; what has none is not one of our forms."""
+    """Browsers send an Origin with every POST; without one, it is not one of our forms."""
     origin = headers.get("origin", "")
     return origin != "" and urlsplit(origin).netloc == headers.get("host")
 
@@ -117,7 +120,9 @@ def _with_headers(send: Send) -> Send:
 
 async def _send_to_login(scope: Scope, send: Send) -> None:
     if scope["method"] not in _SAFE:
-        await refuse(send, 401, "the token is needed", {"www-authenticate": "Bearer"})
+        await refuse(send, 401, "this server needs a token", {"www-authenticate": "Bearer"})
         return
     wanted = scope["path"] + (f"?{scope['query_string'].decode()}" if scope["query_string"] else "")
-    await refuse(send, 303, "the token is needed", {"location": f"{LOGIN}?next={quote(wanted)}"})
+    await refuse(
+        send, 303, "this server needs a token", {"location": f"{LOGIN}?next={quote(wanted)}"}
+    )

@@ -1,4 +1,4 @@
-"""Checks an agent from a page: the contract for `URL=TASK`, else what speaks there and how well."""
+"""Checks an agent from a page: the agent contract for `URL=TASK`, else a probe of its protocol."""
 
 import asyncio
 import re
@@ -21,21 +21,23 @@ _NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 
 
 def check_routes() -> list[BaseRoute]:
+    """The form, and the check that it starts."""
     return [
-        Route("/check", form, methods=["GET"]),
-        Route("/check", check, methods=["POST"]),
+        Route("/check", check_form_page, methods=["GET"]),
+        Route("/check", check_page, methods=["POST"]),
     ]
 
 
-async def form(request: Request) -> Response:
+async def check_form_page(request: Request) -> Response:
+    """The form, filled in from the address."""
     given = {name: request.query_params.get(name, "") for name in ("target", "query")}
     return ui_of(request).page(
         request, "check.html", given=given, contract=None, checkup=None, problem=""
     )
 
 
-async def check(request: Request) -> Response:
-    """A POST, because it sends requests to somebody."""
+async def check_page(request: Request) -> Response:
+    """Check an agent. This is a POST because it sends requests to another host."""
     ui = ui_of(request)
     given = {"target": "", "query": "", **await ui.form(request)}
     target, query = given["target"].strip(), given["query"].strip()
@@ -43,9 +45,9 @@ async def check(request: Request) -> Response:
     try:
         ui.rules.check_target(target)
         async with asyncio.timeout(_LONGEST_S):
-            contract, checkup = await examine(target, query)
+            contract, checkup = await check_target(target, query)
     except TimeoutError:
-        problem = f"the agent took more than {_LONGEST_S:g} s, which is where a check gives up"
+        problem = f"the check was stopped after {_LONGEST_S:g} s; is the agent responding?"
     except AssayError as error:
         problem = str(error)
     return ui.page(
@@ -59,8 +61,13 @@ async def check(request: Request) -> Response:
     )
 
 
-async def examine(target: str, query: str = "") -> tuple[TargetReport | None, Checkup | None]:
-    """One of the two: which, depends on what was named and on what answers there."""
+async def check_target(target: str, query: str = "") -> tuple[TargetReport | None, Checkup | None]:
+    """The conformance report for `URL=TASK`, else a checkup of whatever protocol is found there.
+
+    Parameters:
+        target: the agent.
+        query: the sample query of a checkup; a usual one by default.
+    """
     found = _CONTRACT.fullmatch(target)
     if found is None:
         sample = Sample(query=query) if query else Sample()

@@ -64,15 +64,15 @@ class FormField:
 def evaluation_routes() -> list[BaseRoute]:
     """The form, and for each evaluation its page, its progress and its cancel button."""
     return [
-        Route("/evaluations/new", form),
-        Route("/evaluations", start, methods=["POST"]),
-        Route("/evaluations/{id}", show),
-        Route("/evaluations/{id}/events", events),
-        Route("/evaluations/{id}/cancel", cancel, methods=["POST"]),
+        Route("/evaluations/new", new_evaluation_page),
+        Route("/evaluations", start_evaluation, methods=["POST"]),
+        Route("/evaluations/{id}", evaluation_page),
+        Route("/evaluations/{id}/events", evaluation_events),
+        Route("/evaluations/{id}/cancel", cancel_evaluation, methods=["POST"]),
     ]
 
 
-async def form(request: Request) -> Response:
+async def new_evaluation_page(request: Request) -> Response:
     """The form, filled in from the address."""
     ui = ui_of(request)
     await ui.refresh()
@@ -80,7 +80,7 @@ async def form(request: Request) -> Response:
     return _form_page(request, ui, given)
 
 
-async def start(request: Request) -> Response:
+async def start_evaluation(request: Request) -> Response:
     """Start an evaluation, or show the form again with what is wrong."""
     ui = ui_of(request)
     given = await ui.form(request)
@@ -93,7 +93,7 @@ async def start(request: Request) -> Response:
     return RedirectResponse(f"/evaluations/{started.id}", 303)
 
 
-async def show(request: Request) -> Response:
+async def evaluation_page(request: Request) -> Response:
     """How far an evaluation is; its run where it has ended."""
     ui, started = ui_of(request), _started(request)
     await _find_run(ui, started)
@@ -108,13 +108,13 @@ async def show(request: Request) -> Response:
     )
 
 
-async def events(request: Request) -> Response:
+async def evaluation_events(request: Request) -> Response:
     """The progress of an evaluation, as server-sent events."""
     ui, started = ui_of(request), _started(request)
     return event_stream(_follow(ui, started), f"/evaluations/{started.id}")
 
 
-async def cancel(request: Request) -> Response:
+async def cancel_evaluation(request: Request) -> Response:
     """Cancel an evaluation: what was answered is reported and kept."""
     await ui_of(request).form(request)
     started = _started(request)

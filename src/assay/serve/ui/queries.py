@@ -106,14 +106,14 @@ ORDERS: Mapping[str, tuple[str, Callable[[QueryLine], float]]] = {
 def query_routes() -> list[BaseRoute]:
     """Lists and pages of queries, and of questions where answers were evaluated."""
     return [
-        Route("/runs/{name}/queries", queries),
-        Route("/runs/{name}/queries/{query_id:path}", query),
-        Route("/runs/{name}/questions", questions),
-        Route("/runs/{name}/questions/{query_id:path}", question),
+        Route("/runs/{name}/queries", queries_page),
+        Route("/runs/{name}/queries/{query_id:path}", query_page),
+        Route("/runs/{name}/questions", questions_page),
+        Route("/runs/{name}/questions/{query_id:path}", question_page),
     ]
 
 
-async def queries(request: Request) -> Response:
+async def queries_page(request: Request) -> Response:
     """The queries of a run, filtered, ordered and in pages."""
     ui = ui_of(request)
     line, folder = await ui.run(request)
@@ -134,7 +134,7 @@ async def queries(request: Request) -> Response:
     )
 
 
-async def query(request: Request) -> Response:
+async def query_page(request: Request) -> Response:
     """One query: its scores, what was retrieved and what would have been ideal."""
     ui = ui_of(request)
     line, folder = await ui.run(request)
@@ -158,7 +158,7 @@ async def query(request: Request) -> Response:
     )
 
 
-async def questions(request: Request) -> Response:
+async def questions_page(request: Request) -> Response:
     """The questions of a run, filtered and in pages."""
     ui = ui_of(request)
     line, folder = await ui.run(request)
@@ -179,7 +179,7 @@ async def questions(request: Request) -> Response:
     )
 
 
-async def question(request: Request) -> Response:
+async def question_page(request: Request) -> Response:
     """One question: the answer, the reference and the evidence for the verdict."""
     ui = ui_of(request)
     line, folder = await ui.run(request)

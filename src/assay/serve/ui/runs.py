@@ -35,17 +35,17 @@ _OTHERS = 40
 def run_routes() -> list[BaseRoute]:
     """The list, the pages and files of each run, comparisons and the leaderboard."""
     return [
-        Route("/", runs),
-        Route("/runs/{name}", run),
-        Route("/runs/{name}/events", events),
-        Route("/runs/{name}/report.html", as_html),
-        Route("/runs/{name}/report.json", as_json),
-        Route("/compare", compare),
-        Route("/leaderboard", leaderboard),
+        Route("/", runs_page),
+        Route("/runs/{name}", run_page),
+        Route("/runs/{name}/events", run_events),
+        Route("/runs/{name}/report.html", html_file),
+        Route("/runs/{name}/report.json", json_file),
+        Route("/compare", compare_page),
+        Route("/leaderboard", leaderboard_page),
     ]
 
 
-async def runs(request: Request) -> Response:
+async def runs_page(request: Request) -> Response:
     """All runs, filtered and in pages, with the trend of each target."""
     ui = ui_of(request)
     await ui.refresh()
@@ -68,7 +68,7 @@ async def runs(request: Request) -> Response:
     )
 
 
-async def run(request: Request) -> Response:
+async def run_page(request: Request) -> Response:
     """The report of a run, or its progress where it is not finished."""
     ui = ui_of(request)
     line, folder = await ui.run(request)
@@ -81,7 +81,7 @@ async def run(request: Request) -> Response:
     return ui.page(request, "run.html", run=view, line=line, others=others, again=again)
 
 
-async def events(request: Request) -> Response:
+async def run_events(request: Request) -> Response:
     """The progress of a run, as server-sent events."""
     ui = ui_of(request)
     _, folder = await ui.run(request)
@@ -89,7 +89,7 @@ async def events(request: Request) -> Response:
     return event_stream(follow(folder, dataset), f"/runs/{folder.name}")
 
 
-async def as_html(request: Request) -> Response:
+async def html_file(request: Request) -> Response:
     """The page as a file, rendered again: the one in the folder may lack grades and texts."""
     ui = ui_of(request)
     _, folder = await ui.run(request)
@@ -99,7 +99,7 @@ async def as_html(request: Request) -> Response:
     return HTMLResponse(page, headers={"content-disposition": name})
 
 
-async def as_json(request: Request) -> Response:
+async def json_file(request: Request) -> Response:
     """`report.json` as a file."""
     _, folder = await ui_of(request).run(request)
     require_report(folder)
@@ -107,7 +107,7 @@ async def as_json(request: Request) -> Response:
     return FileResponse(folder.report_file, media_type="application/json", filename=name)
 
 
-async def compare(request: Request) -> Response:
+async def compare_page(request: Request) -> Response:
     """The runs that the address names side by side, or a form to choose them."""
     ui = ui_of(request)
     await ui.refresh()
@@ -126,7 +126,7 @@ async def compare(request: Request) -> Response:
     return ui.page(request, "compare.html", compared=view)
 
 
-async def leaderboard(request: Request) -> Response:
+async def leaderboard_page(request: Request) -> Response:
     """The rankings of one data set and split, a table for each track and metric."""
     ui = ui_of(request)
     await ui.refresh()

@@ -80,13 +80,13 @@ class SearchResult:
 def search_routes() -> list[BaseRoute]:
     """The search page, the button that opens the index, and the progress of opening it."""
     return [
-        Route("/search", search),
-        Route("/search/open", open_index, methods=["POST"]),
-        Route("/search/events", events),
+        Route("/search", search_page),
+        Route("/search/open", open_search_index, methods=["POST"]),
+        Route("/search/events", search_events),
     ]
 
 
-async def search(request: Request) -> Response:
+async def search_page(request: Request) -> Response:
     """The search box, with the hits where the index is open."""
     service = _service_of(request)
     query, mode = request.query_params.get("q", ""), request.query_params.get("mode", MODES[0])
@@ -111,7 +111,7 @@ async def search(request: Request) -> Response:
     )
 
 
-async def open_index(request: Request) -> Response:
+async def open_search_index(request: Request) -> Response:
     """Start to open the index, and go back to the search page."""
     given = await ui_of(request).form(request)
     _service_of(request).open()
@@ -119,7 +119,7 @@ async def open_index(request: Request) -> Response:
     return RedirectResponse(f"/search?{urlencode(fields)}", 303)
 
 
-async def events(request: Request) -> Response:
+async def search_events(request: Request) -> Response:
     """The progress of opening the index, as server-sent events."""
     return event_stream(_stages(_service_of(request)), f"/search?{request.url.query}")
 
