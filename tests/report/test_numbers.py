@@ -28,8 +28,6 @@ def test_an_interval_shows_both_ends_or_a_dash() -> None:
 def test_a_figure_without_an_interval_stands_alone() -> None:
     assert numbers.with_interval(0.3412, 0.31, 0.37) == "0.3412 [0.3100, 0.3700]"
     assert numbers.with_interval(0.3412, None, None) == "0.3412"
-    assert numbers.plus_minus(0.3412, 0.31, 0.37) == "0.3412 ± 0.0300"
-    assert numbers.plus_minus(0.3412, None, None) == "0.3412"
 
 
 @pytest.mark.parametrize(
@@ -40,23 +38,6 @@ def test_a_difference_has_a_sign_unless_its_digits_are_zero(
     value: float | None, written: str
 ) -> None:
     assert numbers.difference(value) == written
-
-
-@pytest.mark.parametrize(
-    ("value", "higher_is_better", "word"),
-    [
-        (0.01, True, "better"),
-        (-0.01, True, "worse"),
-        (0.01, False, "worse"),
-        (-0.01, False, "better"),
-        (0.00001, True, "same"),
-        (0.0, False, "same"),
-    ],
-)
-def test_direction_follows_what_is_better_and_what_is_shown(
-    value: float, higher_is_better: bool, word: str
-) -> None:
-    assert numbers.direction(value, higher_is_better=higher_is_better) == word
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The answers of a run on the web: listed, filtered by diagnosis, and one by one."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -51,12 +52,12 @@ def test_a_filter_shows_those_and_stays_in_the_address(
     answer_server: httpx.Client, bm25: str, rows: list[AnswerRow], name: str
 ) -> None:
     value = {"verdict": "wrong", "diagnosis": "retrieved but unused", "half": "generation"}[name]
-    matches = {
+    predicates: dict[str, Callable[[AnswerRow], bool]] = {
         "verdict": lambda row: row.correct is False,
         "diagnosis": lambda row: row.diagnosis is not None and row.diagnosis.failure == value,
         "half": lambda row: row.diagnosis is not None and row.diagnosis.half == value,
-    }[name]
-    expected = [row.query_id for row in rows if matches(row)]
+    }
+    expected = [row.query_id for row in rows if predicates[name](row)]
     found: list[str] = []
     address: str | None = f"/runs/{bm25}/questions?{name}={quote(value)}"
     while address:

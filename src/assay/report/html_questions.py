@@ -28,7 +28,7 @@ _RETRIEVED = Remark("retrieved", "good")
 _MISSED = Remark("not retrieved", "bad")
 _INVENTED = Remark("does not exist", "bad")
 
-# Whatever stands between brackets on one line; markdown and code have many that cite nothing.
+# Text in brackets on one line; markdown and code have many that cite nothing.
 _BRACKETS = re.compile(r"\[([^\[\]\n]{1,200})\]")
 _SEPARATOR = re.compile(r"(\s?[,;]\s?)")
 

@@ -1,4 +1,4 @@
-"""How every number is written, in the terminal, in HTML and in messages. Nothing else formats one.
+"""How every number is written, in the terminal, in HTML and in messages.
 
 A figure that does not exist (an interval of one query, a share of nothing) is a dash, never a 0
 that looks measured.
@@ -32,27 +32,12 @@ def with_interval(value: float, low: float | None, high: float | None) -> str:
     return f"{figure(value)} {interval(low, high)}"
 
 
-def plus_minus(value: float, low: float | None, high: float | None) -> str:
-    """`0.3412 ± 0.0326`: half the interval's width, where there is no room for both ends."""
-    if low is None or high is None:
-        return figure(value)
-    return f"{figure(value)} ± {figure((high - low) / 2)}"
-
-
 def difference(value: float | None, digits: int = _DIGITS) -> str:
     """`+0.0120`, `-0.0120`; nothing in front of a zero."""
     if value is None or math.isnan(value):
         return ABSENT
     shown = _no_negative_zero(value, digits)
     return f"{shown:+.{digits}f}" if shown else figure(0.0, digits)
-
-
-def direction(value: float, *, higher_is_better: bool = True, digits: int = _DIGITS) -> str:
-    """`better`, `worse` or `same`, by the digits that are shown."""
-    shown = _no_negative_zero(value, digits)
-    if shown == 0:
-        return "same"
-    return "better" if (shown > 0) == higher_is_better else "worse"
 
 
 def p_value(value: float) -> str:

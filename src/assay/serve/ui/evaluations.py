@@ -1,8 +1,8 @@
 """Evaluations that are going on: the processes started from a page, and the progress of any run.
 
 Each evaluation is `assay eval` in a process of its own. So the pages stay quick while it runs, code
-of a `python:` target is imported afresh each time, and the run goes on if this server is killed.
-Progress is read from the run folder, whoever writes it.
+of a `python:` target is imported afresh each time, and the run continues if this server is killed.
+Progress is read from the run folder, so that runs started in a terminal are followed too.
 """
 
 import asyncio

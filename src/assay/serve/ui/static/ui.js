@@ -1,4 +1,4 @@
-// What the pages can do without, and are nicer with: follow what goes on, and save clicks.
+// Optional: follows progress and saves clicks. Every page works without it.
 "use strict";
 
 function follow(box) {
