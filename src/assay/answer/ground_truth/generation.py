@@ -25,6 +25,7 @@ from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.files import atomic_write
 from assay.net.gather import gather
+from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 
 SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
@@ -262,7 +263,7 @@ class _Generation:
         }
         return GroundTruth(query.id, query.text, answer, expected, len(expected), provenance)
 
-    def _origin(self, query: Query) -> dict[str, Any]:
+    def _origin(self, query: Query) -> JsonObject:
         ids = [document.id for document in self._sources(query)]
         return {**self._writer.origin, "document_ids": ids}
 
@@ -295,7 +296,7 @@ def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, GroundTruth
     return {}
 
 
-def _write(records: list[dict[str, Any]], path: Path) -> None:
+def _write(records: list[JsonObject], path: Path) -> None:
     content = orjson.dumps(records, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     try:
         atomic_write(path, content)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -28,6 +27,7 @@ from assay.data.beir import write_beir
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, UsageError
 from assay.net.gather import gather
+from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 
 _GRADE = 1
@@ -159,7 +159,7 @@ def check_output_folder(out: Path) -> None:
 
 def write_question_set(
     made: QuestionSet, documents: Mapping[str, Document], origin: Mapping[str, str], out: Path
-) -> dict[str, Any]:
+) -> JsonObject:
     """Write a data set, completely or not at all; the summary, which is also in `summary.json`."""
     check_output_folder(out)
     if not made.questions:
@@ -199,7 +199,7 @@ def _dataset(
 
 def _summary(
     made: QuestionSet, documents: Mapping[str, Document], origin: Mapping[str, str]
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "questions": len(made.questions),
         "drafted": made.candidates,
@@ -212,9 +212,7 @@ def _summary(
     }
 
 
-def _answer(
-    query_id: str, candidate: QuestionCandidate, origin: Mapping[str, str]
-) -> dict[str, Any]:
+def _answer(query_id: str, candidate: QuestionCandidate, origin: Mapping[str, str]) -> JsonObject:
     facts = [
         {"text": fact.text, "accept": list(fact.accept), "quote": quote}
         for fact, quote in zip(candidate.facts, candidate.quotes, strict=True)

@@ -18,6 +18,7 @@ from assay.answer.ground_truth.writers import extract
 from assay.data.dataset import Dataset, Query
 from assay.data.text_file import short_repr
 from assay.errors import DataError
+from assay.net.json import JsonObject
 
 QUERY_HASH = "query_text_sha256"
 ANSWER_HASH = "ground_truth_answer_sha256"
@@ -35,7 +36,7 @@ class GroundTruth:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
-def record_to_json(truth: GroundTruth, *, text: bool = True) -> dict[str, Any]:
+def record_to_json(truth: GroundTruth, *, text: bool = True) -> JsonObject:
     """The record as JSON; without `text`, hashes replace question and answer."""
     fields = asdict(truth)
     fields["query_text"] = truth.query_text or None
@@ -101,13 +102,13 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _value(fields: dict[str, Any], key: str) -> Any:
+def _value(fields: JsonObject, key: str) -> Any:
     if key not in fields:
         raise ValueError(f"{key!r} is missing")
     return fields[key]
 
 
-def _text(fields: dict[str, Any], key: str, *, optional: bool = False) -> str:
+def _text(fields: JsonObject, key: str, *, optional: bool = False) -> str:
     value = _value(fields, key)
     if optional and value is None:
         return ""
@@ -116,21 +117,21 @@ def _text(fields: dict[str, Any], key: str, *, optional: bool = False) -> str:
     return value
 
 
-def _ids(fields: dict[str, Any], key: str) -> tuple[str, ...]:
+def _ids(fields: JsonObject, key: str) -> tuple[str, ...]:
     value = _value(fields, key)
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{key!r} must be a list of document ids, each of them text")
     return tuple(value)
 
 
-def _count(fields: dict[str, Any], key: str) -> int:
+def _count(fields: JsonObject, key: str) -> int:
     value = _value(fields, key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{key!r} must be a whole number >= 0")
     return value
 
 
-def _provenance(value: Any) -> dict[str, Any]:
+def _provenance(value: Any) -> JsonObject:
     if not isinstance(value, dict):
         raise ValueError("'provenance' must be an object, as {...}")
     if "document_ids" in value:
