@@ -97,7 +97,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        (("RUN",), UsageError, "Give --qrels FILE, or --dataset"),
+        (("RUN",), UsageError, "pass --qrels FILE, or --dataset"),
         (("RUN", "--qrels", "QRELS", "--metric", "ndgc@5"), UsageError, "did you mean nDCG"),
         (("RUN", "--qrels", "absent.qrels"), DataError, "absent.qrels"),
         (("QRELS", "--qrels", "QRELS"), DataError, "columns"),

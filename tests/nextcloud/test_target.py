@@ -136,17 +136,17 @@ async def test_nobody_there_is_told() -> None:
 
 
 def test_another_fragment_is_refused() -> None:
-    with pytest.raises(UsageError, match="there may only be '#answer'"):
+    with pytest.raises(UsageError, match="only '#answer' may follow"):
         open_target(f"{NOWHERE}#tool", DATA)
 
 
 def test_a_missing_mapping_is_told_before_anything_is_asked(mapping_path: Path) -> None:
     mapping_path.unlink()
-    with pytest.raises(DataError, match=r"no note mapping here.*ASSAY_NOTE_MAPPING"):
+    with pytest.raises(DataError, match=r"no note mapping found.*ASSAY_NOTE_MAPPING"):
         open_target(NOWHERE, DATA)
 
 
 def test_a_note_that_stands_for_two_documents_is_refused(mapping_path: Path) -> None:
     mapping_path.write_text('{"MED-1": 7, "MED-2": 7}')
-    with pytest.raises(DataError, match="note 7 stands for 'MED-1' and for 'MED-2'"):
+    with pytest.raises(DataError, match="note 7 is mapped to 'MED-1' and to 'MED-2'"):
         open_target(NOWHERE, DATA)

@@ -134,7 +134,7 @@ def test_what_cannot_be_had_is_skipped_and_named(run: Run) -> None:
     judge, client, data, case = skip_reasons(result)
     assert "'extractive' has no model" in judge
     assert "RAG_EVAL_PROVIDER" in judge
-    assert "'python:a:b' is no MCP server" in client
+    assert "'python:a:b' is not an MCP server" in client
     for reason in (data, case):
         assert "NFCORPUS_ARCHIVE" in reason
         assert "--assay-dataset notes" in reason
@@ -152,7 +152,7 @@ def skip_reasons(result: pytest.RunResult) -> list[str]:
     [
         ("rag_agent", "--assay-target=nonsense", "cannot tell what target 'nonsense' is"),
         ("mcp_sampling_client", "--assay-target=mcp-stdio:false", "no MCP session could be"),
-        ("mcp_sampling_client", "--assay-target=builtin:x", "there is no builtin:x"),
+        ("mcp_sampling_client", "--assay-target=builtin:x", "unknown target builtin:x"),
         ("evaluation_llm", "--assay-provider=oracle", "unknown provider 'oracle'"),
         ("ground_truth_data", "--assay-ground-truth=absent.json", "no such file"),
         ("rag_case", "--assay-dataset=absent", "no data set 'absent'"),

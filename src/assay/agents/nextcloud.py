@@ -1,7 +1,7 @@
-"""Target `nextcloud:URL[#answer]`: the search of a Nextcloud MCP server, over notes of ours.
+"""Target `nextcloud:URL[#answer]`: the search of a Nextcloud MCP server, over uploaded notes.
 
-Its results are notes. The note mapping says which document each of them stands for; another note
-keeps an id such as `note:123`, which no data set knows.
+Its results are notes. The note mapping says which document each of them holds; another note gets an
+id such as `note:123`, which is in no data set.
 """
 
 from collections.abc import Container, Mapping
@@ -23,14 +23,23 @@ from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 SEARCH = "nc_semantic_search"
 ANSWER = "nc_semantic_search_answer"
 
-# Where the tool knows these, each note comes once, and nothing but notes comes.
-_WISHES = {"granularity": "document", "doc_types": '["note"]'}
-# Else several passages of one note may come: so many are asked for, for each note that is wanted.
+# A tool with these parameters returns each note once, and nothing but notes.
+_PREFERRED = {"granularity": "document", "doc_types": '["note"]'}
+# Other tools may return several passages of one note: this many are requested for each note.
 _PASSAGES = 3
 
 
 class NextcloudAgent:
-    """`known` are the ids of the data set: a server of ours may answer with those."""
+    """The agent behind the target.
+
+    Parameters:
+        name: The target, as reports show it.
+        server: The MCP server.
+        doc_ids: The document that each note holds.
+        tool: The tool that is called.
+        known: The ids of the data set; Assay's own server may return these.
+        track: The track that the agent is declared for.
+    """
 
     def __init__(
         self,
@@ -56,12 +65,10 @@ class NextcloudAgent:
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "NextcloudAgent":
-        """`nextcloud:URL`; answers are asked for with `#answer` as well."""
+        """The agent for `nextcloud:URL`; `#answer` requests answers as well."""
         way = target.fragment
         if way not in ("", "answer"):
-            raise UsageError(
-                f"target 'nextcloud:...#{way}': after the address there may only be '#answer'"
-            )
+            raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the address")
         path = note_mapping_path(context.note_mapping)
         doc_ids = documents_by_note(read_note_mapping(path), path)
         return cls(
@@ -74,26 +81,29 @@ class NextcloudAgent:
         )
 
     async def open(self) -> None:
+        """Connect, and find the tool."""
         try:
             client, tools = await self._session.open()
         except TargetError as error:
             raise TargetError(f"{self.info.name}: {error}") from error
         declared = _declared(tools, self._wanted)
-        wishes = {CONSTANT + key: value for key, value in _WISHES.items() if key in declared}
-        self._tool = find_search_tool(tools, self._wanted, wishes)
+        preferred = {CONSTANT + key: value for key, value in _PREFERRED.items() if key in declared}
+        self._tool = find_search_tool(tools, self._wanted, preferred)
         self._passages = 1 if "granularity" in declared else _PASSAGES
         server = client.server_info
         spoken = f"{server.name if server else 'a server'}, MCP {client.protocol_version}"
         self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Search for `query`; the documents that the notes hold, each once."""
         assert self._tool is not None, "open() comes before ask()"
-        # An answer is made of what was found: asking for more would change it.
+        # An answer is made of the results: requesting more would change it.
         count = top_k if self._wanted == ANSWER else top_k * self._passages
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
         answer = self._reader.read(result)
         _require_author(result)
-        found = dict.fromkeys(map(self._document, answer.doc_ids))  # passages of a note count once
+        # Passages of one note count once.
+        found = dict.fromkeys(map(self._document, answer.doc_ids))
         return AgentAnswer(
             doc_ids=tuple(found)[:top_k],
             answer=answer.answer,
@@ -101,6 +111,7 @@ class NextcloudAgent:
         )
 
     async def close(self) -> None:
+        """Close the session and the connection."""
         await self._session.close()
         await self._server.close()
 
@@ -117,13 +128,13 @@ def _declared(tools: list[Tool], name: str) -> Mapping[str, Any]:
 
 
 def _require_author(result: CallToolResult) -> None:
-    """A server that found no model to write the answer sends an apology in its place."""
+    """Fail where the server had no model to write an answer and sent an apology instead."""
     value = result.structured_content
     if not isinstance(value, dict) or "generated_answer" not in value:
         return
     if value.get("sources") and not value.get("model_used"):
         raise AgentFailure(
             FailureKind.AGENT_ERROR,
-            "the server found documents and wrote no answer: it has no model of its own, and "
-            "wants the client to offer one (MCP sampling)",
+            "the server found documents but wrote no answer: it has no model of its own, and "
+            "needs a client that offers one (MCP sampling)",
         )

@@ -1,4 +1,4 @@
-"""`assay audit`: does the figure of somebody else's report follow from its own lists?"""
+"""`assay audit`: do the figures of a report follow from its own lists?"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ def audit(
     archive: Archive = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
 ) -> None:
-    """Recompute a report from its own retrieved lists and say how its figures came about.
+    """Recompute a report from its own retrieved lists and explain its figures.
 
     Judgments: --qrels, else --dataset, else the data set and split that the report names, else
     nfcorpus. Exits 1 when a figure is wrong, or the report contradicts itself.

@@ -1,4 +1,4 @@
-"""`assay data`: what is in a data set, and how much a score on it can say."""
+"""`assay data`: the contents of a data set, and what a score on it can show."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 data_app = typer.Typer(
     name="data",
-    help="Look at the data sets that can be evaluated on.",
+    help="List and describe data sets.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -36,7 +36,7 @@ def list_datasets(json: Json = False) -> None:
         print_json(KNOWN)
         return
     show(*(_fact(name, what) for name, what in KNOWN.items()))
-    say("A folder or a zip in BEIR format can be given everywhere in place of a name.")
+    say("Every command also takes the path of a folder or zip in BEIR format.")
 
 
 @data_app.command("info")
@@ -50,7 +50,7 @@ def info(
     archive: Annotated[
         Path | None,
         typer.Option(
-            help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]"
+            help="A local nfcorpus.zip, instead of a download. [env var: NFCORPUS_ARCHIVE]"
         ),
     ] = None,
     std: Annotated[
@@ -64,7 +64,7 @@ def info(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Counts, grades, ceilings, what train gives away, and how many queries are enough."""
+    """Counts, grades, ceilings, overlap with train, and how many queries are enough."""
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.measure.describe import ASSUMED_STD, describe

@@ -1,4 +1,4 @@
-"""`assay nextcloud`: a data set as notes in a Nextcloud, and what its search makes of them."""
+"""`assay nextcloud`: upload a data set as notes, wait for the index, sync notes, clean up."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 nextcloud_app = typer.Typer(
     name="nextcloud",
-    help="Put a data set into Nextcloud as notes. The account: NEXTCLOUD_HOST, "
+    help="Upload a data set to Nextcloud as notes. The account: NEXTCLOUD_HOST, "
     "NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -54,7 +54,7 @@ NoteMapping = Annotated[
     Path,
     typer.Option(
         "--mapping",
-        help="Where it is kept which note stands for which document.",
+        help="The file that maps documents to notes.",
         envvar="ASSAY_NOTE_MAPPING",
         metavar="FILE",
     ),
@@ -64,7 +64,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 Concurrency = Annotated[
     int,
     typer.Option(
-        help="How many requests are out at once.", envvar="ASSAY_CONCURRENCY", min=1, metavar="N"
+        help="How many requests are sent at once.", envvar="ASSAY_CONCURRENCY", min=1, metavar="N"
     ),
 ]
 
@@ -83,10 +83,10 @@ def upload(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """Make a note of each document; what is there already is left or brought up to date.
+    """Upload each document as a note; existing notes are kept or updated.
 
-    An upload that was interrupted goes on where it was. It ends well only when every document has
-    its note.
+    An interrupted upload continues where it stopped. It succeeds only when every document has its
+    note.
     """
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
@@ -108,7 +108,7 @@ def upload(
         warn(
             f"category {category!r} also holds {counted(report.outdated, 'note')} of documents "
             f"that are no longer in the data set and {counted(report.foreign, 'other note')}: "
-            "a search can find them, and they count as unknown"
+            "a search can find them, and they count as unknown documents"
         )
     if as_json:
         facts = {"dataset": data.name, "category": category, "mapping": str(mapping)}
@@ -154,10 +154,10 @@ def cleanup(
     everything: Annotated[
         bool,
         typer.Option(
-            "--all-in-category", help="Delete every note of the category, whoever wrote it."
+            "--all-in-category", help="Delete every note of the category, whatever its author."
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Yes, delete them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm the deletion.")] = False,
     concurrency: Concurrency = 8,
     host: Host = None,
     username: Username = None,
@@ -168,18 +168,18 @@ def cleanup(
     from assay.nextcloud.category import clean_up, plan_cleanup
     from assay.report.numbers import counted
 
-    async def carry_out(client: "NotesClient") -> "CleanupPlan":
+    async def plan_and_delete(client: "NotesClient") -> "CleanupPlan":
         plan = await plan_cleanup(client, mapping, category, everything=everything)
         if plan.delete and not yes:
             raise UsageError(
                 f"this would delete {counted(len(plan.delete), 'note')} of category {category!r} "
-                f"at {client.account.host}; if that is meant, add --yes"
+                f"at {client.account.host}; confirm with --yes"
             )
         await clean_up(plan, client, mapping, concurrency=concurrency, progress=progress)
         return plan
 
     with progress_bar() as progress:
-        plan = _with_notes(host, username, carry_out)
+        plan = _with_notes(host, username, plan_and_delete)
     facts = {"deleted": len(plan.delete), "left": plan.left, "elsewhere": plan.elsewhere}
     if as_json:
         print_json({"category": category} | facts)
@@ -194,7 +194,7 @@ def sync(
     folder: Annotated[
         Path,
         typer.Option(
-            help="Where the notes are kept as a data set, which every verb takes.",
+            help="Where the notes are written as a data set, for --dataset.",
             envvar="ASSAY_NEXTCLOUD_FOLDER",
             metavar="DIR",
         ),
@@ -217,7 +217,7 @@ def sync(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """Bring notes into Assay's own index: what changed since the last time, and what is gone.
+    """Update Assay's own index from the notes: what changed since the last sync, and what is gone.
 
     Search them with: assay search QUERY --dataset DIR
     """
@@ -258,7 +258,7 @@ def wait(
     target: Annotated[
         str,
         typer.Argument(
-            help="Whose search is to find the documents: nextcloud:URL of a Nextcloud MCP server, "
+            help="Whose search has to find the documents: nextcloud:URL of a Nextcloud MCP server, "
             "or any other target.",
             envvar="ASSAY_TARGET",
             metavar="TARGET",
@@ -270,19 +270,19 @@ def wait(
     sample: Annotated[
         int,
         typer.Option(
-            help="How many documents are looked for.",
+            help="How many documents are searched for.",
             envvar="ASSAY_WAIT_SAMPLE",
             min=1,
             metavar="N",
         ),
     ] = 20,
     seed: Annotated[
-        int, typer.Option(help="Decides which.", envvar="ASSAY_SEED", metavar="S")
+        int, typer.Option(help="Seed of the sample.", envvar="ASSAY_SEED", metavar="S")
     ] = 42,
     timeout: Annotated[
         float,
         typer.Option(
-            help="Seconds until this is given up.",
+            help="Seconds after which to give up.",
             envvar="ASSAY_WAIT_TIMEOUT",
             min=0.0,
             metavar="S",
@@ -290,9 +290,9 @@ def wait(
     ] = 600.0,
     as_json: Json = False,
 ) -> None:
-    """Wait until a sample of the documents is found by search: then they are indexed.
+    """Wait until search finds a sample of the documents, which shows that they are indexed.
 
-    Exit code 1, and the documents that were not found, when the time is over.
+    Exits 1 after the timeout, naming the documents that were not found.
     """
     from assay.agents.targets import open_target
     from assay.cli.progress import progress_bar
@@ -305,7 +305,9 @@ def wait(
         data = load_dataset(dataset, archive=archive, progress=progress)
         documents = sample_documents(data.documents, read_note_mapping(mapping), sample, seed)
         if not documents:
-            raise UsageError(f"{mapping} names no document of {data.name!r}; upload it first")
+            raise UsageError(
+                f"{mapping} has no document of {data.name!r}; upload the data set first"
+            )
         agent = open_target(target, data, note_mapping=mapping, progress=progress)
         report = asyncio.run(_wait(agent, documents, timeout, progress))
     if as_json:

@@ -1,4 +1,4 @@
-"""`assay score`: the figures of a run file that any system made."""
+"""`assay score`: the figures of a run file of any system."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ def score(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="ndcg@10, recall@100, map, ... Repeatable. Left out: the usual ones.",
+            help="ndcg@10, recall@100, map, ... Repeatable. Default: the usual ones.",
             envvar="ASSAY_METRIC",
             metavar="NAME@K",
         ),
@@ -104,7 +104,7 @@ def _judging(
         return from_qrels(qrels)
     if dataset is not None:
         return from_dataset(dataset, split, archive)
-    raise UsageError("what is relevant? Give --qrels FILE, or --dataset NAME with --split")
+    raise UsageError("no judgments given: pass --qrels FILE, or --dataset NAME with --split")
 
 
 def _usual(top_k: int | None) -> list["Metric"]:

@@ -1,7 +1,7 @@
 """The pytest plugin: evaluations of retrieval and answers as tests of any project.
 
-It is installed with Assay and does nothing until a test asks for one of its fixtures or has the
-marker `rag`. So nothing heavy is imported here, or by the modules that it names.
+It is installed with Assay and does nothing until a test uses one of its fixtures or has the marker
+`rag`. So nothing heavy is imported here, or by the modules that it names.
 """
 
 import pytest
@@ -15,17 +15,19 @@ pytest_plugins = [
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that begin with `--assay-`."""
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker `rag`."""
     config.addinivalue_line(
         "markers", "rag: evaluates retrieval or answers; reported together at the end (Assay)"
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A case for each query, so that one that fails hides no other."""
+    """One case for each query, so that a failure hides no other."""
     if "rag_case" in metafunc.fixturenames:
         from assay.pytest_plugin.cases import case_parameters
 

@@ -1,4 +1,4 @@
-"""The questions that a session asks, each with what is right for it."""
+"""The queries of a session, each with its expected documents and reference answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from assay.errors import AssayError, DownloadError
+from assay.net.json import JsonObject
 from assay.net.redact import redact_credentials
 from assay.pytest_plugin.report import NO_CASES
 from assay.pytest_plugin.settings import Settings, missing_data
@@ -24,8 +25,14 @@ _dataset_key = pytest.StashKey["Dataset"]()
 
 @dataclass(frozen=True, slots=True)
 class RagCase:
-    """`expected_document_ids` have the highest grade that the query has; `judgments` are all of
-    its grades. `ground_truth` is the text of the reference answer, None where there is none.
+    """One query of a session.
+
+    Attributes:
+        query_id: Its id in the data set.
+        query: Its text.
+        expected_document_ids: The documents of the highest grade that the query has.
+        judgments: All its grades by document id.
+        ground_truth: The text of the reference answer, or None.
     """
 
     query_id: str
@@ -35,12 +42,15 @@ class RagCase:
     ground_truth: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RagTestData:
-    """A sequence of its cases, with the data set behind them."""
+    """A sequence of cases, with the data set that they are from."""
 
     dataset: "Dataset"
     cases: tuple[RagCase, ...]
+
+    def __repr__(self) -> str:
+        return f"<RagTestData: {len(self.cases):,} cases of {self.dataset!r}>"
 
     def __iter__(self) -> Iterator[RagCase]:
         return iter(self.cases)
@@ -52,11 +62,12 @@ class RagTestData:
         return self.cases[place]
 
     def case(self, query_id: str) -> RagCase:
+        """The case of a query."""
         return next(case for case in self.cases if case.query_id == query_id)
 
 
 def dataset_of(config: pytest.Config) -> "Dataset":
-    """Loaded once for the session, at the latest possible time."""
+    """The data set of the session, loaded at first use."""
     if _dataset_key not in config.stash:
         from assay.data import load_dataset
 
@@ -66,7 +77,7 @@ def dataset_of(config: pytest.Config) -> "Dataset":
 
 def case_parameters(config: pytest.Config) -> list[Any]:
     """Query ids for the fixture `rag_case`. The five of NFCorpus are known without its archive, so
-    that tests can be collected, and skipped, where that is not at hand.
+    that tests can be collected, and skipped, without it.
     """
     try:
         ids = _query_ids(config)
@@ -79,7 +90,7 @@ def case_parameters(config: pytest.Config) -> list[Any]:
 
 
 def load_test_data(config: pytest.Config, answers: Mapping[str, str]) -> RagTestData:
-    """`answers` are reference answers by query; the data set's own stand in where it has any."""
+    """The cases of the session; `answers` win over the reference answers of the data set."""
     dataset = dataset_of(config)
     own = {key: each.answer for key, each in dataset.answers.items() if each.answer}
     queries = [dataset.queries[query_id] for query_id in _query_ids(config)]
@@ -87,12 +98,13 @@ def load_test_data(config: pytest.Config, answers: Mapping[str, str]) -> RagTest
     return RagTestData(dataset, tuple(_case(dataset, each, known) for each in queries))
 
 
-def reference_answers(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def reference_answers(records: Sequence[JsonObject]) -> dict[str, str]:
+    """The answers of a ground-truth file by query id."""
     return {each["query_id"]: each["ground_truth_answer"] for each in records}
 
 
-def read_ground_truth(path: Path, dataset: "Dataset") -> list[dict[str, Any]]:
-    """As the file has it, with the texts that it had to leave out."""
+def read_ground_truth(path: Path, dataset: "Dataset") -> list[JsonObject]:
+    """The records of the file, with the texts that it leaves out."""
     from assay.answer.ground_truth.records import load_ground_truth, record_to_json
 
     return [record_to_json(truth) for truth in load_ground_truth(path, dataset)]

@@ -1,4 +1,4 @@
-"""The fixtures. They are plain functions for the session, so that any project can use them: with
+"""The fixtures. They are synchronous and have session scope, so that any project can use them: with
 pytest-asyncio, with anyio, or from tests that call `asyncio.run`.
 """
 
@@ -77,8 +77,8 @@ def ground_truth_data(
     path = assay_settings.ground_truth
     if path is None:
         pytest.skip(
-            "there are no reference answers: name a file of them with --assay-ground-truth, or "
-            f"make {GROUND_TRUTH} with: assay ground-truth"
+            "no reference answers found: pass a file with --assay-ground-truth, or create "
+            f"{GROUND_TRUTH} with: assay ground-truth"
         )
     with user_errors():
         return read_ground_truth(path, dataset_of(pytestconfig))
@@ -102,7 +102,7 @@ def nfcorpus_test_data(
 
 @pytest.fixture
 def rag_case(request: pytest.FixtureRequest, nfcorpus_test_data: "RagTestData") -> "RagCase":
-    """One query of the test data: a test that asks for this runs once for each."""
+    """One query of the test data: a test with this fixture runs once for each query."""
     return nfcorpus_test_data.case(request.param)
 
 
@@ -124,11 +124,11 @@ def rag_agent(
     assay_settings: Settings,
     nfcorpus_test_data: "RagTestData",
 ) -> Iterator["Agent"]:
-    """The target, opened: `await rag_agent.ask(query, top_k)` gives documents, and an answer where
-    it answers. Documents for a Nextcloud are uploaded first, and waited for.
+    """The opened target: `await rag_agent.ask(query, top_k)` returns documents, and an answer where
+    the target answers. For a Nextcloud, documents are uploaded first, and the fixture waits until
+    they are indexed.
     """
     from assay.agents.targets import open_target, parse_target
-    from assay.pytest_plugin.fixtures import wait_for_notes
 
     target, dataset = assay_settings.target, nfcorpus_test_data.dataset
     with user_errors():
@@ -151,8 +151,8 @@ def rag_agent(
 def mcp_sampling_client(
     assay_loop: "SessionLoop", assay_settings: Settings
 ) -> Iterator["SamplingClient"]:
-    """An MCP session with the target, or with Assay's own server where the target is built in. It
-    offers the configured model to the server; without one it offers none.
+    """An MCP session with the target, or with Assay's own server for a built-in target. It offers
+    the configured model to the server, if there is one.
     """
     from assay.agents.targets import redact_target
     from assay.answer.providers.opening import open_provider
@@ -161,7 +161,9 @@ def mcp_sampling_client(
     target = assay_settings.target
     if not speaks_mcp(target):
         shown = redact_target(target)
-        pytest.skip(f"--assay-target {shown!r} is no MCP server; mcp:URL or mcp-stdio:COMMAND is")
+        pytest.skip(
+            f"--assay-target {shown!r} is not an MCP server; use mcp:URL or mcp-stdio:COMMAND"
+        )
     with user_errors():
         spec = assay_settings.model
         provider = open_provider(spec) if spec else None
@@ -179,14 +181,13 @@ def mcp_sampling_client(
 def evaluation_llm(
     assay_loop: "SessionLoop", assay_settings: Settings
 ) -> Iterator["EvaluationLLM"]:
-    """The judge's model, apart from the one that answers: `await evaluation_llm(prompt)`."""
+    """The model that judges, separate from the one that answers: `await evaluation_llm(prompt)`."""
     from assay.answer.providers.opening import open_provider
-    from assay.pytest_plugin.fixtures import EvaluationLLM
 
     if assay_settings.model is None:
         what = "no model" if assay_settings.provider is None else "'extractive' has no model"
         pytest.skip(
-            f"{what} to judge with: set {PROVIDER_VARIABLE} or give --assay-provider; "
+            f"{what} to judge with: set {PROVIDER_VARIABLE} or pass --assay-provider; "
             f"{OLLAMA_VARIABLE} alone means Ollama"
         )
     with user_errors():
@@ -218,8 +219,8 @@ def nc_client(assay_loop: "SessionLoop") -> Iterator["NotesClient"]:
 def note_mapping(
     request: pytest.FixtureRequest, nfcorpus_test_data: "RagTestData"
 ) -> dict[str, int]:
-    """The note of each document. What `note_mapping.json` lacks is uploaded first: all of it, or
-    the fixture fails.
+    """The note id of each document. Documents that `note_mapping.json` lacks are uploaded first;
+    the fixture fails unless all of them are.
     """
     from assay.data.note_mapping import note_mapping_path, read_note_mapping
 
@@ -243,7 +244,7 @@ def _upload(request: pytest.FixtureRequest, dataset: "Dataset") -> None:
 
 
 async def wait_for_notes(agent: "Agent", dataset: "Dataset") -> None:
-    """Until a sample of them is found: that an index says it is idle proves nothing."""
+    """Wait until a search finds a sample of the documents."""
     from assay.data.note_mapping import note_mapping_path, read_note_mapping
     from assay.nextcloud.wait import sample_documents, wait_until_found
 

@@ -1,4 +1,4 @@
-"""An MCP client that offers its server a language model (MCP sampling), as tests want it."""
+"""An MCP client for tests, which offers its server a language model (MCP sampling)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -36,8 +36,8 @@ _CLIENT = Implementation(name="assay-pytest", version="1")
 
 @dataclass(frozen=True, slots=True)
 class SamplingClient:
-    """`sampling` is the model that the server may ask, None where none is configured. Then the
-    server answers by its own means, or not at all.
+    """An MCP session. `sampling` is the model that the server may call, or None: then the server
+    has to answer by its own means.
     """
 
     client: Client
@@ -50,6 +50,7 @@ class SamplingClient:
         return _structured(name, result)
 
     async def list_tools(self) -> list[str]:
+        """The names of the server's tools."""
         return [tool.name for tool in (await self.loop.ask(self.client.list_tools)).tools]
 
 
@@ -58,7 +59,7 @@ def _structured(name: str, result: "CallToolResult") -> dict[str, Any]:
 
     texts = [part.text for part in result.content if isinstance(part, TextContent)]
     if result.is_error:
-        said = texts[0][:500] if texts else "it does not say why"
+        said = texts[0][:500] if texts else "no reason given"
         raise AgentFailure(FailureKind.AGENT_ERROR, f"tool {name!r} failed: {said}")
     if result.structured_content is not None:
         return dict(result.structured_content)
@@ -67,7 +68,7 @@ def _structured(name: str, result: "CallToolResult") -> dict[str, Any]:
     except (IndexError, orjson.JSONDecodeError):
         value = None
     if not isinstance(value, dict):
-        message = f"tool {name!r} gave neither structured content nor a JSON object"
+        message = f"tool {name!r} returned neither structured content nor a JSON object"
         raise AgentFailure(FailureKind.INVALID_ANSWER, message)
     return value
 
@@ -76,7 +77,7 @@ def _structured(name: str, result: "CallToolResult") -> dict[str, Any]:
 async def connected(
     target: str, dataset: str, provider: CachedProvider | None
 ) -> AsyncIterator[Client]:
-    """To the server that the target is, or that a built-in target becomes in this process."""
+    """A client of the target's server; for a built-in target, of a server in this process."""
     parsed = parse_target(target)
     sampling = None if provider is None else _sampling(provider)
     async with AsyncExitStack() as stack:
@@ -99,7 +100,7 @@ async def connected(
 def _no_session(target: str, error: BaseException, last_words: str) -> TargetError:
     while isinstance(error, BaseExceptionGroup):  # the SDK's nested task groups
         error = error.exceptions[0]
-    said = f"; its last words: {last_words}" if last_words else ""
+    said = f"; its last output: {last_words}" if last_words else ""
     return TargetError(f"{target}: no MCP session could be opened ({error!r}){said}")
 
 
@@ -118,7 +119,7 @@ def _own_server(dataset: str, mode: str) -> "MCPServer[None]":
 
     if mode not in MODES:
         known = ", ".join(f"builtin:{each}" for each in MODES)
-        raise UsageError(f"there is no builtin:{mode}; there is: {known}")
+        raise UsageError(f"unknown target builtin:{mode}; available: {known}")
     return mcp_server(DocumentSearch(lambda progress: load_retrieval(dataset, mode, progress)))
 
 
@@ -143,7 +144,7 @@ def _sampling(provider: CachedProvider) -> SamplingFnT:
 
 
 def _text(message: Any) -> str:
-    """What a message says in words: pictures and sounds are not for these models."""
+    """The text of a message; images and audio are left out."""
     content = message.content
     parts: Sequence[Any] = content if isinstance(content, list) else [content]
     return "\n".join(part.text for part in parts if isinstance(part, TextContent))

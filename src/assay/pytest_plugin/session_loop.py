@@ -1,7 +1,7 @@
-"""One event loop for the whole session, for what outlives a test: connections and their clients.
+"""One event loop for the whole session, for connections that outlive a test.
 
-Each test has a loop of its own, or none. So what lives on the session's loop is asked from there:
-tests await it as if it were theirs, whichever plugin runs them.
+Each test has an event loop of its own, or none. So calls to a connection run on the session's loop,
+and tests await them as usual, with any async plugin.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ class SessionLoop:
         self._thread = portal.call(get_ident)
 
     def run(self, function: Callable[..., Coroutine[Any, Any, Thing]], *args: Any) -> Thing:
-        """From a fixture: waits until it is done."""
+        """Run a coroutine function from a fixture and wait for its result."""
         result: Thing = self._portal.call(function, *args)
         return result
 
     async def ask(
         self, function: Callable[..., Coroutine[Any, Any, Thing]], *args: Any, **more: Any
     ) -> Thing:
-        """From a test: a test that is cancelled cancels what it waits for."""
-        if get_ident() == self._thread:  # lent to something that runs here already
+        """Await a coroutine function from a test; cancelling the test cancels the call."""
+        if get_ident() == self._thread:  # called from this loop already
             return await function(*args, **more)
         there = self._portal.start_task_soon(partial(function, *args, **more))
         return await asyncio.wrap_future(there)
@@ -44,11 +44,11 @@ class SessionLoop:
     def entered(
         self, manager: "AbstractAsyncContextManager[Thing]"
     ) -> AbstractContextManager[Thing]:
-        """Opened and closed by one task, on which MCP's client insists."""
+        """Enter and exit an async context manager in one task, as MCP's client requires."""
         return self._portal.wrap_async_context_manager(manager)
 
     def lend(self, thing: Any) -> Any:
-        """The same to a test, except that its coroutines run where it lives."""
+        """A proxy for tests, whose coroutine methods run on this loop."""
         return _Lent(self, thing)
 
 
