@@ -1,11 +1,12 @@
 # Every target sets up .venv by itself: `make eval` and `make test` work on a fresh clone.
 # uv is used where it is installed, python3 -m venv and pip where it is not.
 
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
-ARGS   ?=
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+READY   := $(VENV)/.ready
+ARGS    ?=
+WORKERS ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help setup eval test lint serve format clean
@@ -24,8 +25,8 @@ $(READY): pyproject.toml
 eval: $(READY) ## evaluate the reference agent, compare it with BM25 (ARGS="..." adds options)
 	@$(BIN)/assay eval --baseline builtin:bm25 $(ARGS)
 
-test: $(READY) ## run all the tests (ARGS="-k name" selects)
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## run all the tests on all cores (ARGS="-k name" selects, WORKERS=0 uses one process)
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) $(ARGS)
 
 serve: $(READY) ## look at the runs in a browser, on http://127.0.0.1:9000
 	@$(BIN)/assay serve ui $(ARGS)

@@ -1,17 +1,20 @@
-"""The shape of the house: imports one way, few public names, a quick start, small rooms."""
+"""The architecture, held by a few tests that list every offender at once."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import assay
 
 SOURCE = Path(assay.__file__).parent
+ROOT = Path(__file__).parents[1]
 
-# From the top of the house to its ground: a room may import from those after it, never before.
+# From top to bottom: a package may import from those after it, never from those before it.
 LAYERS = [
     {"cli", "pytest_plugin"},
     {"serve"},
@@ -28,48 +31,119 @@ LAYERS = [
     {"extras"},
     {"errors", "progress", "text"},
 ]
-HEIGHT = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-
-
-def room_of(module: str) -> str | None:
-    parts = module.split(".")
-    return parts[1] if parts[0] == "assay" and len(parts) > 1 else None
-
-
-def imports_of(path: Path) -> list[str]:
-    found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(node.module)
-    return found
-
-
+LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
 MODULES = sorted(SOURCE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+LINES = 400
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_one_way(path: Path) -> None:
-    here = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if here == "__init__":
-        return  # the front door shows names of every room
-    for module in imports_of(path):
-        there = room_of(module)
-        if there is None or there == here:
-            continue
-        assert there in HEIGHT, f"{there!r} has no place in LAYERS"
-        assert HEIGHT[here] < HEIGHT[there], f"{here} must not import {module}"
+def package_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def test_every_room_has_a_place() -> None:
-    rooms = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES}
-    assert rooms - {"__init__"} <= set(HEIGHT)
+def imports_of(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_room_stays_small(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def named(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def test_imports_point_one_way() -> None:
+    offenders = []
+    for path, tree in TREES.items():
+        here = package_of(path)
+        if here == "__init__":
+            continue  # the public names come from every package
+        for module in imports_of(tree):
+            parts = module.split(".")
+            outside = parts[0] == "assay" and len(parts) > 1 and parts[1] != here
+            if outside and LEVEL[here] >= LEVEL[parts[1]]:
+                offenders.append(f"{named(path)} imports {module}")
+    assert offenders == []
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {package_of(path) for path in MODULES} - {"__init__"} == set(LEVEL)
+
+
+def test_modules_stay_readable() -> None:
+    sizes = {named(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert {name: size for name, size in sizes.items() if size > LINES} == {}
+
+
+def test_one_name_means_one_class() -> None:
+    places = defaultdict(list)
+    for path, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(named(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_public_definitions_have_docstrings() -> None:
+    missing, total = [], 0
+    for path, tree in TREES.items():
+        for node in tree.body:
+            kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            if isinstance(node, kinds) and not node.name.startswith("_"):
+                total += 1
+                if ast.get_docstring(node) is None:
+                    missing.append(f"{named(path)}: {node.name}")
+    assert len(missing) <= 0.1 * total, missing
+
+
+# What exists once, by what it looks like and the one module that may have it.
+ONCE = {
+    r"httpx\.(?:Async)?Client\(": {"net/client.py"},
+    r"httpx2\.AsyncClient\(": {"agents/mcp/wire.py", "agents/mcp/connection.py"},
+    r"(?i)retry-after.{0,80}parsedate|parsedate.{0,80}retry": {"net/retry.py"},
+    r"\bos\.replace\(|\.replace\(path\)|\bpart\.replace\(": {"files.py"},
+    r"\bflock\(|msvcrt": {"files.py"},
+    r"2(?:\.0)? \*\* \(attempt": {"net/retry.py"},
+    r"\bimport duckdb\b|\bimport bm25s\b": set(),
+}
+
+
+def test_one_of_everything() -> None:
+    offenders = []
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        for pattern, allowed in ONCE.items():
+            if re.search(pattern, text) and named(path) not in allowed:
+                offenders.append(f"{named(path)}: {pattern}")
+    assert offenders == []
+
+
+def test_reports_are_not_read_by_string_keys() -> None:
+    """A report, a row and a header are objects; only reports of other programs are dictionaries."""
+    keys = "per_query_results|statistics|unseen_queries|latency_ms|retrieved_docs|planned_queries"
+    pattern = re.compile(rf"""\[["'](?:{keys})["']\]|\.get\(["'](?:{keys})["']""")
+    foreign = {"data/run_file.py", "measure/foreign_report.py"}
+    own = {"run/report_file.py", "run/calls.py"}
+    offenders = [
+        f"{named(path)}: {found[0]}"
+        for path in MODULES
+        if named(path) not in foreign | own
+        for found in pattern.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert offenders == []
+
+
+def test_posix_modules_are_imported_where_they_are_used() -> None:
+    posix = {"fcntl", "resource", "termios", "pwd", "grp"}
+    offenders = [
+        named(path)
+        for path, tree in TREES.items()
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and posix & {alias.name for alias in node.names}
+    ]
+    assert offenders == []
 
 
 def test_the_public_names_are_these() -> None:
@@ -83,22 +157,60 @@ def test_the_public_names_are_these() -> None:
         assert getattr(assay, name) is not None
 
 
-def test_the_help_page_is_fresh() -> None:
-    script = SOURCE.parents[1] / "scripts" / "render_help.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_help.py"
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after running `code`."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
 
 
 def test_help_loads_nothing_heavy() -> None:
     """A quick `assay --help`: what takes long to import is imported by the verb that needs it."""
-    code = "import sys, assay.cli.app; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
     heavy = {"numpy", "pydantic", "httpx", "onnxruntime", "lightgbm", "starlette", "mcp"}
-    assert heavy.isdisjoint(loaded)
+    assert heavy.isdisjoint(loaded_by("import assay.cli.app"))
 
 
-def test_torch_is_no_dependency() -> None:
-    project = (SOURCE.parents[1] / "pyproject.toml").read_text()
-    assert "torch" not in project
+def test_a_plain_retrieval_run_loads_no_model_judge_or_server(tmp_path: Path) -> None:
+    code = (
+        "import assay\n"
+        f"run = assay.evaluate(lambda query, top_k: [], 'notes', out={str(tmp_path)!r})\n"
+        "run.folder.page_file.read_bytes()"
+    )
+    loaded = loaded_by(code)
+    unwanted = re.compile(
+        r"assay\.(answer\.(providers|ground_truth|answerer|extractive)|evaluation\.answers|serve|"
+        r"search|nextcloud|measure\.answers\.(judge|calibration|diagnosis))\b|"
+        r"(anthropic|ollama|starlette|uvicorn|mcp|a2a|onnxruntime|lightgbm|scipy)$"
+    )
+    assert sorted(name for name in loaded if unwanted.match(name)) == []
+
+
+def test_the_help_page_is_fresh() -> None:
+    script = ROOT / "scripts" / "render_help.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + " run: .venv/bin/python scripts/render_help.py"
+
+
+def test_the_core_depends_on_nothing_heavy() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = {re.split(r"[^A-Za-z0-9]", each)[0].lower() for each in project["dependencies"]}
+    assert core == {
+        *("httpx", "jinja2", "markupsafe", "numpy", "orjson", "pydantic", "pystemmer", "rich"),
+        "typer",
+    }
+    assert "torch" not in str(project)
+
+
+def test_the_files_that_contributing_names_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = page.split("## To add", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 6
+    for row in rows:
+        paths = re.findall(r"`([\w./]+\.(?:py|html|md|toml))`", row)
+        assert 1 <= len(paths) <= 3, row
+        assert [path for path in paths if not (ROOT / path).exists()] == [], row

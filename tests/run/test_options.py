@@ -147,7 +147,8 @@ def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
     anchor = "    answers: bool = _option(\n"
     toy = (
         '    toy: int = _option(7, "A toy setting.", metavar="N", label="Toy", widget="number", '
-        'low=1, on_resume="free", same_in_shards=True)\n'
+        'low=1, on_resume="free", same_in_shards=True, '
+        'request_field="toy_value")\n'
     )
     assert text.count(anchor) == 1
     config.write_text(text.replace(anchor, toy + anchor), encoding="utf-8")
@@ -163,7 +164,7 @@ def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
         *("help", "variable", "file", "form", "page", "command", "repeat", "resume", "merge"),
-        "schema",
+        *("schema", "request"),
     ]
 
 
@@ -214,6 +215,11 @@ except RunError as error:
     print("merge")
 assert "toy" in str(RunHeader.model_json_schema())
 print("schema")
+from assay.data import load_dataset
+from assay.serve.green.request import read_request, to_spec
+asked = {"participants": {"retrieval_agent": "http://localhost:1"}, "config": {"toy_value": 4}}
+assert to_spec(read_request(asked), load_dataset("notes"), "notes", 1).config.toy == 4
+print("request")
 """
 
 

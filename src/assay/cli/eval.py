@@ -18,7 +18,7 @@ from assay.cli.console import print_json, say, show, warn
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.errors import DownloadError
 from assay.run.config import RunConfig
-from assay.run.options import Setting, command_settings, resumed
+from assay.run.options import RunSetting, command_settings, resumed
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -50,7 +50,7 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _parameter(setting: Setting) -> inspect.Parameter:
+def _parameter(setting: RunSetting) -> inspect.Parameter:
     kind: Any = list[str] if setting.kind is tuple else setting.kind
     default = setting.default
     if setting.nullable or setting.option.optional or default in ("", ()):

@@ -12,7 +12,14 @@ import numpy as np
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.gates import Gate, check_gate
-from assay.evaluation.results import NOT_ASKED, Batch, Results, gather, metrics_for, unseen_places
+from assay.evaluation.results import (
+    NOT_ASKED,
+    Batch,
+    Results,
+    collect_results,
+    metrics_for,
+    unseen_places,
+)
 from assay.files import atomic_write
 from assay.measure.metrics import MRR, Metric, Precision, Recall
 from assay.measure.statistics import SampleSummary, below, summarize
@@ -80,7 +87,7 @@ def write_report(
                 figures.add(row)
 
         report = build_report(
-            gather(log, ranked, dataset, config, metrics, add),
+            collect_results(log, ranked, dataset, config, metrics, add),
             config,
             dataset,
             folder.read_header(),

@@ -93,7 +93,7 @@ def metrics_for(top_k: int, extra: Sequence[Metric] = ()) -> list[Metric]:
     return metrics + [metric for metric in extra if metric not in metrics]
 
 
-def gather(
+def collect_results(
     log: CallLog,
     queries: Sequence[Query],
     dataset: Dataset,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,14 +116,14 @@ def compare_runs(
     return compare_reports(a, b, figures)
 
 
-def load_run(path: str | Path, out: str | Path = "runs") -> Run:
+def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:
     """Open a run that was made before.
 
     Parameters:
         path: the run's folder, or its name, the start of one, or `latest` under `out`.
         out: where run folders are.
     """
-    folder = find_run(str(path), Path(out))
+    folder = find_run(fspath(path), Path(out))
     return Run(folder, folder.read_report())
 
 

@@ -108,7 +108,7 @@ async def read_body(response: httpx.Response, limit: int = MAX_BYTES) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A response that was read to its end."""
 
     status: int
@@ -125,7 +125,7 @@ async def fetch(
     headers: Mapping[str, str] | None = None,
     timeout: float,
     limit: int = MAX_BYTES,
-) -> Reply:
+) -> HttpReply:
     """One exchange with one deadline, from the first byte sent to the last byte read.
 
     Raises `AgentFailure`; a status of 400 or more is a reply, not a failure.
@@ -136,7 +136,7 @@ async def fetch(
             exchange(http, method, url, content=content, headers=headers) as response,
         ):
             body = await read_body(response, limit)
-            return Reply(response.status_code, response.headers, body)
+            return HttpReply(response.status_code, response.headers, body)
     except TimeoutError:
         message = f"no complete answer within {timeout:g} s"
         raise AgentFailure(FailureKind.TIMEOUT, message) from None

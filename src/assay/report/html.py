@@ -31,7 +31,7 @@ from assay.report.html_templates import render_fragment, render_page
 from assay.report.query_groups import QueryGroup, QueryGroups
 from assay.run.config import RunConfig
 from assay.run.models import AnswerRow, QueryRow, Report, Statistic
-from assay.run.options import Setting, arguments, settings
+from assay.run.options import RunSetting, arguments, settings
 
 SHOWN = 10
 _BINS = 20
@@ -274,7 +274,7 @@ class _LargestRows:
         return [row for _, _, row in sorted(self._heap, reverse=True)]
 
 
-def _shown(setting: Setting, config: RunConfig) -> str:
+def _shown(setting: RunSetting, config: RunConfig) -> str:
     value = getattr(config, setting.name)
     if value is None:
         return setting.option.placeholder or "none"

@@ -44,6 +44,7 @@ class Option:
         on_resume: whether a resumed run may change it.
         same_in_shards: whether the shards of one evaluation must agree on it.
         request_field: the key in the A2A evaluator's request; empty where it takes none.
+        request_high: the largest value that a request may ask for, where it is below `high`.
         cli: whether `assay eval` has it.
         optional: whether the command line tells "not given" from the default.
     """
@@ -63,6 +64,7 @@ class Option:
     on_resume: OnResume = "fixed"
     same_in_shards: bool = False
     request_field: str = ""
+    request_high: int | None = None
     cli: bool = True
     optional: bool = False
 
@@ -109,6 +111,7 @@ class RunConfig:
         high=2**63 - 1,
         same_in_shards=True,
         request_field="random_seed",
+        request_high=2**53 - 1,  # A2A carries numbers as doubles
     )
     top_k: int = _option(
         5,
@@ -120,6 +123,7 @@ class RunConfig:
         high=1000,
         same_in_shards=True,
         request_field="top_k",
+        request_high=100,
     )
     concurrency: int = _option(
         8,

@@ -18,7 +18,7 @@ CHECKED = "on"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunSetting:
     """One option with the type and default of its field.
 
     `kind` is str, int, float, bool or tuple (of texts); `nullable` where None is a value.
@@ -76,7 +76,7 @@ class Setting:
 
 
 @cache
-def settings() -> dict[str, Setting]:
+def settings() -> dict[str, RunSetting]:
     """Every setting that has an option, by name, in the order of the fields."""
     hints = get_type_hints(RunConfig)
     defaults = RunConfig(target="")
@@ -85,16 +85,16 @@ def settings() -> dict[str, Setting]:
         kinds = get_args(hints[name]) if isinstance(hints[name], UnionType) else (hints[name],)
         (kind,) = (each for each in kinds if each is not NoneType)
         plain = tuple if kind not in (str, int, float, bool) else kind
-        found[name] = Setting(name, option, plain, NoneType in kinds, getattr(defaults, name))
+        found[name] = RunSetting(name, option, plain, NoneType in kinds, getattr(defaults, name))
     return found
 
 
-def command_settings() -> list[Setting]:
+def command_settings() -> list[RunSetting]:
     """Those of `assay eval`, in order."""
     return [setting for setting in settings().values() if setting.option.cli]
 
 
-def form_settings() -> list[Setting]:
+def form_settings() -> list[RunSetting]:
     """Those of the form that starts an evaluation, in order."""
     return [setting for setting in settings().values() if setting.option.label is not None]
 
@@ -131,7 +131,7 @@ def unset_variables(config: RunConfig) -> frozenset[str]:
     )
 
 
-def _has_meaning(setting: Setting, config: RunConfig) -> bool:
+def _has_meaning(setting: RunSetting, config: RunConfig) -> bool:
     needs = setting.option.needs
     return not needs or (bool(getattr(config, needs)) and _has_meaning(settings()[needs], config))
 
@@ -185,7 +185,7 @@ def require_same(configs: Mapping[str, RunConfig]) -> None:
                 )
 
 
-def request_settings() -> dict[str, Setting]:
+def request_settings() -> dict[str, RunSetting]:
     """The settings that the A2A evaluator takes, by their key in its request."""
     return {
         setting.option.request_field: setting

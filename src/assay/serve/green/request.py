@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
 
 from assay.agents.a2a.card import base_address
 from assay.contract.envelope import NO_FLAG
@@ -15,13 +22,11 @@ from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 from assay.run.config import RunConfig
+from assay.run.options import RunSetting, request_settings
 from assay.serve.a2a.tasks import TaskRefused, first_problem
 
 ROLE = "retrieval_agent"
 DEFAULT_QUERIES = 100
-MAX_SEED = 2**53 - 1
-"""A2A carries numbers as doubles: a larger one would arrive, and be reported, as another."""
-
 MAX_URL_LENGTH = 2048
 _AGENT = f"participants.{ROLE}"
 _MAX_NAMES = 10
@@ -42,20 +47,39 @@ Integer = Annotated[int, NO_FLAG]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 
 
-class EvalConfig(BaseModel):
-    """How to evaluate. The platform adds the last three fields; its `num_instances` means
-    `num_queries` and wins."""
+class _PlatformConfig(BaseModel):
+    """The keys of a request that are no options of a run; `num_instances` means `num_queries`
+    and wins."""
 
     model_config = ConfigDict(extra="allow")
 
-    num_queries: Integer | None = Field(default=None, ge=1)
-    top_k: Integer = Field(default=5, ge=1, le=100)
-    random_seed: Integer = Field(default=42, ge=0, le=MAX_SEED)
     mcp_server_url: WebAddress | None = None
     verbose: bool = False
-    shard_index: Integer = Field(default=0, ge=0)
-    num_shards: Integer = Field(default=1, ge=1)
     num_instances: Integer | None = Field(default=None, ge=1)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of a run that the request holds, by their names in `RunConfig`."""
+        return {each.name: getattr(self, key) for key, each in request_settings().items()}
+
+
+def _request_field(setting: RunSetting) -> tuple[Any, Any]:
+    kind: Any = Integer if setting.kind is int else setting.kind
+    option = setting.option
+    limits = {"ge": option.low, "le": option.request_high or option.high}
+    bounds = {name: value for name, value in limits.items() if value is not None}
+    field = Field(default=setting.default, **bounds)  # type: ignore[call-overload]
+    return (kind | None if setting.nullable else kind), field
+
+
+if TYPE_CHECKING:
+    EvalConfig = _PlatformConfig
+else:
+    EvalConfig = create_model(
+        "EvalConfig",
+        __base__=_PlatformConfig,
+        __doc__="How to evaluate: the options of a run that a request may set.",
+        **{key: _request_field(setting) for key, setting in request_settings().items()},
+    )
 
 
 class Participants(BaseModel):
@@ -106,9 +130,9 @@ def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int)
 
     source: the name or path by which the data set can be loaded again.
     """
-    wanted = asked.config
+    wanted = asked.config.settings()
     judged = len(dataset.queries_in("test"))
-    number = wanted.num_instances or wanted.num_queries or min(DEFAULT_QUERIES, judged)
+    number = asked.config.num_instances or wanted["num_queries"] or min(DEFAULT_QUERIES, judged)
     if number > judged:
         raise TaskRefused(
             f"config.num_queries: at most {judged}, the judged queries of {dataset.name!r}"
@@ -118,18 +142,14 @@ def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int)
         config = RunConfig(
             target=f"a2a:{url}",
             dataset=source,
-            num_queries=number,
-            seed=wanted.random_seed,
-            top_k=wanted.top_k,
             concurrency=concurrency,
-            shard_index=wanted.shard_index,
-            num_shards=wanted.num_shards,
+            **{**wanted, "num_queries": number},
         )
     except AssayError as error:
         raise TaskRefused(f"config.{error}") from None
-    if wanted.num_shards > number:
+    if config.num_shards > number:
         raise TaskRefused(f"config.num_shards: at most {number}, the number of queries")
-    return EvaluationSpec(url, config, wanted.verbose, _warnings(asked))
+    return EvaluationSpec(url, config, asked.config.verbose, _warnings(asked))
 
 
 def _warnings(asked: EvalRequest) -> tuple[str, ...]:
@@ -139,7 +159,7 @@ def _warnings(asked: EvalRequest) -> tuple[str, ...]:
         found.append(f"config: ignored unknown keys: {_names(unknown)}")
     if others:
         found.append(f"participants: not evaluated: {_names(others)}")
-    if asked.config.num_instances and asked.config.num_queries:
+    if asked.config.num_instances and asked.config.settings()["num_queries"]:
         found.append("config: num_queries was ignored in favor of num_instances")
     return tuple(found)
 

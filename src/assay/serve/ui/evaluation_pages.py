@@ -19,7 +19,7 @@ from assay.errors import AssayError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.run.config import NO_JUDGE, RunConfig
 from assay.run.folder import RUNNING, RunFolder
-from assay.run.options import Setting, form_fields, form_settings, read_form
+from assay.run.options import RunSetting, form_fields, form_settings, read_form
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_stream, follow
 
@@ -34,7 +34,7 @@ _NEEDED_FLAG = re.compile(r"^With --[a-z-]+: (.)")
 class FormField:
     """One field of the form: its setting, its text, and the list that suggests values."""
 
-    setting: Setting
+    setting: RunSetting
     value: str
     suggestions: str = ""
 
