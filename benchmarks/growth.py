@@ -105,11 +105,11 @@ def _build(store: EdgeStore, corpus: Corpus) -> None:
     texts = corpus.texts()
     bm25 = Bm25Model.of(texts)
     manifest = Manifest("synthetic", "synthetic", DIMENSION, "none", corpus.size, "0", bm25)
-    with store.writing(silent), store.draft(manifest, from_live=False) as draft:
+    with store.lock(silent), store.writer(manifest, from_live=False) as writer:
         for start in range(0, corpus.size, POINTS_AT_ONCE):
             rows = range(start, min(start + POINTS_AT_ONCE, corpus.size))
-            draft.write([_point(row, corpus.vectors[row], texts[row], bm25) for row in rows])
-        draft.commit()
+            writer.write([_point(row, corpus.vectors[row], texts[row], bm25) for row in rows])
+        writer.commit()
 
 
 def _point(row: int, vector: Vectors, text: str, bm25: Bm25Model) -> Point:

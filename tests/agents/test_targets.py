@@ -55,7 +55,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "kind", "address", "fragment"),
     [
         ("builtin:bm25", "builtin", "bm25", ""),
-        ("builtin:tuned+dev#openai:m@http://x/v1", "builtin", "tuned+dev", "openai:m@http://x/v1"),
+        ("builtin:tuned#openai:m@http://x/v1", "builtin", "tuned", "openai:m@http://x/v1"),
         ("python:a.b:C.f", "python", "a.b:C.f", ""),
         ("purple:hybrid", "purple", "hybrid", ""),
         ("a2a:http://h:9010#stream", "a2a", "http://h:9010", "stream"),

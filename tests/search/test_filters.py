@@ -3,21 +3,21 @@ from typing import Any
 import pytest
 
 from assay.errors import UsageError
-from assay.search.filters import Condition, conditions, holds
+from assay.search.filters import FilterCondition, conditions, holds
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (2020, Condition('metadata."year"', values=(2020,))),
-        ("x", Condition('metadata."year"', values=("x",))),
-        (True, Condition('metadata."year"', values=(True,))),
-        ([2019, 2020], Condition('metadata."year"', values=(2019, 2020))),
-        (1.5, Condition('metadata."year"', bounds={"gte": 1.5, "lte": 1.5})),
-        ({"gte": 1, "lt": 2}, Condition('metadata."year"', bounds={"gte": 1.0, "lt": 2.0})),
+        (2020, FilterCondition('metadata."year"', values=(2020,))),
+        ("x", FilterCondition('metadata."year"', values=("x",))),
+        (True, FilterCondition('metadata."year"', values=(True,))),
+        ([2019, 2020], FilterCondition('metadata."year"', values=(2019, 2020))),
+        (1.5, FilterCondition('metadata."year"', bounds={"gte": 1.5, "lte": 1.5})),
+        ({"gte": 1, "lt": 2}, FilterCondition('metadata."year"', bounds={"gte": 1.0, "lt": 2.0})),
     ],
 )
-def test_a_value_a_list_and_a_range_are_understood(value: Any, expected: Condition) -> None:
+def test_a_value_a_list_and_a_range_are_understood(value: Any, expected: FilterCondition) -> None:
     assert conditions({"year": value}) == (expected,)
 
 

@@ -50,7 +50,8 @@ until up ve very was wasn we were weren what when where which while who whom why
 you your yours yourself yourselves
 """
 _STOP_WORDS = frozenset(_STOP_LIST.split())
-_STEMS_KEPT = 500_000
+_WORDS_KEPT = 500_000
+_NO_TERM = -1
 
 # 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
 _WEIGHT_STEPS = 1 << 10
@@ -85,36 +86,58 @@ class Bm25Settings:
         return f"k1={self.k1:g}, b={self.b:g}"
 
 
+class _Lexicon:
+    """Every word seen, with its stem and the hash of that: a corpus repeats most of its words."""
+
+    def __init__(self) -> None:
+        self.stems: dict[str, str] = {}
+        """Empty for a stop word."""
+        self.hashes: dict[str, int] = {}
+        self._learning = threading.Lock()  # PyStemmer is not safe for threads
+
+    def learn(self, words: Iterable[str]) -> None:
+        """Look up the words that are new."""
+        import Stemmer
+
+        with self._learning:
+            unknown = list({word for word in words if word not in self.hashes})
+            found = Stemmer.Stemmer("english").stemWords(unknown)
+            for word, stem in zip(unknown, found, strict=True):
+                stop = word in _STOP_WORDS
+                self.stems[word] = "" if stop else stem
+                self.hashes[word] = _NO_TERM if stop else zlib.crc32(stem.encode())
+
+
+_lexicon = _Lexicon()
+
+
 def terms(text: str) -> list[str]:
     """The words of a text as BM25 counts them, in order: folded, no stop words, stemmed."""
     words = _WORD.findall(_folded(text))
-    stems: Mapping[str, str] = _stems
-    if any(word not in stems for word in words):
-        stems = _learn(words)
-    return [stem for word in words if (stem := stems[word])]
+    lexicon = _lexicon_of(words)
+    return [stem for stem in map(lexicon.stems.__getitem__, words) if stem]
 
 
-_stems: dict[str, str] = {}
-"""Of every word seen; empty for a stop word. A corpus repeats most of its words."""
-_stemming = threading.Lock()  # PyStemmer is not safe for threads
+def count_terms(text: str) -> Counter[int]:
+    """How often each term occurs, by the hash that stands for it in a sparse vector."""
+    words = _WORD.findall(_folded(text))
+    try:
+        counts = Counter(map(_lexicon.hashes.__getitem__, words))
+    except KeyError:
+        counts = Counter(map(_lexicon_of(words).hashes.__getitem__, words))
+    counts.pop(_NO_TERM, None)
+    return counts
 
 
-def _learn(words: Sequence[str]) -> Mapping[str, str]:
-    global _stems
-    import Stemmer
-
-    with _stemming:
-        unknown = list({word for word in words if word not in _stems})
-        found = Stemmer.Stemmer("english").stemWords(unknown)
-        fresh = {
-            word: "" if word in _STOP_WORDS else stem
-            for word, stem in zip(unknown, found, strict=True)
-        }
-        if len(_stems) + len(fresh) > _STEMS_KEPT:
-            # Replaced, not shrunk: other threads may be reading it.
-            _stems = {word: _stems[word] for word in words if word in _stems}
-        _stems |= fresh
-        return _stems
+def _lexicon_of(words: Sequence[str]) -> _Lexicon:
+    """A lexicon that has these words. A full one is replaced: other threads may be reading it."""
+    global _lexicon
+    lexicon = _lexicon
+    if not all(map(lexicon.hashes.__contains__, words)):
+        if len(lexicon.hashes) > _WORDS_KEPT:
+            lexicon = _lexicon = _Lexicon()
+        lexicon.learn(words)
+    return lexicon
 
 
 def _folded(text: str) -> str:
@@ -181,20 +204,30 @@ class Bm25Model:
 
     def document(self, text: str) -> SparseVector:
         """The vector to index for a text."""
-        counts = _hashed(terms(text))
+        counts = count_terms(text)
         weights = self.weights(list(counts.values()), counts.total())
         return SparseVector(list(counts), weights.tolist())
 
     def query(self, text: str) -> SparseVector:
         """The vector to search with: each known term once, however often it was written."""
-        known = {index: self._having.get(index, 0) for index in _hashed(_query_terms(text))}
-        known = {index: having for index, having in known.items() if having}
+        asked = count_terms(text[:QUERY_CHARACTERS])
+        known = {index: self._having[index] for index in asked if index in self._having}
         if not known:
             return SparseVector([], [])
         weights = inverse_frequency(list(known.values()), self.documents)
         step = 2.0 ** (math.ceil(math.log2(weights.sum())) - _QUERY_BITS)
         rounded = np.maximum(np.rint(weights / step), 1) * step
         return SparseVector(list(known), rounded.tolist())
+
+    def score(self, text: str, query: SparseVector) -> float:
+        """The score of a text for a query, not rounded: to compare a few texts by."""
+        counts, settings = count_terms(text), self.settings
+        relative_length = counts.total() / self.average_length
+        norm = settings.k1 * (1 - settings.b + settings.b * relative_length)
+        pairs = zip(query.indices, query.values, strict=True)
+        return sum(
+            value * counts[one] / (counts[one] + norm) for one, value in pairs if one in counts
+        )
 
     def weights(self, counts: ArrayLike, lengths: ArrayLike) -> _Floats:
         """`term_weights`, rounded to steps that 32-bit floats add up exactly."""
@@ -227,7 +260,7 @@ class CorpusCounts:
     def _moved(self, texts: Iterable[str], sign: int) -> "CorpusCounts":
         documents, total, having = self.documents, self.terms, dict(self.frequencies)
         for text in texts:
-            counts = _hashed(terms(text))
+            counts = count_terms(text)
             documents += sign
             total += sign * counts.total()
             for index in counts:
@@ -242,13 +275,6 @@ def rounded_length(mean: float) -> float:
     return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)
 
 
-def overlap(document: SparseVector, query: SparseVector) -> float:
-    """The score of a document for a query: the dot product of their vectors."""
-    weights = dict(zip(document.indices, document.values, strict=True))
-    pairs = zip(query.indices, query.values, strict=True)
-    return sum(weights.get(index, 0.0) * value for index, value in pairs)
-
-
 class Bm25Index:
     """BM25 over titles and texts in memory, ready in about a second for a few thousand documents.
 
@@ -259,7 +285,7 @@ class Bm25Index:
         # In the order of ids, so that a stable sort breaks ties by them.
         documents = sorted(documents, key=lambda document: document.id)
         self._ids = [document.id for document in documents]
-        counted = [_hashed(terms(document.full_text)) for document in documents]
+        counted = [count_terms(document.full_text) for document in documents]
         lengths = np.array([counts.total() for counts in counted], np.int64)
         sizes = np.array([len(counts) for counts in counted], np.int64)
         indices = np.fromiter(chain.from_iterable(counted), np.int64, sizes.sum())
@@ -297,18 +323,6 @@ def _best(scores: NDArray[np.float32], count: int) -> list[int]:
         rows = rows[scores[rows] >= least]
     found: list[int] = rows[np.argsort(-scores[rows], kind="stable")][:count].tolist()
     return found
-
-
-def _query_terms(text: str) -> list[str]:
-    return terms(text[:QUERY_CHARACTERS])
-
-
-def _hashed(found: Iterable[str]) -> Counter[int]:
-    """How often each term occurs, by the hash that stands for it in a sparse vector."""
-    counts: Counter[int] = Counter()
-    for term, count in Counter(found).items():
-        counts[zlib.crc32(term.encode())] += count
-    return counts
 
 
 def pack_frequencies(frequencies: Mapping[int, int]) -> str:

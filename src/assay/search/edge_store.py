@@ -23,7 +23,7 @@ from assay.files import atomic_write
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
-from assay.search.filters import Condition
+from assay.search.filters import FilterCondition
 from assay.search.index_files import (
     check_sizes,
     copy_generation,
@@ -38,8 +38,8 @@ from assay.search.store import (
     BM25,
     DENSE,
     PLACE,
-    Draft,
     Found,
+    IndexWriter,
     Manifest,
     Point,
     Signal,
@@ -55,6 +55,8 @@ _PLACES_KEPT = 200_000
 
 
 class EdgeSearcher:
+    """Searches a generation of the embedded index."""
+
     def __init__(self, generation: Path, manifest: Manifest) -> None:
         self._where = str(generation.parent)
         self._manifest = manifest
@@ -64,6 +66,7 @@ class EdgeSearcher:
 
     @property
     def manifest(self) -> Manifest:
+        """What the index says about itself."""
         return self._manifest
 
     def nearest(
@@ -72,9 +75,10 @@ class EdgeSearcher:
         vector: Vectors | SparseVector,
         limit: int,
         *,
-        where: Sequence[Condition] = (),
+        where: Sequence[FilterCondition] = (),
         among: Sequence[str] | None = None,
     ) -> list[Found]:
+        """The best points, best first: see `Searcher`."""
         request = edge.QueryRequest(
             limit=limit,
             query=edge.Query.Nearest(_vector(vector), using=signal),
@@ -85,13 +89,15 @@ class EdgeSearcher:
             return self._placed(self._shard.query(request))
 
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
+        """Those of the points that exist, with their dense vectors if asked for."""
         with engine_errors(self._where):
             records = self._shard.retrieve(
                 list(ids), with_payload=True, with_vector=[DENSE] if vectors else False
             )
         return [_stored(record) for record in records]
 
-    def matching(self, ids: Sequence[str], where: Sequence[Condition]) -> set[str]:
+    def matching(self, ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
+        """The ids of those points that meet the conditions."""
         request = edge.ScrollRequest(
             limit=max(1, len(ids)), filter=_filter(where, ids), with_payload=False
         )
@@ -100,6 +106,7 @@ class EdgeSearcher:
         return {str(record.id) for record in records}
 
     def contents(self) -> dict[str, tuple[str, int]]:
+        """Document id to content hash and number of chunks."""
         found: dict[str, tuple[str, int]] = {}
         offset: Any = None
         while True:
@@ -141,6 +148,7 @@ class EdgeSearcher:
         return places
 
     def close(self) -> None:
+        """Close the engine; the files stay."""
         self._shard.close()
 
 
@@ -152,9 +160,11 @@ class EdgeStore:
 
     @property
     def where(self) -> str:
+        """The folder of the collection."""
         return str(self._home)
 
     def manifest(self) -> Manifest | None:
+        """Of the live index; None where there is none."""
         generation = self._live()
         if generation is None:
             return None
@@ -162,6 +172,7 @@ class EdgeStore:
         return read_manifest(generation)
 
     def contents(self) -> dict[str, tuple[str, int]]:
+        """Document id to content hash and number of chunks."""
         searcher = self.open()
         try:
             return searcher.contents()
@@ -184,14 +195,16 @@ class EdgeStore:
         raise SearchError(f"there is no index at {self.where}; build it: assay index")
 
     @contextmanager
-    def writing(self, progress: Progress) -> Iterator[None]:
+    def lock(self, progress: Progress) -> Iterator[None]:
+        """Wait until no other process writes this index; tells `progress` whom it waits for."""
         with disk_errors(self._home):
             self._home.mkdir(parents=True, exist_ok=True)
         with writer_lock(self._home / "writer.lock", progress):
             yield
 
     @contextmanager
-    def draft(self, manifest: Manifest, *, from_live: bool) -> Iterator[Draft]:
+    def writer(self, manifest: Manifest, *, from_live: bool) -> Iterator[IndexWriter]:
+        """The next generation: a copy of the live one, or empty. Removed unless committed."""
         live = self._live()
         self._remove_all_but(live)
         generation = self._home / uuid.uuid4().hex[:12]
@@ -203,7 +216,7 @@ class EdgeStore:
                 else:
                     generation.mkdir(parents=True)
                     shard = edge.EdgeShard.create(str(generation), _config(manifest.dimension))
-            yield _EdgeDraft(self._home, generation, shard, manifest)
+            yield _EdgeWriter(self._home, generation, shard, manifest)
         finally:
             self._remove_all_but(self._live())
 
@@ -224,7 +237,7 @@ class EdgeStore:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-class _EdgeDraft:
+class _EdgeWriter:
     def __init__(
         self, home: Path, generation: Path, shard: edge.EdgeShard, manifest: Manifest
     ) -> None:
@@ -232,6 +245,7 @@ class _EdgeDraft:
         self._shard, self._manifest = shard, manifest
 
     def write(self, points: Sequence[Point]) -> None:
+        """Write points; `SearchError` before the disk is full."""
         for start in range(0, len(points), _POINTS_IN_A_CALL):
             batch = [_edge_point(point) for point in points[start : start + _POINTS_IN_A_CALL]]
             with disk_errors(self._home):
@@ -239,10 +253,12 @@ class _EdgeDraft:
                 self._shard.update(edge.UpdateOperation.upsert_points(batch))
 
     def delete(self, ids: Iterable[str]) -> None:
+        """Remove points that were copied."""
         with disk_errors(self._home):
             self._shard.update(edge.UpdateOperation.delete_points(list(ids)))
 
     def commit(self) -> None:
+        """Seal the generation and make it the live one."""
         with disk_errors(self._home):
             self._shard.flush()
             self._shard.optimize()
@@ -276,14 +292,14 @@ def _vector(vector: Vectors | SparseVector) -> Any:
     return vector.tolist()
 
 
-def _filter(where: Sequence[Condition], among: Sequence[str] | None) -> edge.Filter | None:
+def _filter(where: Sequence[FilterCondition], among: Sequence[str] | None) -> edge.Filter | None:
     must: list[Any] = [_condition(one) for one in where]
     if among is not None:
         must.append(edge.HasIdCondition(set(among)))
     return edge.Filter(must=must) if must else None
 
 
-def _condition(condition: Condition) -> edge.FieldCondition:
+def _condition(condition: FilterCondition) -> edge.FieldCondition:
     if condition.bounds is not None:
         return edge.FieldCondition(condition.key, range=edge.RangeFloat(**condition.bounds))
     values: list[Any] = list(condition.values)

@@ -27,7 +27,9 @@ class Embedder(Protocol):
         ...
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        ...
 
     @property
     def max_tokens(self) -> int:
@@ -38,7 +40,9 @@ class Embedder(Protocol):
         """Without the marks that the model puts around a text."""
         ...
 
-    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors: ...
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        """One row of length 1 for each text."""
+        ...
 
 
 def open_embedder(*, model: Path | None = None, embedder: str | None = None) -> Embedder:
@@ -66,6 +70,12 @@ _TABLE = (
 
 
 class VectorCache:
+    """Vectors that were computed once, in a SQLite file: by embedder and hash of the text.
+
+    Parameters:
+        path: the file; `vectors.sqlite3` in the cache folder by default.
+    """
+
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or cache_folder() / "vectors.sqlite3"
         self._database = CacheDatabase(self.path, "vector cache", _TABLE, SearchError)

@@ -18,7 +18,7 @@ _BOUNDS = set(_WITHIN)
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FilterCondition:
     """`key` is a path in a point's payload. `values` (any of them) or `bounds`, never both."""
 
     key: str
@@ -26,16 +26,16 @@ class Condition:
     bounds: Mapping[str, float] | None = None
 
 
-def conditions(filters: Mapping[str, Any] | None) -> tuple[Condition, ...]:
+def conditions(filters: Mapping[str, Any] | None) -> tuple[FilterCondition, ...]:
     """All of them must hold."""
     return tuple(_condition(field, value) for field, value in (filters or {}).items())
 
 
-def _condition(field: str, value: object) -> Condition:
+def _condition(field: str, value: object) -> FilterCondition:
     # Quoted, because a dot in a field's name is not a step into it.
     key = f"metadata.{json.dumps(field, ensure_ascii=False)}"
     if isinstance(value, Mapping):
-        return Condition(key, bounds=_bounds(field, value))
+        return FilterCondition(key, bounds=_bounds(field, value))
     several = isinstance(value, Sequence) and not isinstance(value, str)
     values: Sequence[Any] = value if several else [value]  # type: ignore[assignment]
     if not values or not _alike(values):
@@ -44,8 +44,8 @@ def _condition(field: str, value: object) -> Condition:
             f'whole numbers, or a range such as {{"gte": 2019}}; got {value!r}'
         )
     if isinstance(values[0], float):
-        return Condition(key, bounds={"gte": values[0], "lte": values[0]})
-    return Condition(key, values=tuple(values))
+        return FilterCondition(key, bounds={"gte": values[0], "lte": values[0]})
+    return FilterCondition(key, values=tuple(values))
 
 
 def _alike(values: Sequence[Any]) -> bool:
@@ -63,7 +63,7 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> dict[str, float]:
     return {name: float(bound) for name, bound in value.items()}
 
 
-def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
+def holds(condition: FilterCondition, metadata: Mapping[str, Any]) -> bool:
     """Whether metadata meets a condition, for a search without an engine that could tell."""
     value = metadata.get(json.loads(condition.key.removeprefix("metadata.")))
     if condition.bounds is None:

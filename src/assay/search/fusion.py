@@ -15,7 +15,7 @@ import numpy as np
 
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
-from assay.search.filters import Condition
+from assay.search.filters import FilterCondition
 from assay.search.store import Found, Searcher, point_id
 
 LEXICAL_WEIGHT = 0.35
@@ -46,6 +46,7 @@ def moved(query: Vectors, vectors: Sequence[Sequence[float]], weights: Sequence[
 
 
 def unit(vector: Vectors) -> Vectors:
+    """The vector with length 1."""
     return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
 
 
@@ -67,7 +68,9 @@ _Scores = dict[str, float]
 
 
 class Candidates:
-    def __init__(self, searcher: Searcher, where: Sequence[Condition] = ()) -> None:
+    """The documents that one query brought up, and what each signal says of them."""
+
+    def __init__(self, searcher: Searcher, where: Sequence[FilterCondition] = ()) -> None:
         self._searcher, self._where = searcher, where
         self._chunks: dict[str, int] = {}
         self.best_chunk: dict[str, int] = {}
@@ -135,6 +138,7 @@ class Candidates:
         self._chunks[doc_id] = total_chunks
 
     def chunks_of(self, doc_id: str) -> int:
+        """How many chunks the document has."""
         return self._chunks[doc_id]
 
     def vectors(self, doc_ids: Sequence[str]) -> dict[str, Sequence[float]]:

@@ -71,7 +71,7 @@ def build_index(
     manifest = describe_index(documents, embedder, settings, _live_manifest(store))
     added = changed = removed = 0
     if not _is_ready(store, manifest):
-        with store.writing(progress):
+        with store.lock(progress):
             if not _is_ready(store, manifest):  # else another process was quicker
                 changes = _changes(documents, manifest, store)
                 _apply(changes, manifest, embedder, store, cache or VectorCache(), progress)
@@ -141,6 +141,7 @@ def _corpus_digest(documents: Sequence[Document]) -> str:
 
 
 def content_hash(document: Document) -> str:
+    """Changes with title, text or metadata."""
     fields = [document.title, document.text, dict(document.metadata)]
     content = json.dumps(fields, sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
@@ -210,11 +211,11 @@ def _apply(
 ) -> None:
     assert manifest.bm25 is not None, "only an index of an earlier version has none"
     documents = [*changes.added, *changes.changed]
-    with store.draft(manifest, from_live=changes.from_live) as draft:
-        draft.delete(changes.outdated)
+    with store.writer(manifest, from_live=changes.from_live) as writer:
+        writer.delete(changes.outdated)
         for points in _points(documents, embedder, manifest.bm25, cache, progress):
-            draft.write(points)
-        draft.commit()
+            writer.write(points)
+        writer.commit()
 
 
 def _points(

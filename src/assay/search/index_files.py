@@ -30,6 +30,7 @@ def seal(generation: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(generation: Path) -> Manifest:
+    """What the index says about itself."""
     content = _content(generation)
     return Manifest.from_json(content["manifest"], str(generation.parent))
 
@@ -54,12 +55,14 @@ def copy_generation(source: Path, target: Path) -> None:
 
 
 def refuse_full_disk(home: Path, needed: int) -> None:
+    """Raise `SearchError` where fewer than `needed` bytes and a margin are free."""
     free = shutil.disk_usage(home).free
     if free < needed + DISK_MARGIN:
         raise _full_disk(home, f"{free >> 20} MB free, {(needed + DISK_MARGIN) >> 20} MB needed")
 
 
 def damaged_index(generation: Path, why: str) -> DamagedIndexError:
+    """The error for an index whose files are not as they were written."""
     return DamagedIndexError(
         f"the index at {generation.parent} is damaged ({why}); build it again: assay index "
         "(vectors come from the cache)"
@@ -82,6 +85,7 @@ def engine_errors(where: str) -> Iterator[None]:
 
 @contextmanager
 def disk_errors(home: Path) -> Iterator[None]:
+    """Errors of the disk and of the engine as `SearchError`, with what to do about them."""
     try:
         with engine_errors(str(home)):
             yield

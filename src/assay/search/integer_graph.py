@@ -80,6 +80,7 @@ class _Weights:
                 self.integers[step] = self.scaled(products[node.input[0]])
 
     def scaled(self, name: str) -> tuple[_Array, _Array]:
+        """Whole numbers and their scale."""
         return self.floats[f"{name}_q"], self.floats[f"{name}_scale"]
 
 
@@ -89,14 +90,17 @@ class _Graph:
         self._constants: list[onnx.TensorProto] = []
 
     def constant(self, name: str, value: Any) -> str:
+        """Add a constant; returns its name."""
         self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
     def node(self, operator: str, inputs: Sequence[str], *outputs: str, **settings: Any) -> str:
+        """Add an operation; returns the name of its first output."""
         self._nodes.append(helper.make_node(operator, inputs, outputs, **settings))
         return outputs[0]
 
     def model(self, given: _Value, result: _Value) -> bytes:
+        """The graph as the content of a model file."""
         given_info, result_info = (helper.make_tensor_value_info(*one) for one in (given, result))
         graph = helper.make_graph(
             self._nodes, "integers", [given_info], [result_info], self._constants

@@ -84,17 +84,21 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
+        """The model, by name and hash, and where it stops reading."""
         return self._name
 
     @property
     def dimension(self) -> int:
+        """How many numbers a vector has."""
         return self._dimension
 
     @property
     def max_tokens(self) -> int:
+        """How many tokens of a text are read."""
         return MAX_TOKENS
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Without special tokens, and beyond the limit."""
         encoded = self._untruncated.encode_batch_fast(
             [strip_controls(text) for text in texts], add_special_tokens=False
         )
@@ -108,6 +112,7 @@ class OnnxEmbedder:
         return tokenizer
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        """One vector of length 1 for each text; several batches at once."""
         if len(texts) == 1:
             return self._embed_batch([self._tokenizer.encode(strip_controls(texts[0])).ids])
         encoded = self._tokenizer.encode_batch_fast([strip_controls(text) for text in texts])

@@ -74,6 +74,8 @@ def open_remote(spec: str) -> "RemoteEmbedder":
 
 
 class RemoteEmbedder:
+    """A model behind an HTTP API; `open_remote` makes it from what a user wrote."""
+
     def __init__(self, name: str, model: str, url: str, api: _Api) -> None:
         self._model, self._url, self._api = model, url, api
         self._key = next((os.environ[one] for one in api.key_names if os.environ.get(one)), None)
@@ -86,14 +88,17 @@ class RemoteEmbedder:
 
     @property
     def name(self) -> str:
+        """Kind, model and dimension; not the address, which changes no vector."""
         return self._name
 
     @property
     def dimension(self) -> int:
+        """How many numbers a vector has."""
         return self._dimension
 
     @property
     def max_tokens(self) -> int:
+        """How many tokens of a text are sent at most."""
         return MAX_TOKENS
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -103,6 +108,7 @@ class RemoteEmbedder:
         return [_estimate(text) for text in texts]
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        """One vector of length 1 for each text, 64 texts a request."""
         parts = [np.zeros((0, self._dimension), np.float32)]
         for start in range(0, len(texts), TEXTS_IN_A_REQUEST):
             batch = texts[start : start + TEXTS_IN_A_REQUEST]

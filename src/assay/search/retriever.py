@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import SearchError, UsageError
-from assay.search.bm25 import ANALYZER, QUERY_CHARACTERS, Bm25Model, SparseVector, overlap
+from assay.search.bm25 import ANALYZER, QUERY_CHARACTERS, Bm25Model, SparseVector
 from assay.search.embedding import Embedder, Vectors
-from assay.search.filters import Condition, conditions
+from assay.search.filters import FilterCondition, conditions
 from assay.search.fusion import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, Candidates, fuse, moved, ranked
 from assay.search.store import DamagedIndexError, Manifest, Searcher, point_id
 from assay.text import strip_controls
@@ -105,6 +105,7 @@ class Retriever:
         return self._ranker.splits if self._ranker is not None else ()
 
     def close(self) -> None:
+        """Close the index."""
         self._searcher.close()
 
     def __enter__(self) -> "Retriever":
@@ -137,7 +138,7 @@ class Retriever:
                 ranking = self._tuned(text, vector, top_k, where)
         return self._hits(ranking)
 
-    def _lexical(self, text: str, top_k: int, where: Sequence[Condition]) -> _Ranking:
+    def _lexical(self, text: str, top_k: int, where: Sequence[FilterCondition]) -> _Ranking:
         query = self._bm25.query(text)
         candidates = Candidates(self._searcher, where)
         scores = {
@@ -148,14 +149,14 @@ class Retriever:
         chunks = self._lexical_chunks(order, candidates, query)
         return _Ranking(order, scores, chunks, candidates.ranks())
 
-    def _dense(self, vector: Vectors, top_k: int, where: Sequence[Condition]) -> _Ranking:
+    def _dense(self, vector: Vectors, top_k: int, where: Sequence[FilterCondition]) -> _Ranking:
         candidates = Candidates(self._searcher, where)
         scores = candidates.dense(vector)
         order = ranked(scores)[:top_k]
         return _Ranking(order, scores, candidates.best_chunk, candidates.ranks())
 
     def _hybrid(
-        self, text: str, vector: Vectors, top_k: int, where: Sequence[Condition]
+        self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
     ) -> _Ranking:
         """In two rounds: what is found first says more about what is meant than the query alone."""
         query = self._bm25.query(text)
@@ -176,7 +177,7 @@ class Retriever:
         return _Ranking(order, scores, candidates.best_chunk, candidates.ranks())
 
     def _tuned(
-        self, text: str, vector: Vectors, top_k: int, where: Sequence[Condition]
+        self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
     ) -> _Ranking:
         if self._ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
@@ -193,7 +194,7 @@ class Retriever:
         scores = {doc_id: ranking[doc_id].score for doc_id in order}
         return _Ranking(order, scores, candidates.best_chunk, _evidence(ranking, order))
 
-    def _allowed(self, doc_ids: list[str], where: Sequence[Condition]) -> list[str]:
+    def _allowed(self, doc_ids: list[str], where: Sequence[FilterCondition]) -> list[str]:
         if not where:
             return doc_ids
         ids = {point_id(doc_id, 0): doc_id for doc_id in doc_ids}
@@ -213,7 +214,7 @@ class Retriever:
         best: dict[str, tuple[float, int]] = {}
         for stored in self._searcher.fetch(ids) if ids else ():
             payload = stored.payload
-            words = overlap(self._bm25.document(payload["text"]), query)
+            words = self._bm25.score(payload["text"], query)
             found = (words, -payload["chunk_index"])
             best[payload["doc_id"]] = max(found, best.get(payload["doc_id"], found))
         return {doc_id: -chunk for doc_id, (_, chunk) in best.items()}

@@ -20,8 +20,18 @@ from assay.net.redact import redact_url
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
-from assay.search.filters import Condition
-from assay.search.store import BM25, DENSE, PLACE, Draft, Found, Manifest, Point, Signal, Stored
+from assay.search.filters import FilterCondition
+from assay.search.store import (
+    BM25,
+    DENSE,
+    PLACE,
+    Found,
+    IndexWriter,
+    Manifest,
+    Point,
+    Signal,
+    Stored,
+)
 
 _POINTS_IN_A_CALL = 256
 _TIMEOUT_S = 60
@@ -44,6 +54,7 @@ class ClusterSettings:
 
     @classmethod
     def from_environment(cls) -> "ClusterSettings":
+        """Raises `UsageError` for a value that is not a whole number from 1."""
         return cls(*(_positive(f"QDRANT_{name.upper()}") for name in cls.__slots__))
 
 
@@ -58,6 +69,7 @@ class ServerSearcher:
 
     @property
     def manifest(self) -> Manifest:
+        """What the index says about itself."""
         return self._manifest
 
     def nearest(
@@ -66,9 +78,10 @@ class ServerSearcher:
         vector: Vectors | SparseVector,
         limit: int,
         *,
-        where: Sequence[Condition] = (),
+        where: Sequence[FilterCondition] = (),
         among: Sequence[str] | None = None,
     ) -> list[Found]:
+        """The best points, best first: see `Searcher`."""
         with server_errors(self._url):
             answer = self._client.query_points(
                 self._alias,
@@ -81,13 +94,15 @@ class ServerSearcher:
         return [_found(point) for point in answer.points]
 
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
+        """Those of the points that exist, with their dense vectors if asked for."""
         with server_errors(self._url):
             records = self._client.retrieve(
                 self._alias, list(ids), with_vectors=[DENSE] if vectors else False
             )
         return [_stored(record) for record in records]
 
-    def matching(self, ids: Sequence[str], where: Sequence[Condition]) -> set[str]:
+    def matching(self, ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
+        """The ids of those points that meet the conditions."""
         with server_errors(self._url):
             records, _ = self._client.scroll(
                 self._alias,
@@ -102,6 +117,15 @@ class ServerSearcher:
 
 
 class ServerStore:
+    """A collection on a server, by the alias `collection`.
+
+    Parameters:
+        url: of the server; user and password in it never appear in messages.
+        collection: the alias that searches go to.
+        api_key: sent with every request.
+        cluster: how a new collection is sharded and replicated.
+    """
+
     def __init__(
         self,
         url: str,
@@ -119,9 +143,11 @@ class ServerStore:
 
     @property
     def where(self) -> str:
+        """The address without its secrets, and the collection."""
         return f"{self._url} (collection {self._alias!r})"
 
     def manifest(self) -> Manifest | None:
+        """Of the live collection; None where there is none."""
         live = self._live()
         if live is None:
             return None
@@ -130,6 +156,7 @@ class ServerStore:
         return Manifest.from_json(metadata.get("manifest", {}), self.where)
 
     def contents(self) -> dict[str, tuple[str, int]]:
+        """Document id to content hash and number of chunks."""
         found: dict[str, tuple[str, int]] = {}
         for record in self._points(["doc_id", "content_hash", "total_chunks"], vectors=False):
             payload = record.payload or {}
@@ -137,17 +164,18 @@ class ServerStore:
         return found
 
     def open(self) -> ServerSearcher:
+        """A searcher over the live collection; `SearchError` where there is none."""
         manifest = self.manifest()
         if manifest is None:
             raise SearchError(f"there is no index at {self.where}; build it: assay index")
         return ServerSearcher(self._client, self._alias, manifest, self._url, keep=self)
 
-    def writing(self, _progress: Progress) -> AbstractContextManager[None]:
+    def lock(self, _progress: Progress) -> AbstractContextManager[None]:
         """Drafts of the same index do no harm to each other, see there."""
         return nullcontext()
 
     @contextmanager
-    def draft(self, manifest: Manifest, *, from_live: bool) -> Iterator[Draft]:
+    def writer(self, manifest: Manifest, *, from_live: bool) -> Iterator[IndexWriter]:
         """Named after what it will hold: a build that was killed is taken up again, and two
         processes that build the same index write the same points.
         """
@@ -158,9 +186,10 @@ class ServerStore:
                 name += "-again"
             if not self._client.collection_exists(name):
                 self._create(name, manifest.dimension)
-        yield _ServerDraft(self, name, manifest, copy=from_live)
+        yield _ServerWriter(self, name, manifest, copy=from_live)
 
     def copy_live(self, target: str, leave_out: set[str]) -> None:
+        """Copy the points of the live collection to `target`, except those in `leave_out`."""
         batch: list[models.PointStruct] = []
         for record in self._points(True, vectors=True):
             if str(record.id) not in leave_out:
@@ -174,11 +203,13 @@ class ServerStore:
         self.upsert(target, batch)
 
     def upsert(self, target: str, points: Sequence[models.PointStruct]) -> None:
+        """Write points to a collection and wait until they are stored."""
         if points:
             with server_errors(self._url):
                 self._client.upsert(target, list(points), wait=True)
 
     def switch(self, name: str, manifest: Manifest) -> None:
+        """Point the alias at a collection, then remove all others of this index."""
         old = self._live()
         operations: list[Any] = []
         if old is not None:
@@ -236,7 +267,7 @@ class ServerStore:
                 return
 
 
-class _ServerDraft:
+class _ServerWriter:
     """Live points are copied at the end, when it is known which of them are replaced."""
 
     def __init__(self, store: ServerStore, name: str, manifest: Manifest, *, copy: bool) -> None:
@@ -244,15 +275,18 @@ class _ServerDraft:
         self._replaced: set[str] = set()
 
     def write(self, points: Sequence[Point]) -> None:
+        """Write points to the next collection."""
         for start in range(0, len(points), _POINTS_IN_A_CALL):
             part = points[start : start + _POINTS_IN_A_CALL]
             self._replaced |= {point.id for point in part}
             self._store.upsert(self._name, [_struct(point) for point in part])
 
     def delete(self, ids: Iterable[str]) -> None:
+        """Leave these points of the live collection out."""
         self._replaced |= set(ids)
 
     def commit(self) -> None:
+        """Copy what stays and make the next collection the live one."""
         if self._copy:
             self._store.copy_live(self._name, self._replaced)
         self._store.switch(self._name, self._manifest)
@@ -328,17 +362,18 @@ def server_errors(url: str) -> Iterator[None]:
 
 
 def sparse(vector: SparseVector) -> models.SparseVector:
+    """The vector as the client sends it."""
     return models.SparseVector(indices=vector.indices, values=vector.values)
 
 
-def _filter(where: Sequence[Condition], among: Sequence[str] | None) -> models.Filter | None:
+def _filter(where: Sequence[FilterCondition], among: Sequence[str] | None) -> models.Filter | None:
     must: list[Any] = [_condition(one) for one in where]
     if among is not None:
         must.append(models.HasIdCondition(has_id=list(among)))
     return models.Filter(must=must) if must else None
 
 
-def _condition(condition: Condition) -> models.FieldCondition:
+def _condition(condition: FilterCondition) -> models.FieldCondition:
     if condition.bounds is not None:
         return models.FieldCondition(key=condition.key, range=models.Range(**condition.bounds))
     values: list[Any] = list(condition.values)

@@ -15,7 +15,7 @@ from assay.errors import SearchError, UsageError
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Model, Bm25Settings, SparseVector
 from assay.search.embedding import Vectors
-from assay.search.filters import Condition
+from assay.search.filters import FilterCondition
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -64,10 +64,12 @@ class Manifest:
         return (self.format, self.embedder, self.dimension, self.chunking)
 
     def as_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], where: str) -> "Manifest":
+        """Raises `DamagedIndexError` for what is no manifest. `where` is for the message."""
         try:
             parts = {one.name: value[one.name] for one in fields(cls) if one.name != "bm25"}
             return cls(**parts, bm25=_bm25_model(value) if value["format"] != 1 else None)
@@ -117,7 +119,9 @@ class Searcher(Protocol):
     """An open index; safe to ask from several threads."""
 
     @property
-    def manifest(self) -> Manifest: ...
+    def manifest(self) -> Manifest:
+        """What the index says about itself."""
+        ...
 
     def nearest(
         self,
@@ -125,7 +129,7 @@ class Searcher(Protocol):
         vector: Vectors | SparseVector,
         limit: int,
         *,
-        where: Sequence[Condition] = (),
+        where: Sequence[FilterCondition] = (),
         among: Sequence[str] | None = None,
     ) -> list[Found]:
         """Best first. `among` are point ids: only these are scored."""
@@ -135,24 +139,34 @@ class Searcher(Protocol):
         """Those of the points that exist, in no special order."""
         ...
 
-    def matching(self, ids: Sequence[str], where: Sequence[Condition]) -> set[str]:
+    def matching(self, ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
         """The ids of those points that meet the conditions."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is asked afterwards."""
+        ...
 
 
-class Draft(Protocol):
+class IndexWriter(Protocol):
     """The next index. It replaces the live one when `commit` is called, else it is thrown away."""
 
-    def write(self, points: Sequence[Point]) -> None: ...
+    def write(self, points: Sequence[Point]) -> None:
+        """Add points; one of the same id is replaced."""
+        ...
 
-    def delete(self, ids: Iterable[str]) -> None: ...
+    def delete(self, ids: Iterable[str]) -> None:
+        """Remove points by id."""
+        ...
 
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        """Put the new index in the place of the live one."""
+        ...
 
 
 class Store(Protocol):
+    """A place for one index: a folder, or a collection on a server."""
+
     @property
     def where(self) -> str:
         """For messages: a folder, or an address without its secrets."""
@@ -166,14 +180,16 @@ class Store(Protocol):
         """Document id -> content hash and number of chunks, of the live index."""
         ...
 
-    def writing(self, progress: Progress) -> AbstractContextManager[None]:
+    def lock(self, progress: Progress) -> AbstractContextManager[None]:
         """Waits until no other process writes this index, where the engine can know."""
         ...
 
-    def draft(self, manifest: Manifest, *, from_live: bool) -> AbstractContextManager[Draft]:
+    def writer(self, manifest: Manifest, *, from_live: bool) -> AbstractContextManager[IndexWriter]:
         """The next index, to be described by `manifest`; begun as a copy of the live one, or
         empty.
         """
         ...
 
-    def open(self) -> Searcher: ...
+    def open(self) -> Searcher:
+        """The live index; `SearchError` where there is none."""
+        ...

@@ -13,7 +13,7 @@ from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Index, Bm25Settings
-from assay.search.filters import Condition, conditions, holds
+from assay.search.filters import FilterCondition, conditions, holds
 from assay.search.index import open_retriever
 from assay.search.retriever import Hit as Hit
 from assay.search.retriever import Mode, check_request
@@ -109,5 +109,5 @@ class InMemorySearcher:
         return Hit(doc_id, score, document.title, document.text, metadata=document.metadata)
 
 
-def _meets(hit: Hit, wanted: Sequence[Condition]) -> bool:
+def _meets(hit: Hit, wanted: Sequence[FilterCondition]) -> bool:
     return all(holds(condition, hit.metadata) for condition in wanted)

@@ -19,6 +19,7 @@ TINY = 1e-9
 def sparse_matrix(
     values: npt.ArrayLike, rows: npt.ArrayLike, columns: npt.ArrayLike, shape: tuple[int, int]
 ) -> Sparse:
+    """From coordinates; values of one place are added."""
     data = np.asarray(values, np.float32)
     return sparse.csr_matrix(
         (data, (np.asarray(rows, np.int64), np.asarray(columns, np.int64))), shape=shape
@@ -47,20 +48,24 @@ def sparse_from_parts(
     indptr: npt.NDArray[Any],
     shape: npt.NDArray[Any],
 ) -> Sparse:
+    """From the arrays of a compressed sparse row matrix."""
     return sparse.csr_matrix((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
 
 
 def scaled_rows(matrix: Sparse, factors: npt.ArrayLike) -> Sparse:
+    """Each row times its factor."""
     scaled = matrix.tocsr().astype(np.float32)
     scaled.data = scaled.data * np.repeat(np.asarray(factors, np.float32), np.diff(scaled.indptr))
     return scaled
 
 
 def horizontal_stack(matrices: Sequence[Sparse]) -> Sparse:
+    """The matrices side by side."""
     return sparse.hstack(matrices).tocsr()
 
 
 def vertical_stack(matrices: Sequence[Sparse]) -> Sparse:
+    """The matrices one below the other."""
     return sparse.vstack(matrices).tocsr()
 
 
@@ -72,6 +77,7 @@ def products(rows: Mapping[str, Floats], matrix: Sparse) -> dict[str, Floats]:
 
 
 def dense(matrix: Any) -> Floats:
+    """The matrix with its zeros."""
     return np.asarray(matrix.toarray(), np.float32)
 
 
@@ -82,14 +88,17 @@ def unit_rows(matrix: npt.ArrayLike) -> Floats:
 
 
 def sums(matrix: Sparse, axis: int) -> Floats:
+    """Over the axis, as one row."""
     return np.asarray(matrix.sum(axis), np.float32).ravel()
 
 
 def by_maximum(scores: Floats) -> Floats:
+    """Each row divided by its maximum."""
     return np.asarray(scores / (scores.max(1, keepdims=True) + TINY), np.float32)
 
 
 def min_max(scores: Floats) -> Floats:
+    """Each row scaled to 0..1."""
     low = scores.min(1, keepdims=True)
     return np.asarray((scores - low) / (scores.max(1, keepdims=True) - low + TINY), np.float32)
 

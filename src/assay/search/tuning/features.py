@@ -59,6 +59,7 @@ class TuningData:
 
     @cached_property
     def document_index(self) -> Mapping[str, int]:
+        """Document id to its row."""
         return {doc_id: index for index, doc_id in enumerate(self.doc_ids)}
 
     @cached_property
@@ -88,6 +89,7 @@ class TuningData:
 
 
 def fingerprint_of(doc_ids: Sequence[str], titles: Sequence[str], texts: Sequence[str]) -> str:
+    """A hash of all documents, in their order."""
     digest = hashlib.sha256()
     for fields in zip(doc_ids, titles, texts, strict=True):
         for field in fields:
@@ -129,6 +131,7 @@ def character_grams(text: str) -> list[str]:
 
 
 def vocabulary_of(texts: Iterable[Sequence[str]]) -> Vocabulary:
+    """Every token with a number, in order of appearance."""
     vocabulary: Vocabulary = {}
     for tokens in texts:
         for token in tokens:
@@ -173,6 +176,7 @@ def bm25_weights(counts: Sparse, k1: float, b: float) -> Sparse:
 
 
 def query_idf(counts: Sparse) -> Floats:
+    """Inverse document frequency among queries, smoothed."""
     having = np.bincount(counts.indices, minlength=counts.shape[1])
     return np.asarray(np.log((1 + counts.shape[0]) / (1 + having)) + 1, np.float32)
 
@@ -204,6 +208,7 @@ class QueryFeatures:
         return len(self.vectors)
 
     def take(self, which: npt.ArrayLike) -> "QueryFeatures":
+        """Some of the queries, by row."""
         at = np.asarray(which, np.int64)
         return QueryFeatures(
             self.vectors[at], self.stems[at], self.words[at], self.grams[at], self.lengths[at]
@@ -220,6 +225,7 @@ class QueryEncoder:
     gram_idf: Floats
 
     def encode(self, texts: Sequence[str], vectors: Floats) -> QueryFeatures:
+        """Texts and their vectors as features."""
         stem_counts = count_terms([stems(text) for text in texts], self.vocabulary)
         gram_counts = count_terms([character_grams(text) for text in texts], self.grams)
         return QueryFeatures(
@@ -249,6 +255,7 @@ class DocumentCounts:
 
 
 def read_collection(data: TuningData) -> tuple[QueryEncoder, Corpus, DocumentCounts]:
+    """The encoder, the documents as queries meet them, and their term counts."""
     bodies = [stems(f"{title} {text}") for title, text in zip(data.titles, data.texts, strict=True)]
     train = [data.query_texts[query] for query in data.judged("train")]
     asked, spelled = [stems(text) for text in train], [character_grams(text) for text in train]
@@ -288,6 +295,7 @@ class ContentScores:
 
 
 def compare_content(corpus: Corpus, questions: QueryFeatures) -> ContentScores:
+    """Score every document for every query by words and by vectors."""
     body, title = np.split(dense(questions.stems @ corpus.words), 2, axis=1)
     meaning = np.asarray(questions.vectors @ corpus.vectors.T, np.float32)
     return ContentScores(

@@ -43,6 +43,8 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Fold:
+    """Queries to answer, and the queries whose judgments may help."""
+
     asked: list[int]
     """The queries that are answered."""
     remembered: list[int]
@@ -50,6 +52,7 @@ class Fold:
 
 
 def split_into_folds(queries: Sequence[int], seed: int, count: int = FOLDS) -> list[Fold]:
+    """Each query is asked in one fold and remembered in all others."""
     shuffled = list(queries)
     random.Random(seed).shuffle(shuffled)
     parts = [shuffled[start::count] for start in range(count)]
@@ -61,6 +64,8 @@ def split_into_folds(queries: Sequence[int], seed: int, count: int = FOLDS) -> l
 
 @dataclass(frozen=True)
 class TrainingSet:
+    """The data and what was computed of it once."""
+
     data: TuningData
     encoder: QueryEncoder
     corpus: Corpus
@@ -82,18 +87,21 @@ class FoldFeatures:
 
 
 def read_training_set(data: TuningData) -> TrainingSet:
+    """Encode documents and queries."""
     encoder, corpus, counts = read_collection(data)
     questions = encoder.encode(data.query_texts, data.query_vectors)
     return TrainingSet(data, encoder, corpus, counts, questions)
 
 
 def memory_of(training: TrainingSet, train: Sequence[int], dev: Sequence[int] = ()) -> Memory:
+    """What is remembered when these queries are judged."""
     grades = [training.data.grades("train", train), training.data.grades("dev", dev)]
     questions = training.questions.take([*train, *dev])
     return remember(training.corpus, training.counts, questions, vertical_stack(grades))
 
 
 def fold_features(training: TrainingSet, fold: Fold) -> FoldFeatures:
+    """What the overlap trees learn from a fold."""
     memory = memory_of(training, fold.remembered)
     passes = _first_passes(training, memory, fold.asked)
     pairs = [compare_with_judged(memory, first) for first in passes]
@@ -128,6 +136,7 @@ def overlap_trees(
 def candidates_of(
     training: TrainingSet, memory: Memory, queries: Sequence[int], trees: lightgbm.Booster
 ) -> list[RankingCandidates]:
+    """The candidates of each query, given what is remembered."""
     return [
         candidates
         for first in _first_passes(training, memory, queries)
@@ -141,6 +150,7 @@ def ranking_trees(
     candidates: Sequence[RankingCandidates],
     seed: int,
 ) -> lightgbm.Booster:
+    """LambdaMART over the candidates of the queries."""
     grades = training.data.grades("train", queries)
     labels = [
         some.mean_grades(np.asarray(grades[row].toarray(), np.float32).ravel())
@@ -156,6 +166,7 @@ def ranking_trees(
 
 
 def ranking_features(training: TrainingSet, memory: Memory, trees: lightgbm.Booster) -> list[str]:
+    """The names of the columns that the ranking trees see."""
     first = first_pass(training.corpus, memory, training.questions.take([0]))
     return feature_names(second_pass(memory, first, trees)[0])
 

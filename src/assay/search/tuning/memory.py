@@ -49,6 +49,8 @@ SAME_QUERIES = 0.8
 
 @dataclass(frozen=True)
 class Bundles:
+    """Documents grouped by the queries that they were judged relevant for."""
+
     label: Integers
     """The bundle of each document."""
     members: Sparse
@@ -67,6 +69,7 @@ class Bundles:
         return np.asarray(scores @ self.members.T, np.float32)
 
     def best(self, scores: Floats) -> Floats:
+        """Document scores (queries by documents) to the best of each bundle."""
         return np.maximum.reduceat(scores[:, self.order], self.starts, axis=1)
 
 
@@ -161,6 +164,7 @@ def likeness(meaning: Floats, words: Floats, grams: Floats, profiles: Floats) ->
 
 def inverse_of(likeness_among_judged: Floats) -> Floats:
     # In double precision: rounding adds up over thousands of rows.
+    """The inverse of the kernel with the ridge on its diagonal."""
     kernel = likeness_among_judged.astype(np.float64)
     kernel[np.diag_indices_from(kernel)] += RIDGE
     return np.asarray(np.linalg.inv(kernel), np.float32)
@@ -178,6 +182,8 @@ BATCH_NUMBERS = 1_000_000
 
 @dataclass(frozen=True)
 class Memory:
+    """Everything about the judged queries that a new query is compared with."""
+
     bundles: Bundles
     vectors: Floats
     """Of the judged queries."""
@@ -217,6 +223,7 @@ class Memory:
 
     @property
     def batch(self) -> int:
+        """How many queries are compared at once, so that memory stays bounded."""
         widest = max(self.bundles.members.shape[1], len(self.counts))
         return int(np.clip(BATCH_NUMBERS // widest, 1, 256))
 

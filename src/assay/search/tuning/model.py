@@ -54,6 +54,8 @@ _EVIDENCE = {"words": "text", "meaning": "meaning_best", "judgments": "kriging_1
 
 @dataclass(frozen=True)
 class TunedRanker:
+    """Ranks the documents of one index with what was learned from judged queries."""
+
     about: About
     held_out: HeldOut
     encoder: QueryEncoder

@@ -50,6 +50,7 @@ _RANKING: dict[str, Any] = {
 
 
 def learn_overlap(features: Floats, target: Floats, seed: int) -> lightgbm.Booster:
+    """Trees that predict the overlap of a query with a judged one."""
     data = lightgbm.Dataset(features, target, free_raw_data=True)
     settings = _ALWAYS | _OVERLAP | {"seed": seed, "num_threads": _threads(len(target))}
     return lightgbm.train(settings, data, OVERLAP_TREES)
@@ -72,6 +73,7 @@ def learn_ranking(
 
 
 def predict(model: lightgbm.Booster, features: Floats, trees: int, threads: int = 1) -> Floats:
+    """What the first `trees` trees say; all of them for -1."""
     found = model.predict(features, num_iteration=trees, num_threads=threads)
     return np.asarray(found, np.float32)
 
@@ -131,6 +133,7 @@ class RankingCandidates:
 
 
 def feature_names(signals: Signals) -> list[str]:
+    """The columns of `RankingCandidates.features`."""
     names = list(signals)
     return [
         *names,

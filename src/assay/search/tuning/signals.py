@@ -40,6 +40,8 @@ Signals = dict[str, Floats]
 
 @dataclass(frozen=True)
 class FirstPass:
+    """What is known of some queries before any tree is asked."""
+
     questions: QueryFeatures
     hybrid: Floats
     """Queries by documents."""
@@ -49,6 +51,7 @@ class FirstPass:
 
 
 def first_pass(corpus: Corpus, memory: Memory, questions: QueryFeatures) -> FirstPass:
+    """Compare queries with documents and with the judged queries."""
     hybrid, signals = _content_signals(corpus, memory, questions)
     profiles = profile(signals["hybrid_mean"], signals["hybrid_best"], signals["text"])
     likenesses = _likenesses(memory, questions, profiles)
@@ -132,6 +135,7 @@ class Pairs:
 
 
 def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
+    """The most promising judged queries for each query, with features of each pair."""
     found, promise = _fits(memory, first)
     neighbours = best_columns(promise, NEIGHBOURS)
     rows = np.arange(len(neighbours))[:, None]
@@ -145,6 +149,7 @@ def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
 
 
 def pair_feature_names() -> list[str]:
+    """The columns of `Pairs.features`."""
     fits = [
         f"{ranking}_{fit}"
         for ranking in RANKINGS
@@ -227,6 +232,7 @@ def _explained(among: Floats, overlap: Floats, noise: float) -> Floats:
 
 
 def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
+    """Signals for bundles, from the predicted overlap with each neighbour."""
     overlap = np.clip(overlap, 0, 1).astype(np.float32)
     evenly = memory.evenly[neighbours]
     weights: Signals = {}

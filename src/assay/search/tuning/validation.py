@@ -41,6 +41,8 @@ class Gain:
 
 @dataclass(frozen=True)
 class HeldOut:
+    """How much better the tuned ranking is on queries that it has not learned from."""
+
     split: str
     """`dev`, or `train` where there is no dev: then every query was answered by a model that had
     learned from the others."""
@@ -135,6 +137,8 @@ class ValidationFold:
 
 @dataclass(frozen=True)
 class RankerSettings:
+    """How many trees are used, and how familiar a query must be for them."""
+
     trees: int
     familiar_from: float
 

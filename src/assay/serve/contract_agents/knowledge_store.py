@@ -32,7 +32,7 @@ from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.index import IndexReport, content_hash
 from assay.search.index_files import writer_lock
-from assay.search.store import Draft, Manifest, Point, Searcher, Store, point_id
+from assay.search.store import IndexWriter, Manifest, Point, Searcher, Store, point_id
 
 _CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+)")
 _DIGESTS = 1 << 256
@@ -140,7 +140,7 @@ def replace_documents(
     """
     started = time.monotonic()
     new = [_payload(chunk) for chunk in chunks]
-    with writer_lock(cache_folder() / f"ingest-{name}.lock", progress), store.writing(progress):
+    with writer_lock(cache_folder() / f"ingest-{name}.lock", progress), store.lock(progress):
         old = _chunks_of(doc_ids, store)
         tally = _tally(store).without(old.values()).including(new)
         changed = [one for one in new if _content(one) != _content(old.get(one["doc_id"]))]
@@ -150,11 +150,11 @@ def replace_documents(
         if changed or removed or not fits:
             # With another model, or another BM25, all chunks are written again.
             written = changed if fits else [*_all_chunks_but(doc_ids, store), *new]
-            with store.draft(manifest, from_live=fits) as draft:
+            with store.writer(manifest, from_live=fits) as writer:
                 if fits:
-                    draft.delete([point_id(one, 0) for one in removed])
-                _fill(draft, written, manifest, embedder, progress)
-                draft.commit()
+                    writer.delete([point_id(one, 0) for one in removed])
+                _fill(writer, written, manifest, embedder, progress)
+                writer.commit()
     added = sum(one["doc_id"] not in old for one in changed)
     return IndexReport(
         added=added,
@@ -181,7 +181,7 @@ def upgrade_index(name: str, embedder: Embedder, store: Store) -> None:
 
 
 def _fill(
-    draft: Draft,
+    writer: IndexWriter,
     chunks: Sequence[Payload],
     manifest: Manifest,
     embedder: Embedder,
@@ -189,7 +189,7 @@ def _fill(
 ) -> None:
     assert manifest.bm25 is not None, "only an index of an earlier version has none"
     for points in _points(chunks, embedder, manifest.bm25, progress):
-        draft.write(points)
+        writer.write(points)
     progress("writing", len(chunks), len(chunks))  # the last chance to cancel
 
 
