@@ -14,7 +14,8 @@ from mcp_types import CallToolResult
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
-from tests.serve_mcp.serving import load_tiny, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
 
 from assay.agents import Agent, open_target
 from assay.data import Dataset, Document
@@ -69,7 +70,7 @@ def app_of(server: MCPServer[Any], **options: Any) -> Starlette:
 
 
 async def test_our_own_server_is_a_target() -> None:
-    async with served(mcp_app(load_tiny)) as url:
+    async with serving(mcp_app(load_tiny)) as url:
         agent = open_target(f"mcp:{url}", DATA, track="zero-shot")
         await agent.open()
         answer = await agent.ask("calcium bone", 2)
@@ -81,7 +82,7 @@ async def test_our_own_server_is_a_target() -> None:
 
 async def test_a_tool_can_be_named_and_answers_are_read() -> None:
     async with (
-        served(mcp_app(load_tiny)) as url,
+        serving(mcp_app(load_tiny)) as url,
         opened(f"mcp:{url}/mcp#nc_semantic_search_answer") as agent,
     ):
         answer = await agent.ask("calcium and the loss of bone", 2)
@@ -91,7 +92,7 @@ async def test_a_tool_can_be_named_and_answers_are_read() -> None:
 
 
 async def test_another_server_is_understood_by_its_schema() -> None:
-    async with served(app_of(other_server())) as url, opened(f"mcp:{url}") as agent:
+    async with serving(app_of(other_server())) as url, opened(f"mcp:{url}") as agent:
         assert (await agent.ask("x", 2)).doc_ids == ("MED-3", "MED-1")
         assert "tool 'find_articles', query as 'q', top_k as 'max_results'" in agent.info.details
 
@@ -114,7 +115,7 @@ async def test_many_questions_share_one_session(options: dict[str, Any]) -> None
         return counted
 
     async with (
-        served(counting(app_of(other_server(), **options))) as url,
+        serving(counting(app_of(other_server(), **options))) as url,
         opened(f"mcp:{url}") as agent,
     ):
         answers = await asyncio.gather(*(agent.ask(f"q{n}", 1) for n in range(20)))
@@ -134,7 +135,7 @@ async def test_failures_are_classified_and_end_one_call_only(
     tool: str, kind: FailureKind, words: str, json_response: bool
 ) -> None:
     app = app_of(other_server(), json_response=json_response)
-    async with served(app) as url, opened(f"mcp:{url}#{tool}") as agent:
+    async with serving(app) as url, opened(f"mcp:{url}#{tool}") as agent:
         for _ in range(2):
             with pytest.raises(AgentFailure, match=words) as caught:
                 await agent.ask("a-query", 1)
@@ -143,7 +144,7 @@ async def test_failures_are_classified_and_end_one_call_only(
 
 
 async def test_a_call_that_is_given_up_leaves_the_session_usable() -> None:
-    async with served(app_of(other_server())) as url, opened(f"mcp:{url}#hangs") as agent:
+    async with serving(app_of(other_server())) as url, opened(f"mcp:{url}#hangs") as agent:
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
@@ -189,7 +190,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end(kind: str) -> None:
             await asyncio.sleep(0)
         await listening
 
-    async with served(endless) as url, opened(f"mcp:{url}") as agent:
+    async with serving(endless) as url, opened(f"mcp:{url}") as agent:
         armed = True
         with pytest.raises(AgentFailure, match="larger than 1,000,000 bytes"):
             await agent.ask("x", 1)
@@ -213,7 +214,7 @@ async def test_a_status_is_classified_and_the_next_call_works(
     status: int, kind: FailureKind, retryable: bool
 ) -> None:
     flaky = Flaky(app_of(other_server()), status)
-    async with served(flaky) as url, opened(f"mcp:{url}") as agent:
+    async with serving(flaky) as url, opened(f"mcp:{url}") as agent:
         flaky.armed = True
         with pytest.raises(AgentFailure) as caught:
             await agent.ask("x", 1)
@@ -225,7 +226,7 @@ async def test_a_status_is_classified_and_the_next_call_works(
 @pytest.mark.parametrize("json_response", [True, False])
 async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: bool) -> None:
     """Its sessions are gone; a client of the older era has to open one again."""
-    server = served(legacy_only(app_of(other_server(), json_response=json_response)))
+    server = serving(legacy_only(app_of(other_server(), json_response=json_response)))
     url = await server.__aenter__()
     port = int(url.rpartition(":")[2])
     async with opened(f"mcp:{url}") as agent:
@@ -235,7 +236,7 @@ async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: b
             await agent.ask("x", 1)
         assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
         again = legacy_only(app_of(other_server(), json_response=json_response))
-        async with served(again, port):
+        async with serving(again, port):
             with pytest.raises(AgentFailure, match="the session is gone") as caught:
                 await agent.ask("x", 1)
             assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
@@ -256,7 +257,7 @@ def legacy_only(app: ASGIApp) -> ASGIApp:
 
 
 async def test_a_token_is_sent_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served(mcp_app(load_tiny, token="s3cret")) as url:
+    async with serving(mcp_app(load_tiny, token="s3cret")) as url:
         with pytest.raises(TargetError, match=r"HTTP 401.*MCP_SERVER_TOKEN"):
             async with opened(f"mcp:{url}"):
                 pass
@@ -303,7 +304,7 @@ async def test_an_address_without_mcp_is_a_target_error() -> None:
         else:
             await Starlette()(scope, receive, send)
 
-    async with served(hello) as url:
+    async with serving(hello) as url:
         with pytest.raises(TargetError, match="does not speak MCP"):
             async with opened(f"mcp:{url}"):
                 pass

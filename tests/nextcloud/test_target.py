@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
-from tests.serve_mcp.serving import load_tiny, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
 
 from assay.agents import open_target
 from assay.agents.protocol import Agent
@@ -67,7 +68,7 @@ def newer_server(seen: dict[str, Any]) -> MCPServer[Any]:
 async def opened(
     server: MCPServer[Any], way: str = "", *, answers: bool = False
 ) -> AsyncIterator[Agent]:
-    async with served(server.streamable_http_app()) as url:
+    async with serving(server.streamable_http_app()) as url:
         agent = open_target(f"nextcloud:{url}{way}", DATA, answers=answers)
         try:
             await agent.open()
@@ -119,7 +120,7 @@ async def test_a_server_without_the_tool_is_told_so() -> None:
 
 
 async def test_our_own_server_speaks_the_same_tools() -> None:
-    async with served(mcp_app(load_tiny)) as url:
+    async with serving(mcp_app(load_tiny)) as url:
         agent = open_target(f"nextcloud:{url}#answer", DATA)
         await agent.open()
         answer = await agent.ask("calcium and the loss of bone", 2)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,15 +10,15 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
-from assay.serve.listening import GracefulServer, HeaderTimeout
+from assay.serve.listening import GracefulServer, HeaderTimeout, bind, url_of
 
 NEW = {"A2A-Version": "1.0"}
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncIterator[str]:
+async def serving(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
     """The address of `app`, served on the test's own event loop until the block is left."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with bind("127.0.0.1", port) as listener:
         server = GracefulServer(
             uvicorn.Config(
                 app,
@@ -31,7 +30,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
         )
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield url_of(listener)
         finally:
             server.should_exit = True
             await task

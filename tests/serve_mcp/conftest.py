@@ -2,7 +2,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from tests.serve_mcp.serving import load_tiny, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
 
 from assay.serve.mcp.app import mcp_app
 
@@ -10,7 +11,7 @@ from assay.serve.mcp.app import mcp_app
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     """The address of a server over the documents of `serving.TEXTS`."""
-    async with served(mcp_app(load_tiny)) as address:
+    async with serving(mcp_app(load_tiny)) as address:
         yield address
 
 

@@ -1,17 +1,11 @@
-"""A real MCP server on a real port, over a handful of documents and real BM25."""
+"""What the MCP server of the tests searches: a handful of documents, with real BM25."""
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import uvicorn
-from starlette.types import ASGIApp
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Index
-from assay.serve.listening import bind, url_of
 from assay.serve.retrieval import Hit, Retrieval
 
 TEXTS = {
@@ -57,19 +51,3 @@ def make_retrieval(more: Mapping[str, tuple[str, str]] | None = None) -> Retriev
 
 async def load_tiny(_progress: Progress) -> Retrieval:
     return make_retrieval()
-
-
-@asynccontextmanager
-async def served(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
-    """On loopback, by a real HTTP server; gives its address."""
-    with bind("127.0.0.1", port) as listener:
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=1
-        )
-        server = uvicorn.Server(config)
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield url_of(listener)
-        finally:
-            server.should_exit = True
-            await running

@@ -15,7 +15,8 @@ from mcp_types import (
     ImageContent,
     TextContent,
 )
-from tests.serve_mcp.serving import load_tiny, make_retrieval, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny, make_retrieval
 
 from assay.answer.passages import NOT_FOUND
 from assay.progress import Progress
@@ -68,7 +69,7 @@ async def test_a_client_that_samples_writes_the_answer(url: str, mode: str) -> N
 
 @ERAS
 async def test_an_answer_searches_once_however_often_its_client_is_asked(mode: str) -> None:
-    async with served(mcp_app(load_tiny)) as url, httpx.AsyncClient(trust_env=False) as http:
+    async with serving(mcp_app(load_tiny)) as url, httpx.AsyncClient(trust_env=False) as http:
         for count in (1, 2):
             answer = await ask(url, mode, QUESTION, replying("Yes, it does [1]."))
             assert answer["citations"] == ["MED-1"]
@@ -192,14 +193,14 @@ async def gullible(
 
 @ERAS
 async def test_a_document_that_gives_orders_changes_no_prompt(mode: str) -> None:
-    async with served(mcp_app(with_injection)) as url:
+    async with serving(mcp_app(with_injection)) as url:
         answer = await ask(url, mode, QUESTION, gullible)
     assert "EVIL-1" in {source["id"] for source in answer["sources"]}
     assert answer["generated_answer"] == "It slows it [1]."
 
 
 async def test_a_document_that_gives_orders_changes_no_quoted_answer() -> None:
-    async with served(mcp_app(load_tiny)) as clean, served(mcp_app(with_injection)) as evil:
+    async with serving(mcp_app(load_tiny)) as clean, serving(mcp_app(with_injection)) as evil:
         before = await ask(clean, "auto", QUESTION)
         after = await ask(evil, "auto", QUESTION)
     best = "Calcium supplements slow the loss of bone in older women."

@@ -6,7 +6,8 @@ import httpx
 import pytest
 from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS
-from tests.serve_mcp.serving import load_tiny, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
 
 from assay.errors import UsageError
 from assay.serve.mcp.app import allowed_hosts, mcp_app
@@ -163,11 +164,11 @@ async def test_health_can_be_asked_by_any_name(url: str, http: httpx.AsyncClient
 
 async def test_the_operator_allows_more_names(http: httpx.AsyncClient) -> None:
     hosts = allowed_hosts("0.0.0.0", "search.example.org, 10.0.0.7, fd00::1")
-    async with served(mcp_app(load_tiny, hosts=hosts)) as url:
+    async with serving(mcp_app(load_tiny, hosts=hosts)) as url:
         for host in ("search.example.org:8000", "10.0.0.7", "[fd00::1]:8000"):
             answer = await http.get(f"{url}/stats", headers={"Host": host})
             assert answer.status_code == 200
-    async with served(mcp_app(load_tiny, hosts=["*"])) as url:
+    async with serving(mcp_app(load_tiny, hosts=["*"])) as url:
         answer = await http.get(f"{url}/stats", headers={"Host": "anything.example"})
         assert answer.status_code == 200
 

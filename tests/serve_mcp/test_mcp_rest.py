@@ -10,7 +10,8 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from tests.serve_mcp.serving import load_tiny, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
 
 from assay.errors import UsageError
 from assay.serve.listening import bind
@@ -34,7 +35,7 @@ def port_of_the_specification() -> int:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 async def test_the_request_of_the_specification_works_word_for_word() -> None:
-    async with served(mcp_app(load_tiny), port_of_the_specification()) as url:
+    async with serving(mcp_app(load_tiny), port_of_the_specification()) as url:
         port = url.rpartition(":")[2]
         process = await asyncio.create_subprocess_exec(
             *shlex.split(SEED_CURL.replace(":8000", f":{port}")),
@@ -78,7 +79,7 @@ async def test_counts_are_not_reset_where_no_admin_token_is_set(
     http: httpx.AsyncClient, token: str | None
 ) -> None:
     right = {"Authorization": "Bearer s3cret"}
-    async with served(mcp_app(load_tiny, token=token)) as url:
+    async with serving(mcp_app(load_tiny, token=token)) as url:
         await http.post(f"{url}/search_nfcorpus", json={"query": "coffee"}, headers=right)
         for headers in ({}, right, {"Authorization": "Bearer anything"}):
             refused = await http.post(f"{url}/stats/reset", headers=headers)
@@ -92,7 +93,7 @@ async def test_who_may_search_may_not_reset_the_count_of_it(
 ) -> None:
     agent = {"Authorization": "Bearer s3cret"}
     operator = {"Authorization": "Bearer 0perator"}
-    async with served(mcp_app(load_tiny, token=token, admin_token="0perator")) as url:
+    async with serving(mcp_app(load_tiny, token=token, admin_token="0perator")) as url:
         await http.post(f"{url}/search_nfcorpus", json={"query": "coffee"}, headers=agent)
         for headers in ({}, agent):
             for path in ("/stats/reset", "/stats/reset/", "/stats%2Freset"):
@@ -135,7 +136,7 @@ async def test_without_the_token_nothing_is_given_out(
     http: httpx.AsyncClient, token: str | None
 ) -> None:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with served(mcp_app(load_tiny, token="s3cret")) as url:
+    async with serving(mcp_app(load_tiny, token="s3cret")) as url:
         for method, path in [
             ("POST", "/search_nfcorpus"),
             ("POST", "/mcp"),
@@ -154,7 +155,7 @@ async def test_without_the_token_nothing_is_given_out(
 async def test_with_the_token_mcp_works() -> None:
     headers = {"Authorization": "Bearer s3cret"}
     async with (
-        served(mcp_app(load_tiny, token="s3cret")) as url,
+        serving(mcp_app(load_tiny, token="s3cret")) as url,
         httpx2.AsyncClient(headers=headers) as http,
         Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
     ):

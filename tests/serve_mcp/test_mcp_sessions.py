@@ -5,7 +5,8 @@ import asyncio
 import httpx
 import pytest
 from mcp import Client
-from tests.serve_mcp.serving import load_tiny, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
 
 from assay.serve.mcp.app import mcp_app
 
@@ -44,7 +45,7 @@ async def test_two_hundred_sessions_are_served_at_once(url: str, http: httpx.Asy
 async def test_beyond_the_limit_a_session_is_refused_and_the_others_go_on(
     http: httpx.AsyncClient,
 ) -> None:
-    async with served(mcp_app(load_tiny, max_sessions=2)) as url:
+    async with serving(mcp_app(load_tiny, max_sessions=2)) as url:
         first = await open_session(http, url)
         await open_session(http, url)
         assert (await open_session(http, url)).status_code == 503
@@ -55,7 +56,7 @@ async def test_beyond_the_limit_a_session_is_refused_and_the_others_go_on(
 
 
 async def test_an_idle_session_is_dropped(http: httpx.AsyncClient) -> None:
-    async with served(mcp_app(load_tiny, session_idle_s=0.05, max_sessions=1)) as url:
+    async with serving(mcp_app(load_tiny, session_idle_s=0.05, max_sessions=1)) as url:
         first = await open_session(http, url)
         assert first.status_code == 200
         async with asyncio.timeout(10):
@@ -67,7 +68,7 @@ async def test_an_idle_session_is_dropped(http: httpx.AsyncClient) -> None:
 
 async def test_clients_of_the_newer_era_take_up_no_session() -> None:
     async with (
-        served(mcp_app(load_tiny, max_sessions=1)) as url,
+        serving(mcp_app(load_tiny, max_sessions=1)) as url,
         Client(f"{url}/mcp", mode="legacy") as old,
         Client(f"{url}/mcp") as new,
     ):

@@ -7,7 +7,8 @@ import httpx
 import pytest
 from mcp import Client
 from mcp_types import ResourceTemplateReference, TextContent, TextResourceContents
-from tests.serve_mcp.serving import load_tiny, served
+from tests.serve.serving import serving
+from tests.serve_mcp.serving import load_tiny
 
 from assay.errors import DataError
 from assay.progress import Progress
@@ -171,7 +172,7 @@ async def test_calls_wait_while_the_documents_load(http: httpx.AsyncClient) -> N
         await may_load.wait()
         return await load_tiny(progress)
 
-    async with served(mcp_app(slow)) as url, Client(f"{url}/mcp") as client:
+    async with serving(mcp_app(slow)) as url, Client(f"{url}/mcp") as client:
         assert (await http.get(f"{url}/health")).status_code == 200
         assert (await http.get(f"{url}/health/ready")).status_code == 503
         health = await _structured(client, "health_check")
@@ -205,7 +206,7 @@ async def test_documents_that_do_not_load_are_reported_in_our_words(
     async def broken(_progress: Progress) -> Retrieval:
         raise error
 
-    async with served(mcp_app(broken)) as url, Client(f"{url}/mcp") as client:
+    async with serving(mcp_app(broken)) as url, Client(f"{url}/mcp") as client:
         result = await client.call_tool("search_nfcorpus", {"query": "coffee"})
         assert result.is_error
         assert words in str(result.content)

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.serve.guards import OPEN_PATHS, refuse
+from assay.serve.guards import OPEN_PATHS, has_bearer_token, refuse
 
 COOKIE = "assay_ui"
 LOGIN = "/login"
@@ -56,7 +56,7 @@ class UiAccess:
             await refuse(answer, 421, "open this page at localhost or 127.0.0.1", {})
         elif scope["method"] not in _SAFE and not _from_our_page(headers):
             await refuse(answer, 403, "this request does not come from a page of this server", {})
-        elif self._token is None or self._is_open(scope) or self._knows_token(headers):
+        elif self._token is None or self._is_open(scope) or self._knows_token(scope, headers):
             await self._app(scope, receive, answer)
         else:
             await _send_to_login(scope, answer)
@@ -67,10 +67,9 @@ class UiAccess:
             return True
         return scope["method"] in _SAFE and (path in OPEN_PATHS or path.startswith(STATIC))
 
-    def _knows_token(self, headers: dict[str, str]) -> bool:
+    def _knows_token(self, scope: Scope, headers: dict[str, str]) -> bool:
         assert self._token is not None
-        bearer = headers.get("authorization", "").encode()
-        if hmac.compare_digest(bearer, f"Bearer {self._token}".encode()):
+        if has_bearer_token(scope, self._token):
             return True
         cookie = _cookie(headers)
         return cookie is not None and hmac.compare_digest(cookie, session_of(self._token))
