@@ -189,6 +189,15 @@ def test_a_plain_retrieval_run_loads_no_model_judge_or_server(tmp_path: Path) ->
     assert sorted(name for name in loaded if unwanted.match(name)) == []
 
 
+def test_a_query_passes_few_modules_on_its_way_to_the_page() -> None:
+    script = ROOT / "benchmarks" / "query_path.py"
+    done = subprocess.run([sys.executable, script, "--list"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"^(\d+) modules$", done.stdout, flags=re.MULTILINE)
+    assert found is not None
+    assert 15 <= int(found[1]) <= 25, done.stdout
+
+
 def test_the_help_page_is_fresh() -> None:
     script = ROOT / "scripts" / "render_help.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
