@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -95,14 +95,17 @@ def upload(
 
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
-        documents = data.documents.values()
-        options: dict[str, Any] = {
-            "category": category,
-            "concurrency": concurrency,
-            "progress": progress,
-        }
         report = _with_notes(
-            host, username, lambda client: upload_documents(documents, client, mapping, **options)
+            host,
+            username,
+            lambda client: upload_documents(
+                data.documents.values(),
+                client,
+                mapping,
+                category=category,
+                concurrency=concurrency,
+                progress=progress,
+            ),
         )
     if report.outdated or report.foreign:
         warn(
@@ -232,9 +235,17 @@ def sync(
     with progress_bar() as progress:
         known = documents_by_note(read_note_mapping(mapping), mapping) if mapping.exists() else {}
         asked = load_dataset(questions, archive=archive, progress=progress) if questions else None
-        options: dict[str, Any] = {"doc_ids": known, "questions": asked, "progress": progress}
         report = _with_notes(
-            host, username, lambda client: sync_notes(client, folder, category=category, **options)
+            host,
+            username,
+            lambda client: sync_notes(
+                client,
+                folder,
+                category=category,
+                doc_ids=known,
+                questions=asked,
+                progress=progress,
+            ),
         )
         data = load_dataset(folder.resolve())
         chosen, store = open_embedder(model=model, embedder=embedder), open_store(data.name)

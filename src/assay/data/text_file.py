@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 import orjson
 
 from assay.errors import DataError
 from assay.files import atomic_write
+from assay.net.json import JsonObject
 
 UNREADABLE = (
     OSError,
@@ -126,7 +127,7 @@ class Record:
 
     file: TextFile
     line: int
-    fields: dict[str, Any]
+    fields: JsonObject
 
     def identifier(self, key: str) -> str:
         """The id in field `key`, interned because judgments repeat ids by the million."""
@@ -185,7 +186,7 @@ def short_repr(value: object) -> str:
     return _SHORT.repr(value)
 
 
-def _parse(file: TextFile, line: int, text: str) -> dict[str, Any]:
+def _parse(file: TextFile, line: int, text: str) -> JsonObject:
     try:
         fields = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -5,12 +5,11 @@ credit repeats and to drop failed queries, each of which raises the mean. So a c
 correctly and in each wrong way, and the simplest way that gives the claimed figure is named.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from assay.measure.foreign_report import ForeignReport, ReportedQuery, read_repo
 from assay.measure.graded import Floats, GradedLists
 from assay.measure.metrics import Metric, nDCG
 from assay.measure.violations import Inspector
+from assay.net.json import JsonObject
 
 _TOLERANCE = 5e-4
 _EXACT = 1e-6
@@ -155,7 +155,7 @@ class AuditResult:
         return all(claim.correct for claim in self.claims) and not self.contradictions
 
 
-def audit_report(report: Mapping[str, Any], judgments: Judgments) -> AuditResult:
+def audit_report(report: JsonObject, judgments: Judgments) -> AuditResult:
     """Recompute every figure of the report that is a metric of rankings.
 
     Parameters:

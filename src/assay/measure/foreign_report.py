@@ -9,6 +9,7 @@ import numpy as np
 
 from assay.errors import DataError, UsageError
 from assay.measure.metrics import Metric, parse_metric
+from assay.net.json import JsonObject
 
 _LISTS = ("retrieved_docs", "doc_ids")
 _FAILED = ("failed", "error", "timeout")
@@ -90,18 +91,18 @@ def read_report(value: Any) -> ForeignReport:
     )
 
 
-def _reports(value: Any) -> Iterator[Mapping[str, Any]]:
+def _reports(value: Any) -> Iterator[JsonObject]:
     if isinstance(value, list):
         for each in value:
             yield from _reports(each)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         if isinstance(value.get("per_query_results"), list) and value["per_query_results"]:
             yield value
         yield from _reports(value.get("results"))
 
 
 def _row(number: int, row: Any) -> ReportedQuery:
-    query_id = row.get("query_id") if isinstance(row, Mapping) else None
+    query_id = row.get("query_id") if isinstance(row, dict) else None
     if not isinstance(query_id, str):
         raise DataError(f"per_query_results: entry {number} has no query_id that is text")
     doc_ids: Any = next((row[name] for name in _LISTS if row.get(name) is not None), [])
@@ -112,12 +113,12 @@ def _row(number: int, row: Any) -> ReportedQuery:
     return ReportedQuery(query_id, () if failed else tuple(doc_ids), failed, claimed)
 
 
-def _has_failed(row: Mapping[str, Any]) -> bool:
+def _has_failed(row: JsonObject) -> bool:
     error = row.get("error") or row.get("failure") or row.get("success") is False
     return bool(error) or row.get("status") in _FAILED
 
 
-def _claims(report: Mapping[str, Any]) -> dict[Metric, float]:
+def _claims(report: JsonObject) -> dict[Metric, float]:
     """`summary` wins over `metrics` where both name a metric: it is what people quote."""
     written = dict(_object_in(report, "metrics"))
     for key, value in _object_in(report, "summary").items():
@@ -131,7 +132,7 @@ def _claims(report: Mapping[str, Any]) -> dict[Metric, float]:
     return claims
 
 
-def _contradictions(report: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterator[str]:
+def _contradictions(report: JsonObject, rows: Sequence[ReportedQuery]) -> Iterator[str]:
     """Sentences, each naming two parts that cannot both be true under any judgments."""
     yield from _repeats(rows)
     yield from _counts(_object_in(report, "summary"), rows)
@@ -145,7 +146,7 @@ def _repeats(rows: Sequence[ReportedQuery]) -> Iterator[str]:
             yield f"query {query_id!r} has {times} rows; only the first is counted here"
 
 
-def _counts(summary: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterator[str]:
+def _counts(summary: JsonObject, rows: Sequence[ReportedQuery]) -> Iterator[str]:
     total, good, bad, rate = (
         summary.get(name) if _is_figure(summary.get(name)) else None
         for name in ("total_queries", "successful_queries", "failed_queries", "success_rate")
@@ -160,7 +161,7 @@ def _counts(summary: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterat
         yield f"summary.success_rate is {rate}, but {good} of {total} are {good / total:.4f}"
 
 
-def _means(report: Mapping[str, Any]) -> Iterator[str]:
+def _means(report: JsonObject) -> Iterator[str]:
     """Every mean of one metric must be the same, wherever it stands, and inside its interval."""
     for metric, places in _written_means(report).items():
         (first, value), *others = places
@@ -173,7 +174,7 @@ def _means(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"{first} is {value}, outside its own interval from {low} to {high}"
 
 
-def _written_means(report: Mapping[str, Any]) -> dict[Metric, list[tuple[str, float]]]:
+def _written_means(report: JsonObject) -> dict[Metric, list[tuple[str, float]]]:
     """For each metric the places that give its mean, with the value there."""
     written = [
         (key.removeprefix("mean_"), f"summary.{key}", value)
@@ -185,7 +186,7 @@ def _written_means(report: Mapping[str, Any]) -> dict[Metric, list[tuple[str, fl
     written += [
         (name, f"statistics[{name!r}].mean", row.get("mean"))
         for name, row in _object_in(report, "statistics").items()
-        if isinstance(row, Mapping)
+        if isinstance(row, dict)
     ]
     found: dict[Metric, list[tuple[str, float]]] = {}
     for name, place, value in written:
@@ -195,13 +196,13 @@ def _written_means(report: Mapping[str, Any]) -> dict[Metric, list[tuple[str, fl
     return found
 
 
-def _statistics_of(report: Mapping[str, Any], metric: Metric) -> Iterator[Mapping[str, Any]]:
+def _statistics_of(report: JsonObject, metric: Metric) -> Iterator[JsonObject]:
     for name, row in _object_in(report, "statistics").items():
-        if isinstance(row, Mapping) and _metric(name) == metric:
+        if isinstance(row, dict) and _metric(name) == metric:
             yield row
 
 
-def _spreads(summary: Mapping[str, Any], rows: Sequence[ReportedQuery]) -> Iterator[str]:
+def _spreads(summary: JsonObject, rows: Sequence[ReportedQuery]) -> Iterator[str]:
     """Where every row has its own figure and none is missing, their spread can be computed."""
     if summary.get("total_queries", len(rows)) != len(rows):
         return
@@ -227,9 +228,9 @@ def _spread(kind: str, figures: Sequence[float]) -> tuple[float, ...]:
     return (float(values.min() if kind == "min" else values.max()),)
 
 
-def _object_in(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _object_in(report: JsonObject, name: str) -> JsonObject:
     value = report.get(name)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _is_figure(value: Any) -> TypeGuard[float]:

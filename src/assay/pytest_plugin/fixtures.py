@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from assay.agents import Agent
     from assay.answer.providers.provider import LLMProvider
     from assay.data import Dataset
+    from assay.net.json import JsonObject
     from assay.nextcloud.client import NotesClient
     from assay.pytest_plugin.cases import RagCase, RagTestData
     from assay.pytest_plugin.sampling_client import SamplingClient
@@ -68,9 +69,7 @@ def assay_loop() -> Iterator["SessionLoop"]:
 
 
 @pytest.fixture(scope="session")
-def ground_truth_data(
-    pytestconfig: pytest.Config, assay_settings: Settings
-) -> list[dict[str, Any]]:
+def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> list["JsonObject"]:
     """The records of ground_truth.json: query_id, query_text, ground_truth_answer, ..."""
     from assay.pytest_plugin.cases import dataset_of, read_ground_truth
 
@@ -93,7 +92,7 @@ def nfcorpus_test_data(
     """
     from assay.pytest_plugin.cases import load_test_data, reference_answers
 
-    records: list[dict[str, Any]] = []
+    records: list[JsonObject] = []
     if assay_settings.ground_truth is not None:
         records = request.getfixturevalue("ground_truth_data")
     with user_errors():

@@ -23,6 +23,7 @@ from assay.agents.target_kinds import MODES, TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.answer.providers.cached import CachedProvider
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
+from assay.net.json import JsonObject
 from assay.pytest_plugin.session_loop import SessionLoop
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class SamplingClient:
     loop: SessionLoop
     sampling: str | None
 
-    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def call_tool(self, name: str, arguments: JsonObject | None = None) -> JsonObject:
         """The tool's structured result; `AgentFailure` where the tool answers with an error."""
         result = await self.loop.ask(self.client.call_tool, name, arguments or {})
         return _structured(name, result)
@@ -54,7 +55,7 @@ class SamplingClient:
         return [tool.name for tool in (await self.loop.ask(self.client.list_tools)).tools]
 
 
-def _structured(name: str, result: "CallToolResult") -> dict[str, Any]:
+def _structured(name: str, result: "CallToolResult") -> JsonObject:
     import orjson
 
     texts = [part.text for part in result.content if isinstance(part, TextContent)]
