@@ -1,1 +1,1 @@
-"""The HTTP agent contract: envelope models, SSE framing, serving, conformance checks, client."""
+"""The HTTP agent contract: its models, a client, a server for any agent, and conformance checks."""

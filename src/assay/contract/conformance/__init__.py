@@ -1,1 +1,1 @@
-"""Named checks of an agent, and what they found."""
+"""Conformance checks: `probes` calls an agent, the checks judge it, `report` lists the results."""

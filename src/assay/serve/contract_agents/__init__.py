@@ -1,1 +1,4 @@
-"""Agents that keep the contract of `assay.contract`: one module for each task."""
+"""The six agents that come with Assay, each as work for the server in `assay.contract.server`.
+
+`apps` puts them together; an agent is a module of its own, such as `rag_retrieve`.
+"""
