@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assay.evaluation.library import evaluate_agent
 from typer.testing import CliRunner
 
 from assay.agents import AgentAnswer, AgentInfo, PythonAgent
@@ -26,6 +25,7 @@ from assay.agents.targets import (
 from assay.cli.app import app
 from assay.data import Dataset
 from assay.errors import UsageError
+from assay.evaluation.api import evaluate
 from assay.net.client import open_client
 from assay.net.outbound import OutboundPolicy
 from assay.serve.ui.targets import TargetRules
@@ -117,18 +117,6 @@ def test_a_mistyped_target_shows_no_password() -> None:
 )
 def test_secrets_in_a_target_are_not_shown(text: str, shown: str) -> None:
     assert redact_target(text) == shown
-
-
-def test_a_run_folder_is_not_named_after_a_secret(tmp_path: Path) -> None:
-    from assay.evaluation.run_folder import create_run
-
-    from assay.data import load_dataset
-    from assay.evaluation.plan import RunConfig
-
-    config = RunConfig(target="mcp-stdio:env KEY=hunter2 server", dataset="notes")
-    folder = create_run(tmp_path, config, load_dataset("notes"), AgentInfo("x", "mcp"))
-    assert "hunter2" not in folder.name
-    assert "server" in folder.name
 
 
 @pytest.mark.parametrize(
@@ -307,9 +295,16 @@ async def test_python_objects_are_agents() -> None:
 
 def test_an_object_with_the_methods_of_an_agent_can_be_evaluated(tmp_path: Path) -> None:
     own = OwnAgent()
-    outcome = evaluate_agent(own, "notes", num_queries=2, out=tmp_path)
-    assert outcome.head["target"]["name"] == "mine"
+    run = evaluate(own, "notes", num_queries=2, out=tmp_path)
+    assert run.report.target.name == "mine"
     assert own.is_open is False
+
+
+def test_a_run_folder_is_not_named_after_a_secret(toy: None, tmp_path: Path) -> None:
+    evaluate("toy:server/?api_key=hunter2", "notes", num_queries=1, out=tmp_path)
+    (folder,) = (path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert "hunter2" not in folder
+    assert "server" in folder
 
 
 def test_the_context_has_defaults_for_everything_but_the_data() -> None:

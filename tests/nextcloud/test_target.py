@@ -129,9 +129,9 @@ async def test_our_own_server_speaks_the_same_tools() -> None:
     assert answer.citations == ("MED-1",)
 
 
-async def test_nobody_there_is_told() -> None:
+async def test_a_refused_connection_is_reported() -> None:
     agent = open_target(NOWHERE, DATA)
-    with pytest.raises(TargetError, match=r"nextcloud:http://127\.0\.0\.1:9: no connection"):
+    with pytest.raises(TargetError, match=r"nextcloud:http://127\.0\.0\.1:9: connection refused"):
         await agent.open()
     await agent.close()
 

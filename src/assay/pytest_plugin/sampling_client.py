@@ -18,7 +18,7 @@ from mcp_types import (
     TextContent,
 )
 
-from assay.agents.mcp.connect import server_of
+from assay.agents.mcp.connection import server_of
 from assay.agents.target_kinds import MODES, TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.answer.providers.cached import CachedProvider
@@ -94,15 +94,15 @@ async def connected(
             async with asyncio.timeout(_OPEN_SECONDS):
                 await stack.enter_async_context(client)
         except Exception as error:
-            raise _no_session(target, error, server.last_words()) from error
+            raise _no_session(target, error, server.stderr_tail()) from error
         yield client
 
 
-def _no_session(target: str, error: BaseException, last_words: str) -> TargetError:
+def _no_session(target: str, error: BaseException, stderr: str) -> TargetError:
     while isinstance(error, BaseExceptionGroup):  # the SDK's nested task groups
         error = error.exceptions[0]
-    said = f"; its last output: {last_words}" if last_words else ""
-    return TargetError(f"{target}: no MCP session could be opened ({error!r}){said}")
+    detail = f"; its stderr ends with: {stderr}" if stderr else ""
+    return TargetError(f"{target}: no MCP session could be opened ({error!r}){detail}")
 
 
 def speaks_mcp(target: str) -> bool:

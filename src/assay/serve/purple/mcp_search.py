@@ -13,8 +13,8 @@ import orjson
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
-from assay.agents.mcp.session import McpSession
-from assay.agents.mcp.wire import open_http
+from assay.agents.mcp.agent import McpSession
+from assay.agents.mcp.connection import open_http
 from assay.errors import AgentFailure, SearchError, TargetError
 
 TOOL = "search_nfcorpus"

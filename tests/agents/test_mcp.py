@@ -1,23 +1,27 @@
 """Real MCP servers as targets: one session for a run, and every failure by its right name."""
 
 import asyncio
+import gzip
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult
 from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
 from assay.agents import Agent, open_target
+from assay.agents.mcp.connection import ExchangeRecord, current_exchange, open_http
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.serve.mcp.app import mcp_app
@@ -199,6 +203,73 @@ async def test_an_answer_without_end_is_not_read_to_its_end(kind: str) -> None:
         await hung_up.wait()
 
 
+def bomb(layers: int) -> bytes:
+    """A few kilobytes that are 100 MB when they are decompressed."""
+    content = b" " * 100_000_000
+    for _ in range(layers):
+        content = gzip.compress(content)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "kind", "words"),
+    [
+        ("gzip", bomb(1), FailureKind.INVALID_ANSWER, "larger than 1,000,000 bytes"),
+        ("gzip, gzip", bomb(2), FailureKind.PROTOCOL, "compressed with 'gzip, gzip'"),
+        ("br", b"anything", FailureKind.PROTOCOL, "compressed with 'br'"),
+        ("gzip", b"not gzip", FailureKind.PROTOCOL, "not the gzip or deflate that it claims"),
+    ],
+)
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+async def test_a_compressed_answer_is_bounded(
+    encoding: str, body: bytes, kind: FailureKind, words: str, content_type: str
+) -> None:
+    app, armed = app_of(other_server()), False
+    headers = {"content-encoding": encoding}
+
+    async def bombing(scope: Scope, receive: Receive, send: Send) -> None:
+        if armed and scope["type"] == "http":
+            await Response(body, media_type=content_type, headers=headers)(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    async with serving(bombing) as url, opened(f"mcp:{url}") as agent:
+        armed = True
+        with pytest.raises(AgentFailure, match=words) as caught:
+            await agent.ask("x", 1)
+        assert (caught.value.kind, caught.value.retryable) == (kind, False)
+        armed = False
+        assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
+
+
+async def test_a_small_compressed_answer_is_read() -> None:
+    """Nobody asked for it, but some gateways compress whatever passes."""
+    app = GZipMiddleware(app_of(other_server(), json_response=True), minimum_size=1)
+
+    async def forced(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            kept = [each for each in scope["headers"] if each[0] != b"accept-encoding"]
+            scope = {**scope, "headers": [*kept, (b"accept-encoding", b"gzip")]}
+        await app(scope, receive, send)
+
+    async with serving(forced) as url, opened(f"mcp:{url}") as agent:
+        assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
+
+
+async def test_an_event_stream_beside_the_answers_may_not_be_compressed() -> None:
+    """It has no bound of its own: only its events have one."""
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-encoding": "gzip"}, content=b"")
+
+    exchange = ExchangeRecord()
+    current_exchange.set(exchange)
+    async with open_http(httpx2.MockTransport(handle)) as http:
+        assert (await http.get("http://server/mcp")).status_code == 503
+    assert exchange.failure is not None
+    assert exchange.failure.kind is FailureKind.PROTOCOL
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
@@ -232,7 +303,7 @@ async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: b
     async with opened(f"mcp:{url}") as agent:
         assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)
         await server.__aexit__(None, None, None)
-        with pytest.raises(AgentFailure, match="no connection") as caught:
+        with pytest.raises(AgentFailure, match="connection") as caught:
             await agent.ask("x", 1)
         assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
         again = legacy_only(app_of(other_server(), json_response=json_response))
@@ -269,9 +340,12 @@ async def test_a_token_is_sent_from_the_environment(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("mcp:http://127.0.0.1:9", "no connection"),
+        ("mcp:http://127.0.0.1:9", "connection refused"),
         ("mcp-stdio:no-such-command-here", "No such file"),
-        (f"mcp-stdio:{sys.executable} -c 'raise SystemExit(\"no index\")'", "words: no index"),
+        (
+            f"mcp-stdio:{sys.executable} -c 'raise SystemExit(\"no index\")'",
+            "stderr ends with: no i",
+        ),
         (f"mcp-stdio:{sys.executable} -c 'print(1)'", "the connection was closed"),
     ],
 )
@@ -283,7 +357,7 @@ async def test_a_server_that_cannot_be_opened_is_a_target_error(target: str, wor
 
 
 async def test_a_server_that_never_says_hello_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.agents.mcp.session._OPEN_SECONDS", 0.2)
+    monkeypatch.setattr("assay.agents.mcp.agent._OPEN_SECONDS", 0.2)
     with pytest.raises(TargetError, match=r"no MCP handshake within 0\.2 s"):
         async with opened("mcp-stdio:sleep 60"):
             pass

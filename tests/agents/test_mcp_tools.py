@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from assay.agents.mcp.mapping import find_search_tool, parse_mapping
+from assay.agents.mcp.tools import find_search_tool, parse_mapping
 from assay.errors import TargetError, UsageError
 
 TEXT = {"type": "string"}
@@ -84,7 +84,7 @@ def test_the_user_can_say_what_is_what() -> None:
 
 def test_an_argument_that_is_missing_is_named() -> None:
     tools = [tool("search", "", ("query", "collection"), query=TEXT, collection=TEXT)]
-    with pytest.raises(TargetError, match=r"also wants 'collection'.*--map arg\.collection=VALUE"):
+    with pytest.raises(TargetError, match=r"requires 'collection'.*--map arg\.collection=VALUE"):
         find_search_tool(tools, None, {})
 
 

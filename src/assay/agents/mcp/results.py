@@ -1,7 +1,7 @@
 """Document ids out of whatever a search tool returns.
 
-Results are looked for in structured content, in JSON text, and in linked resources. Which field
-holds the id is settled by looking: the first one whose values are documents of the data set.
+Results are looked for in structured content, in JSON text, and in linked resources. The field that
+holds the id is the first one whose values are documents of the data set.
 """
 
 import re
@@ -11,11 +11,9 @@ from typing import Any
 import orjson
 from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent
 
-from assay.agents.marked_sources import marked_sources
-from assay.agents.mcp.wire import too_large
 from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
-from assay.net.http import MAX_BYTES
+from assay.net.http import MAX_BYTES, too_large
 
 _LISTS = (
     "results", "documents", "docs", "hits", "items", "matches", "sources", "entities", "notes",
@@ -29,6 +27,12 @@ _INNER = ("document", "metadata", "payload", "_source", "entity", "node")
 _ANSWERS = ("generated_answer", "answer")
 _DEEPEST = 3
 
+# [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
+_MARKER = re.compile(
+    r"\[\s{0,3}(?:(?:document|doc|source|note|citation)s?\s{0,3}#?)?"
+    r"(\d{1,3}(?:\s{0,3}[,;]\s{0,3}\d{1,3})*)\s{0,3}\]",
+    re.IGNORECASE,
+)
 _BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
 
@@ -57,7 +61,12 @@ _FORMS: tuple[Form, ...] = (_as_is, _in_brackets, _after_scheme, _last_step)
 
 
 class ResultReader:
-    """`known` are the ids of the data set. Once a field has held one of them, it is the field."""
+    """Reads document ids, answer and citations from the result of a search tool.
+
+    Parameters:
+        mapping: `results`, `doc_id` and `answer`: the fields that hold them, where given.
+        known: the ids of the data set; the field that has held one of them is the id's field.
+    """
 
     def __init__(self, mapping: Mapping[str, str], known: Container[str]) -> None:
         self._list = mapping.get("results")
@@ -67,6 +76,7 @@ class ResultReader:
         self._settled: tuple[str, Form] | None = None
 
     def read(self, result: CallToolResult) -> AgentAnswer:
+        """The answer in a tool's result. Raises `AgentFailure` where there is none."""
         if result.is_error:
             raise AgentFailure(FailureKind.AGENT_ERROR, "the tool answered with an error")
         value = _value_of(result)
@@ -74,11 +84,11 @@ class ResultReader:
         if items is None:
             raise AgentFailure(
                 FailureKind.INVALID_ANSWER,
-                "the result holds no list of documents; say where it is: --map results=FIELD",
+                "the result holds no list of documents; name its field: --map results=FIELD",
             )
         answer = _text_at(value, (self._answer,) if self._answer else _ANSWERS)
         doc_ids = self._doc_ids(items)
-        return AgentAnswer(doc_ids, answer, _citations(value) or marked_sources(answer, doc_ids))
+        return AgentAnswer(doc_ids, answer, _citations(value) or _marked_sources(answer, doc_ids))
 
     def _items(self, value: Any) -> list[Any] | None:
         if self._list is None:
@@ -97,8 +107,8 @@ class ResultReader:
             found = ", ".join(list(rows[missing])[:8]) or "nothing"
             raise AgentFailure(
                 FailureKind.INVALID_ANSWER,
-                f"result {missing + 1} has no field {name!r}; it has: {found}. Say which one is "
-                "the id: --map doc_id=FIELD",
+                f"result {missing + 1} has no field {name!r}; it has: {found}. Name the one that "
+                "is the id: --map doc_id=FIELD",
             )
         return tuple(form(row[name]) for row in rows)
 
@@ -109,7 +119,7 @@ class ResultReader:
                 if any(name in row and form(row[name]) in self._known for row in rows):
                     self._settled = (name, form)
                     return self._settled
-        return (next(iter(present), "doc_id"), _as_is)  # no known id yet: the next answer may tell
+        return (next(iter(present), "doc_id"), _as_is)  # no known id yet: wait for the next answer
 
 
 def _value_of(result: CallToolResult) -> Any:
@@ -117,7 +127,7 @@ def _value_of(result: CallToolResult) -> Any:
         return result.structured_content
     texts = [part.text for part in result.content if isinstance(part, TextContent)]
     if sum(map(len, texts)) > MAX_BYTES:
-        raise too_large()
+        raise too_large(MAX_BYTES)
     links = [
         {"uri": str(part.uri if isinstance(part, ResourceLink) else part.resource.uri)}
         for part in result.content
@@ -177,3 +187,14 @@ def _text_at(value: Any, names: Sequence[str]) -> str | None:
 def _citations(value: Any) -> tuple[str, ...]:
     cited = value.get("citations") if isinstance(value, dict) else None
     return tuple(each for each in cited if isinstance(each, str)) if isinstance(cited, list) else ()
+
+
+def _marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...]:
+    """Citations of servers that only number them: `[2]` in the answer is the second source."""
+    numbers = [
+        int(number)
+        for match in _MARKER.finditer(answer or "")
+        for number in re.findall(r"\d+", match[1])
+    ]
+    cited = [sources[number - 1] for number in numbers if 1 <= number <= len(sources)]
+    return tuple(dict.fromkeys(cited))

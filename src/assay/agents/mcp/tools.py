@@ -1,18 +1,21 @@
 """Which of a server's tools searches, and what it calls the query and the number of results.
 
-Names are found in the tools' input schemas; `--map query=q,top_k=limit` says what cannot be
-guessed, and `--map arg.collection=docs` gives an argument that a tool insists on.
+Names are found in the tools' input schemas; `--map query=q,top_k=limit` names what cannot be
+guessed, and `--map arg.collection=docs` sets an argument that a tool requires.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from mcp_types import Tool
 
 from assay.errors import TargetError, UsageError
+from assay.net.json import JsonObject
+
+if TYPE_CHECKING:  # the MCP library takes half a second to import
+    from mcp_types import Tool
 
 KEYS = ("query", "top_k", "results", "doc_id", "answer")
 CONSTANT = "arg."
@@ -33,7 +36,10 @@ _DOES_MORE = re.compile(r"answer|creat|writ|updat|delet|remov|upload|status", re
 
 @dataclass(frozen=True, slots=True)
 class SearchTool:
-    """`most`: more than this the tool does not take for `top_k`."""
+    """A search tool, with the names of its arguments.
+
+    `most` is the largest `top_k` that the tool accepts; `constants` are sent with every call.
+    """
 
     name: str
     query: str
@@ -41,17 +47,19 @@ class SearchTool:
     most: int | None
     constants: Mapping[str, Any]
 
-    def arguments(self, query: str, top_k: int) -> dict[str, Any]:
+    def arguments(self, query: str, top_k: int) -> JsonObject:
+        """The arguments of one call."""
         count = {} if self.top_k is None else {self.top_k: min(top_k, self.most or top_k)}
         return {**self.constants, self.query: query, **count}
 
     def describe(self) -> str:
+        """The tool and its arguments, for the record of a run."""
         count = f"top_k as {self.top_k!r}" if self.top_k else "no top_k"
         return f"tool {self.name!r}, query as {self.query!r}, {count}"
 
 
 def parse_mapping(text: str) -> dict[str, str]:
-    """`query=q,top_k=limit,doc_id=id,results=items,answer=text,arg.NAME=VALUE`."""
+    """Parse `query=q,top_k=limit,doc_id=id,results=items,answer=text,arg.NAME=VALUE`."""
     mapping: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, sign, value = part.partition("=")
@@ -65,9 +73,12 @@ def parse_mapping(text: str) -> dict[str, str]:
 
 
 def find_search_tool(
-    tools: Sequence[Tool], wanted: str | None, mapping: Mapping[str, str]
+    tools: "Sequence[Tool]", wanted: str | None, mapping: Mapping[str, str]
 ) -> SearchTool:
-    """The tool that was named, else the one that looks most like a search; the first of equals."""
+    """The tool named `wanted`, else the first of those that look most like a search.
+
+    Raises `TargetError` where there is none, or where it needs an argument that is not mapped.
+    """
     if wanted is not None:
         named = next((tool for tool in tools if tool.name == wanted), None)
         if named is None:
@@ -83,7 +94,7 @@ def find_search_tool(
     return _search_tool(best[1], mapping)
 
 
-def _likeness(tool: Tool, mapping: Mapping[str, str]) -> int:
+def _likeness(tool: "Tool", mapping: Mapping[str, str]) -> int:
     """0 for a tool that takes no query."""
     if _query_argument(tool, mapping) is None:
         return 0
@@ -94,11 +105,11 @@ def _likeness(tool: Tool, mapping: Mapping[str, str]) -> int:
     return score
 
 
-def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
+def _search_tool(tool: "Tool", mapping: Mapping[str, str]) -> SearchTool:
     query = _query_argument(tool, mapping)
     if query is None:
         raise TargetError(
-            f"tool {tool.name!r} has no argument that looks like a query; say which one it is: "
+            f"tool {tool.name!r} has no argument that looks like a query; name it with: "
             f"--map query=NAME. It takes: {', '.join(_properties(tool)) or 'nothing'}"
         )
     top_k = _top_k_argument(tool, mapping)
@@ -111,12 +122,12 @@ def _search_tool(tool: Tool, mapping: Mapping[str, str]) -> SearchTool:
     if missing:
         name = sorted(missing)[0]
         raise TargetError(
-            f"tool {tool.name!r} also wants {name!r}; give it with: --map arg.{name}=VALUE"
+            f"tool {tool.name!r} requires {name!r}; set it with: --map arg.{name}=VALUE"
         )
     return SearchTool(tool.name, query, top_k, _maximum(tool, top_k), constants)
 
 
-def _query_argument(tool: Tool, mapping: Mapping[str, str]) -> str | None:
+def _query_argument(tool: "Tool", mapping: Mapping[str, str]) -> str | None:
     texts = [name for name, schema in _properties(tool).items() if _takes(schema, "string")]
     if "query" in mapping:
         return _declared(tool, mapping["query"])
@@ -128,7 +139,7 @@ def _query_argument(tool: Tool, mapping: Mapping[str, str]) -> str | None:
     return required[0] if len(required) == 1 and _SEARCHES.search(tool.name) else None
 
 
-def _top_k_argument(tool: Tool, mapping: Mapping[str, str]) -> str | None:
+def _top_k_argument(tool: "Tool", mapping: Mapping[str, str]) -> str | None:
     if "top_k" in mapping:
         return _declared(tool, mapping["top_k"])
     numbers = {
@@ -139,11 +150,11 @@ def _top_k_argument(tool: Tool, mapping: Mapping[str, str]) -> str | None:
     return next((numbers[name] for name in _TOP_K_NAMES if name in numbers), None)
 
 
-def _declared(tool: Tool, name: str) -> str | None:
+def _declared(tool: "Tool", name: str) -> str | None:
     return name if name in _properties(tool) else None
 
 
-def _maximum(tool: Tool, name: str | None) -> int | None:
+def _maximum(tool: "Tool", name: str | None) -> int | None:
     schema = _properties(tool).get(name or "", {})
     most = schema.get("maximum") if isinstance(schema, dict) else None
     return int(most) if isinstance(most, int | float) and most >= 1 else None
@@ -159,7 +170,7 @@ def _takes(schema: Any, kind: str) -> bool:
     return any(_takes(each, kind) for each in schema.get("anyOf", ()))
 
 
-def _properties(tool: Tool) -> dict[str, Any]:
+def _properties(tool: "Tool") -> dict[str, Any]:
     properties = tool.input_schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
@@ -176,5 +187,5 @@ def _value(text: str) -> Any:
         return text
 
 
-def _names(tools: Sequence[Tool]) -> str:
+def _names(tools: "Sequence[Tool]") -> str:
     return ", ".join(tool.name for tool in tools[:20]) or "none"

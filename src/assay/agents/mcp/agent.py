@@ -1,0 +1,260 @@
+"""Targets `mcp:URL[#tool]` and `mcp-stdio:COMMAND[#tool]`: any MCP server with a search tool.
+
+One session serves a whole run, and is opened again when it was lost. The SDK's client has to be
+closed by the task that opened it, so a task of its own holds it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any
+
+from mcp import Client, MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    CallToolResult,
+    Implementation,
+    Tool,
+)
+from pydantic import ValidationError
+
+from assay.agents.mcp.connection import ExchangeRecord, Server, current_exchange, server_of
+from assay.agents.mcp.results import ResultReader
+from assay.agents.mcp.tools import SearchTool, find_search_tool
+from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.target_kinds import OpenContext, Target
+from assay.agents.targets import redact_target
+from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.net.json import JsonObject
+
+Connect = Callable[[], AbstractAsyncContextManager[Any]]
+"""A fresh transport each time, for `mcp.Client`."""
+
+_OPEN_SECONDS = 60.0
+_CLIENT = Implementation(name="assay", version="1")
+_SESSION_GONE = 404
+_MOST_TOOL_PAGES = 20
+
+
+class McpAgent:
+    """An MCP server with a search tool.
+
+    Parameters:
+        name: how a run calls it.
+        server: how to connect to it.
+        tool: the name of its search tool; by default the tool that looks most like one.
+        mapping: what the tool calls its fields, where that cannot be recognized.
+        known: the ids of the data set, by which the field that holds ids is recognized.
+        track: how the server may have learned.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        server: Server,
+        *,
+        tool: str | None = None,
+        mapping: Mapping[str, str] | None = None,
+        known: Container[str] = (),
+        track: str = "undeclared",
+    ) -> None:
+        self.info = AgentInfo(name=name, protocol="mcp", track=track)
+        self._server = server
+        self._session = McpSession(server.connect)
+        self._mapping = mapping or {}
+        self._reader = ResultReader(self._mapping, known)
+        self._wanted = tool
+        self._tool: SearchTool | None = None
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "McpAgent":
+        """`mcp:URL` or `mcp-stdio:COMMAND`, either with `#tool`."""
+        return cls(
+            redact_target(str(target)),
+            server_of(target),
+            tool=target.fragment or None,
+            mapping=context.mapping,
+            known=context.dataset.documents,
+            track=context.track,
+        )
+
+    async def open(self) -> None:
+        """Open a session and find the search tool. Raises `TargetError`."""
+        try:
+            client, tools = await self._session.open()
+        except TargetError as error:
+            stderr = self._server.stderr_tail()
+            detail = f"; its stderr ends with: {stderr}" if stderr else ""
+            raise TargetError(f"{self.info.name}: {error}{detail}") from error
+        self._tool = find_search_tool(tools, self._wanted, self._mapping)
+        server = client.server_info
+        spoken = f"{server.name if server else 'a server'}, MCP {client.protocol_version}"
+        self.info = replace(self.info, details=f"{spoken}, {self._tool.describe()}")
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Call the search tool."""
+        assert self._tool is not None, "open() comes before ask()"
+        result = await self._session.call(self._tool.name, self._tool.arguments(query, top_k))
+        answer = self._reader.read(result)
+        if self._tool.top_k is None:  # the tool was not told how many to return
+            return replace(answer, doc_ids=answer.doc_ids[:top_k])
+        return answer
+
+    async def close(self) -> None:
+        """Close the session and the connections."""
+        await self._session.close()
+        await self._server.close()
+
+
+class McpSession:
+    """A session with an MCP server that many calls share; `connect` opens a transport."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._connection: _Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> tuple[Client, list[Tool]]:
+        """The client and the server's tools. Raises `TargetError` where there is no MCP server."""
+        # Its errors quote what did not parse, which may be an answer.
+        logging.getLogger("mcp.client").setLevel(logging.CRITICAL + 1)
+        try:
+            connection = await self._live_connection()
+            return connection.client, connection.tools
+        except AgentFailure as failure:
+            raise TargetError(str(failure)) from failure
+
+    async def call(self, tool: str, arguments: JsonObject) -> CallToolResult:
+        """Call a tool. Raises `AgentFailure`, never with the server's words."""
+        connection = await self._live_connection()
+        exchange = ExchangeRecord()
+        current_exchange.set(exchange)
+        try:
+            return await connection.client.call_tool(tool, arguments)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
+                connection.expire()
+            raise exchange.failure or _failure_of(error, exchange) from error
+        except ValidationError as error:
+            message = "the result does not follow the MCP schema"
+            raise AgentFailure(FailureKind.PROTOCOL, message) from error
+        except RuntimeError as error:  # what the SDK raises for a breach of the output schema
+            message = f"the result does not fit the output schema of {tool!r}"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message) from error
+
+    async def close(self) -> None:
+        """End the session."""
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _live_connection(self) -> "_Connection":
+        async with self._opening:
+            if self._connection is None or not self._connection.is_open:
+                if self._connection is not None:
+                    await self._connection.close()
+                self._connection = _Connection(self._connect)
+                await self._connection.open()
+            return self._connection
+
+
+class _Connection:
+    """One opened SDK client, held by a task of its own."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._closing = asyncio.Event()
+        self._opened: asyncio.Future[None] | None = None
+        self._owner: asyncio.Task[None] | None = None
+        self.client: Client
+        self.tools: list[Tool]
+
+    @property
+    def is_open(self) -> bool:
+        opened = self._opened is not None and self._opened.done()
+        alive = self._owner is not None and not self._owner.done()
+        return opened and alive and not self._closing.is_set()
+
+    async def open(self) -> None:
+        self._opened = asyncio.get_running_loop().create_future()
+        exchange = ExchangeRecord()
+        current_exchange.set(exchange)
+        self._owner = asyncio.create_task(self._own(self._opened))
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                await asyncio.shield(self._opened)
+        except TimeoutError:
+            await self.close()
+            message = f"no MCP handshake within {_OPEN_SECONDS:g} s"
+            raise AgentFailure(FailureKind.TIMEOUT, message) from None
+        except Exception as error:
+            raise exchange.failure or _opening_failure(error) from error
+
+    def expire(self) -> None:
+        """Make the next call open a new one."""
+        self._closing.set()
+
+    async def close(self) -> None:
+        self._closing.set()
+        if self._owner is None:
+            return
+        if self._opened is not None and not self._opened.done():
+            self._owner.cancel()  # still in its handshake, which does not look at `_closing`
+        await asyncio.gather(self._owner, return_exceptions=True)
+
+    async def _own(self, opened: "asyncio.Future[None]") -> None:
+        try:
+            async with Client(self._connect(), client_info=_CLIENT, cache=None) as client:
+                self.client, self.tools = client, await _list_tools(client)
+                opened.set_result(None)
+                await self._closing.wait()
+        except Exception as error:
+            if not opened.done():
+                opened.set_exception(_innermost(error))
+
+
+async def _list_tools(client: Client) -> list[Tool]:
+    tools: list[Tool] = []
+    cursor: str | None = None
+    for _ in range(_MOST_TOOL_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return tools
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first error inside the SDK's nested task groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _opening_failure(error: Exception) -> AgentFailure:
+    if isinstance(error, MCPError):
+        return _failure_of(error, ExchangeRecord())
+    if isinstance(error, OSError):
+        return AgentFailure(FailureKind.CONNECTION, error.strerror or type(error).__name__)
+    message = f"what answers there does not speak MCP ({type(error).__name__})"
+    return AgentFailure(FailureKind.PROTOCOL, message)
+
+
+def _failure_of(error: MCPError, exchange: ExchangeRecord) -> AgentFailure:
+    """By its code: the message is the server's, and may quote the query."""
+    code = error.code
+    if code == CONNECTION_CLOSED:
+        return AgentFailure(FailureKind.CONNECTION, "the connection was closed", retryable=True)
+    if exchange.status == _SESSION_GONE:
+        return AgentFailure(FailureKind.CONNECTION, "the session is gone", retryable=True)
+    if code == REQUEST_TIMEOUT:
+        return AgentFailure(FailureKind.TIMEOUT, "the server reported a timeout")
+    if code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND):
+        return AgentFailure(FailureKind.PROTOCOL, f"the server does not speak MCP (code {code})")
+    return AgentFailure(FailureKind.AGENT_ERROR, f"the server answered with error {code}")

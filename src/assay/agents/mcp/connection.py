@@ -1,0 +1,257 @@
+"""Connections to MCP servers: an address, or a command that is started and spoken to over pipes.
+
+HTTP below an MCP session is bounded, and its failures end one call instead of all: the SDK turns
+every HTTP status into one error and lets a broken connection end the session with all its calls.
+So the outcome of a call's own exchange is recorded here, and the SDK sees a plain 503 instead. An
+exchange finds its record by a context variable: the SDK runs each request in its caller's context.
+"""
+
+import os
+import shlex
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import IO, Any, Protocol, TextIO, cast
+from urllib.parse import urlsplit
+
+import httpx
+import httpx2
+from mcp import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from assay.agents.target_kinds import Target
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.client import CONNECT_SECONDS, BoundedDecoder, EncodingRefused
+from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status
+from assay.net.outbound import split_address
+
+TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
+
+# Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
+_TIMEOUT = httpx2.Timeout(300.0, connect=CONNECT_SECONDS, write=30.0, pool=None)
+_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
+# Secrets of ours, which the server under test does not get.
+_WITHHELD = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN")
+_STDERR_LENGTH = 300
+
+
+@dataclass
+class ExchangeRecord:
+    """The outcome of one call's HTTP exchange."""
+
+    status: int | None = None
+    failure: AgentFailure | None = None
+
+
+current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchange", default=None)
+
+
+def open_http(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+    """A client for MCP sessions over HTTP; `transport` replaces the network, in tests."""
+    token = os.environ.get(TOKEN_VARIABLE)
+    return httpx2.AsyncClient(
+        transport=RecordingTransport(transport or httpx2.AsyncHTTPTransport(limits=_LIMITS)),
+        timeout=_TIMEOUT,
+        headers={
+            "User-Agent": "assay",
+            # Without compression, what is counted against the limit is what is held in memory.
+            "Accept-Encoding": "identity",
+            **({"Authorization": f"Bearer {token}"} if token else {}),
+        },
+    )
+
+
+class RecordingTransport(httpx2.AsyncBaseTransport):
+    """Bounds responses and records how each exchange ended in its caller's `ExchangeRecord`."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        exchange = current_exchange.get() or ExchangeRecord()
+        try:
+            response = await self._inner.handle_async_request(request)
+        except httpx2.TransportError as error:
+            exchange.failure = _failure_of(_as_httpx(error))
+            return httpx2.Response(503, request=request)
+        exchange.status = response.status_code
+        exchange.failure = _failure_of_status(response)
+        try:
+            decoder = _decoder_for(request, response)
+        except httpx.RequestError as error:
+            await response.aclose()
+            exchange.failure = _failure_of(error)
+            if request.method == "GET":
+                return httpx2.Response(503, request=request)
+            response.stream = _RefusedStream()
+            return response
+        if decoder is not None and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _BoundedStream(response.stream, decoder, exchange)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _decoder_for(request: httpx2.Request, response: httpx2.Response) -> BoundedDecoder | None:
+    """None for the event stream of a GET, which stays open as long as the session and is no answer.
+
+    The SDK bounds each of its events, after decoding: so it may not be compressed.
+    """
+    headers = response.headers
+    encoding = headers.get("content-encoding", "")
+    decoder = BoundedDecoder(encoding, MAX_BYTES, headers.get("content-length", ""))
+    if decoder.decodes:  # httpx2 would decode a second time, without a limit
+        if request.method == "GET":
+            raise EncodingRefused(f"the event stream is compressed with {encoding[:40]!r}")
+        del headers["content-encoding"]
+        headers.pop("content-length", None)
+    return None if request.method == "GET" else decoder
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """Its errors are of the one class that the SDK takes for the end of this answer alone."""
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, decoder: BoundedDecoder, exchange: ExchangeRecord
+    ) -> None:
+        self._inner = inner
+        self._decoder = decoder
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._inner:
+                yield self._decoder.feed(chunk)
+        except httpx2.TransportError as error:
+            self._exchange.failure = _failure_of(_as_httpx(error))
+            raise httpx2.StreamError("the response ended early") from error
+        except httpx.RequestError as error:
+            self._exchange.failure = _failure_of(error)
+            raise httpx2.StreamError("the response was refused") from error
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _RefusedStream(httpx2.AsyncByteStream):
+    """In place of a body that is not read at all."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        raise httpx2.StreamError("the response was refused")
+
+
+def _as_httpx(error: httpx2.TransportError) -> httpx.TransportError:
+    """The same error as a class of httpx: the SDK brings a copy with classes of its own."""
+    same = getattr(httpx, type(error).__name__, httpx.TransportError)
+    translated: httpx.TransportError = same(str(error))
+    translated.__cause__ = error
+    return translated
+
+
+def _failure_of(error: httpx.RequestError) -> AgentFailure:
+    try:
+        with classify_http_errors():
+            raise error
+    except AgentFailure as failure:
+        return failure
+
+
+def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
+    status = response.status_code
+    if status == 401:
+        message = f"HTTP 401: the server requires a token; set {TOKEN_VARIABLE}"
+        return AgentFailure(FailureKind.AGENT_ERROR, message)
+    if status in (403, 413, 421):
+        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
+    shared = failure_of_status(httpx.Response(status, headers=response.headers.raw))
+    if shared is None and status >= 500:
+        return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
+    return shared
+
+
+class Server(Protocol):
+    """An MCP server that sessions can be opened with."""
+
+    def connect(self) -> AbstractAsyncContextManager[Any]:
+        """A fresh transport for `mcp.Client`."""
+        ...
+
+    def stderr_tail(self) -> str:
+        """The last line that a started command wrote to stderr, if any."""
+        ...
+
+    async def close(self) -> None:
+        """Release what all sessions share."""
+        ...
+
+
+class HttpServer:
+    """A server at an address. One HTTP client serves all sessions: making one is expensive."""
+
+    def __init__(self, url: str) -> None:
+        split_address(url)  # raises for anything but an http(s) address
+        self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
+        self._http: httpx2.AsyncClient | None = None
+
+    def connect(self) -> AbstractAsyncContextManager[Any]:
+        if self._http is None:
+            self._http = open_http()
+        return streamable_http_client(
+            self._url, http_client=self._http, max_sse_event_size=MAX_BYTES
+        )
+
+    def stderr_tail(self) -> str:
+        return ""
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+
+class StdioServer:
+    """A command. It gets our environment, as from a shell, and ends with the session."""
+
+    def __init__(self, command: str) -> None:
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"cannot parse the command {command!r}: {error}") from None
+        if not words:
+            raise UsageError("there is no command; write mcp-stdio:COMMAND, such as 'uvx server'")
+        environment = {key: value for key, value in os.environ.items() if key not in _WITHHELD}
+        self._parameters = StdioServerParameters(
+            command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"
+        )
+        self._stderr_tail = ""
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Any]:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
+            try:
+                errlog = cast(TextIO, stderr)
+                async with stdio_client(self._parameters, errlog=errlog) as streams:
+                    yield streams
+            finally:
+                self._stderr_tail = _last_line(stderr)
+
+    def stderr_tail(self) -> str:
+        return self._stderr_tail
+
+    async def close(self) -> None:
+        pass
+
+
+def _last_line(stderr: IO[str]) -> str:
+    stderr.seek(0)
+    lines = [line.strip() for line in stderr if line.strip()]
+    return lines[-1][:_STDERR_LENGTH] if lines else ""
+
+
+def server_of(target: Target) -> Server:
+    """The server that a target names: a command for `mcp-stdio:`, else an address."""
+    if target.kind == "mcp-stdio":
+        return StdioServer(target.address)
+    return HttpServer(target.address)
