@@ -1,8 +1,10 @@
 """Receiving the body of a request within limits: the one place that bounds what servers read."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from starlette.types import Message, Receive
+if TYPE_CHECKING:  # starlette comes with an extra, and this layer does without
+    from starlette.types import Message, Receive
 
 REQUEST_TIMEOUT, CONTENT_TOO_LARGE = 408, 413
 
@@ -29,7 +31,7 @@ class LimitedBody:
         without end.
     """
 
-    def __init__(self, receive: Receive, limit: int, timeout: float) -> None:
+    def __init__(self, receive: "Receive", limit: int, timeout: float) -> None:
         self._receive = receive
         self._limit = limit
         self._timeout = timeout
@@ -38,7 +40,7 @@ class LimitedBody:
         self._complete = False
         self.rejection: BodyRejected | None = None
 
-    async def receive(self) -> Message:
+    async def receive(self) -> "Message":
         """The next message. Raises `BodyRejected`, and keeps it as `rejection`.
 
         Once the body is complete, this only reports that the caller has disconnected, and may wait
@@ -54,7 +56,7 @@ class LimitedBody:
             raise self.rejection
         return message
 
-    async def _receive_in_time(self) -> Message:
+    async def _receive_in_time(self) -> "Message":
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + self._timeout
         try:

@@ -176,7 +176,12 @@ class BearerToken:
         if scope["type"] != "http" or self._admits(scope):
             await self._app(scope, receive, send)
         else:
-            await refuse(send, 401, "a bearer token is needed", {"www-authenticate": "Bearer"})
+            await refuse(
+                send,
+                401,
+                "missing or wrong token; send it as Authorization: Bearer TOKEN",
+                {"www-authenticate": "Bearer"},
+            )
 
     def _admits(self, scope: Scope) -> bool:
         if scope["path"] in self._admin_paths:

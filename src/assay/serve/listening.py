@@ -43,14 +43,17 @@ class HeaderTimeout(HttpToolsProtocol):
         self._in_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Called by asyncio for a new connection."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio when the connection is closed."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Called by asyncio with each piece of a request."""
         if self.cycle is None or self.cycle.response_complete:
             self._start_timer()
         begins_in_body = self._in_body
@@ -61,11 +64,13 @@ class HeaderTimeout(HttpToolsProtocol):
                 self.transport.close()
 
     def on_headers_complete(self) -> None:
+        """Called by the parser at the end of the headers."""
         self._stop_timer()
         self._in_body = True
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        """Called by the parser at the end of the body."""
         self._in_body = False
         if self._timer is not None:  # the rest of a refused body: now the next headers are due
             self._stop_timer()
@@ -91,6 +96,7 @@ class GracefulServer(uvicorn.Server):
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called by uvicorn after a signal, before connections are closed."""
         end_work = self.lifespan.state.get(END_WORK)
         if end_work is not None:
             with suppress(TimeoutError):
@@ -99,13 +105,11 @@ class GracefulServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(app: ASGIApp, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM; calls in flight get a few seconds to end."""
-    serve_on(app, bind(host, port))
-
-
 def serve_on(app: ASGIApp, listener: socket.socket, *, stop_with: BinaryIO | None = None) -> None:
-    """As `serve`, and also until `stop_with` ends: a pipe that closes when its writer dies."""
+    """Serve until SIGINT or SIGTERM; requests in flight get a few seconds to end.
+
+    stop_with: also stop at the end of this pipe, which closes when its writer dies.
+    """
     server = GracefulServer(_config(app))
     if stop_with is not None:
         threading.Thread(target=_stop_at_end, args=(stop_with, server), daemon=True).start()
