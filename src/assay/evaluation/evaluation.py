@@ -279,7 +279,10 @@ async def _opened(agent: Agent, stop: asyncio.Event) -> AsyncIterator[None]:
         await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not opening.done():
             raise KeyboardInterrupt
-        opening.result()
+        try:
+            opening.result()
+        except ImportError as error:
+            raise missing_extra(error) or error from None
         yield
     finally:
         opening.cancel()

@@ -1,0 +1,137 @@
+"""The small core works alone, and what it lacks is named with the command that installs it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from assay.extras import PACKAGES, MissingExtra, missing_extra
+
+ROOT = Path(__file__).parents[1]
+STEPS = "ASSAY_IMAGE_STEPS"
+MEGABYTES = 160
+
+BLOCKED = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+sys.argv = ["assay", *{arguments!r}]
+from assay.cli.app import main
+main()
+"""
+
+
+def without(extra: str, *arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the command as if what `extra` installs were missing."""
+    packages = {name for name, brings in PACKAGES.items() if brings == extra}
+    code = BLOCKED.format(packages=packages, arguments=arguments)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("QDRANT")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**kept, "ASSAY_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "arguments"),
+    [
+        ("search", ("eval", "builtin:dense", "--dataset", "notes")),
+        ("search", ("eval", "builtin:hybrid", "--dataset", "notes")),
+        ("search", ("search", "tea", "--dataset", "notes")),
+        ("search", ("index", "--dataset", "notes")),
+        ("tuned", ("tune", "--dataset", "notes")),
+        ("mcp", ("eval", "mcp:http://127.0.0.1:1/mcp", "--dataset", "notes")),
+        ("serve", ("serve", "ui")),
+        ("serve", ("serve", "green")),
+        ("serve", ("serve", "agent", "RAG_RETRIEVE")),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_command(
+    extra: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = without(extra, *arguments, folder=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f"pip install 'agent-assay[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("extra", ["search", "tuned", "mcp", "serve"])
+def test_the_core_needs_no_extra(extra: str, tmp_path: Path) -> None:
+    done = without(extra, "eval", "builtin:bm25", "--dataset", "notes", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_package_of_the_table_is_in_its_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    assert set(PACKAGES.values()) <= set(extras)
+    named = {
+        extra: {re.split(r"[^a-z0-9-]", each.lower())[0] for each in needed}
+        for extra, needed in extras.items()
+    }
+    brought_along = {"google", "httpx2"}  # by a2a-sdk and by mcp
+    distributions = {
+        "a2a": "a2a-sdk",
+        "qdrant_client": "qdrant-client",
+        "qdrant_edge": "qdrant-edge-py",
+    }
+    for package, extra in PACKAGES.items():
+        if package not in brought_along:
+            name = distributions.get(package, package.replace("_", "-"))
+            assert name in named[extra], (package, extra)
+
+
+def test_another_import_error_is_left_alone() -> None:
+    assert missing_extra(ModuleNotFoundError("x", name="assay.nothing")) is None
+    found = missing_extra(ModuleNotFoundError("x", name="onnxruntime.capi"))
+    assert isinstance(found, MissingExtra)
+    assert (found.package, found.extra, found.exit_code) == ("onnxruntime", "search", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_core_alone_is_small_and_evaluates(tmp_path: Path) -> None:
+    """Installed into an empty environment: its size, and the verbs that it promises."""
+    if not os.environ.get(STEPS):
+        pytest.skip(f"set {STEPS}=1: it installs the core into an empty environment")
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    install = [venv / "bin" / "python", "-m", "pip", "install", "--quiet", ROOT]
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    subprocess.run(install, check=True, env=clean, capture_output=True)
+    site = next(venv.glob("lib/python3*/site-packages"))
+    kept = [each for each in site.rglob("*") if each.is_file() and each.parts[-2] != "__pycache__"]
+    size = sum(each.stat().st_size for each in kept if "pip" not in each.relative_to(site).parts[0])
+    print(f"core install: {size / 1e6:.0f} MB")
+    assert size < MEGABYTES * 1e6
+    (tmp_path / "mine.py").write_text("def find(query, top_k):\n    return []\n")
+    (tmp_path / "run.trec").write_text("q1 Q0 d1 1 1.0 x\n")
+    (tmp_path / "qrels.tsv").write_text("q1 0 d1 1\n")
+
+    def assay(*arguments: str) -> str:
+        command = [venv / "bin" / "assay", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    options = ("--dataset", "notes", "--baseline", "builtin:bm25")
+    assert "nDCG@5" in assay("eval", "python:mine:find", *options)
+    names = [path.name for path in sorted((tmp_path / "runs").iterdir())]
+    assert "b - a" in assay("compare", *names)
+    assert "nDCG@5" in assay("report", names[0])
+    assert "nDCG" in assay("score", "run.trec", "--qrels", "qrels.tsv")
+    assert assay("audit", f"runs/{names[0]}/report.json", "--dataset", "notes")
+    shutil.rmtree(venv)
