@@ -9,14 +9,12 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 STEPS = "ASSAY_IMAGE_STEPS"
-
-yaml: Any = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 Step = tuple[str, str]
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
 from tests.serve.serving import send, serving
@@ -16,8 +17,6 @@ from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.serve.green.agent import green_app
 from assay.serve.purple.agent import Find, purple_app
-
-duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 SIZE = 21
