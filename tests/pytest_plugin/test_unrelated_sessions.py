@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.pytest_plugin.conftest import Run
@@ -28,9 +29,10 @@ def test_an_unrelated_session_loads_nothing_and_writes_nothing(
     assert not list(pytester.path.rglob("rag-report.json"))
 
 
-def test_the_help_of_pytest_names_the_options_and_loads_nothing_heavy() -> None:
+def test_the_help_of_pytest_names_the_options_and_loads_nothing_heavy(tmp_path: Path) -> None:
     code = "import sys, pytest; pytest.main(['--help']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     loaded = done.stdout.split()
     assert "--assay-target=TARGET" in loaded
     assert not set(HEAVY) & set(loaded)
