@@ -53,7 +53,7 @@ def traced_files(arguments: list[str], marks: tuple[str, ...]) -> set[str]:
         run(arguments)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return seen
 
 

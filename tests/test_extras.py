@@ -109,7 +109,7 @@ def test_the_core_alone_is_small_and_evaluates(tmp_path: Path) -> None:
         pytest.skip(f"set {STEPS}=1: it installs the core into an empty environment")
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    install = [venv / "bin" / "python", "-m", "pip", "install", "--quiet", ROOT]
+    install: list[str | Path] = [venv / "bin" / "python", "-m", "pip", "install", "--quiet", ROOT]
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     subprocess.run(install, check=True, env=clean, capture_output=True)
     site = next(venv.glob("lib/python3*/site-packages"))
@@ -122,7 +122,7 @@ def test_the_core_alone_is_small_and_evaluates(tmp_path: Path) -> None:
     (tmp_path / "qrels.tsv").write_text("q1 0 d1 1\n")
 
     def assay(*arguments: str) -> str:
-        command = [venv / "bin" / "assay", *arguments]
+        command: list[str | Path] = [venv / "bin" / "assay", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout

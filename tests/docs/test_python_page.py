@@ -47,7 +47,9 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_the_notebook_runs_without_a_browser(tmp_path: Path) -> None:
-    notebook = nbformat.read(ROOT / "examples" / "quickstart.ipynb", as_version=4)
+    notebook = nbformat.reads(  # type: ignore[no-untyped-call]
+        (ROOT / "examples" / "quickstart.ipynb").read_text(encoding="utf-8"), as_version=4
+    )
     assert not any(cell.get("outputs") for cell in notebook.cells), "commit it without outputs"
     client = nbclient.NotebookClient(
         notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}}

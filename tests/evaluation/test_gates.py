@@ -10,13 +10,15 @@ from assay.evaluation.gates import check_gate, parse_gate, split_gates
 from assay.run.config import RunConfig
 from assay.run.models import RunSummary
 
-SUMMARY = RunSummary(
-    total_queries=100,
-    successful_queries=98,
-    failed_queries=2,
-    success_rate=0.98,
-    total_time_seconds=1.0,
-    queries_per_second=98.0,
+SUMMARY = RunSummary.model_validate(
+    {
+        "total_queries": 100,
+        "successful_queries": 98,
+        "failed_queries": 2,
+        "success_rate": 0.98,
+        "total_time_seconds": 1.0,
+        "queries_per_second": 98.0,
+    }
 )
 
 

@@ -16,6 +16,7 @@ from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.run import Run
+from assay.measure.violations import Kind
 from assay.net.http import MAX_BYTES
 from assay.run.config import RunConfig
 
@@ -97,7 +98,7 @@ async def test_a_stream_that_never_answers_is_ended(
     ],
 )
 async def test_ids_that_break_the_rules_are_counted(
-    bad: BadAgent, tmp_path: Path, mode: str, kind: str, ids: int
+    bad: BadAgent, tmp_path: Path, mode: str, kind: Kind, ids: int
 ) -> None:
     outcome = await evaluate(A2AAgent(f"{bad.url}/{mode}"), tmp_path)
     assert outcome.report.violations[kind].ids == ids

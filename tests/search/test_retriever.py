@@ -9,8 +9,9 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
 from assay.errors import SearchError, UsageError
+from assay.search.bm25 import QUERY_CHARACTERS
 from assay.search.index import build_index, open_index
-from assay.search.retriever import QUERY_CHARACTERS, Mode, Ranked, Retriever
+from assay.search.retriever import Mode, Ranked, Retriever
 from assay.search.store import Store
 
 ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")

@@ -15,6 +15,7 @@ from tests.contract_agents.sample_agents import make_resources
 from tests.serve.serving import serving
 from tests.serve_mcp.serving import load_tiny
 
+from assay.contract.server.app import ServingLimits
 from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
@@ -127,7 +128,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(
     server: str, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guards, "BODY_TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr(apps, "ServingLimits", partial(apps.ServingLimits, body_timeout_s=SHORT_S))
+    monkeypatch.setattr(apps, "ServingLimits", partial(ServingLimits, body_timeout_s=SHORT_S))
     async with serving(build()) as url:
         address = urlsplit(url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
