@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from assay.agents import PythonAgent
-from assay.agents.daemon_threads import DaemonThreads
 from assay.agents.python_call import load_function, read_answer
+from assay.agents.threads import DaemonThreads
 from assay.errors import AgentFailure, FailureKind, UsageError
 
 

@@ -94,7 +94,7 @@ def test_a_failing_agent_exits_1_with_a_remedy(mode: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("duplicates", "repeats ids"), ("too_many", "502 ids came where top_k is 5")],
+    [("duplicates", "repeats ids"), ("too_many", "the answer has 502 ids, top_k is 5")],
 )
 def test_ids_that_earn_nothing_are_pointed_out(mode: str, words: str) -> None:
     with bad_agent() as agent:
@@ -150,8 +150,8 @@ def test_a_cache_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "remedy"),
     [
-        ("python:target:number_of", "have the function return a list of document ids"),
-        ("python:target:broken", "mend the function at the line that is named"),
+        ("python:target:number_of", "return a list of document ids, best first"),
+        ("python:target:broken", "fix the function at the line in the message"),
         ("builtin:bm25", "built-in targets search a data set"),
     ],
 )

@@ -57,7 +57,7 @@ def test_a_baseline_adds_a_paired_comparison(run_assay: RunAssay, folder: Path) 
     ("arguments", "code", "message"),
     [
         (("nonsense",), 2, "cannot tell what target 'nonsense' is"),
-        (("builtin:magic",), 2, "there is no builtin:magic"),
+        (("builtin:magic",), 2, "there is no target 'builtin:magic'"),
         (("python:target",), 2, "write python:module:function"),
         (("python:absent:f",), 2, "there is no module 'absent'"),
         (("python:target:absent",), 2, "module 'target' has no 'absent'"),
@@ -110,7 +110,7 @@ def test_a_resumed_run_takes_new_gates_and_refuses_other_questions(run_assay: Ru
 
 def test_a_wrong_baseline_is_told_before_the_run(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "python:target:right", *TINY, "--baseline", "builtin:nope")
-    assert (done.returncode, "there is no builtin:nope" in done.stderr) == (2, True)
+    assert (done.returncode, "there is no target 'builtin:nope'" in done.stderr) == (2, True)
     assert not (folder / "runs").exists()
 
 

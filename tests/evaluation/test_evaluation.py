@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assay.agents import Agent, AgentAnswer, AgentInfo, PythonAgent
-from assay.agents.daemon_threads import MOST_ABANDONED
+from assay.agents.threads import MOST_ABANDONED
 from assay.data import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, Listener

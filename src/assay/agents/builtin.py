@@ -4,29 +4,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assay.agents.daemon_threads import DaemonThreads
-from assay.agents.own_answers import OwnAnswers
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import MODES, OpenContext, Target
+from assay.agents.threads import DaemonThreads
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
-from assay.errors import AgentFailure, AssayError, FailureKind, UsageError
+from assay.errors import AgentFailure, AssayError, FailureKind, ProviderError, UsageError
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
     from assay.search.bm25 import Bm25Settings
 
 _Search = Callable[[str, int], list[str]]
+_ANSWER_TOKENS = 500
 
 
 class BuiltinAgent:
-    """`bm25` needs no index: it is built in memory in a second, and ranks as an index would.
+    """Assay's own retriever. `bm25` needs no index: it is built in memory, and ranks as one would.
 
-    `bm25`: settings of BM25; left out, those of the environment.
+    Which splits `tuned` learned from is recorded once it is open.
 
-    Which splits `tuned` learned from is known, and recorded, once it is open.
-
-    With `answers` it answers from what it finds: by quoting, or by the model after the `#`.
+    Parameters:
+        spec: the mode, with `#PROVIDER` for a model that answers.
+        dataset: what to search.
+        answers: whether to answer from what is found, by quoting or by the provider's model.
+        bm25: parameters of BM25; by default those of the environment.
+        progress: called while an index is loaded.
     """
 
     def __init__(
@@ -43,10 +46,10 @@ class BuiltinAgent:
         mode, _, provider = spec.partition("#")
         if mode not in MODES:
             known = ", ".join(f"builtin:{each}" for each in MODES)
-            raise UsageError(f"there is no builtin:{mode}; there is: {known}")
+            raise UsageError(f"there is no target 'builtin:{mode}'; choose one of {known}")
         if provider and not answers:
-            raise UsageError(f"builtin:{spec} answers with {provider!r}: add --answers")
-        self._answers = OwnAnswers(dataset, provider) if answers else None
+            raise UsageError(f"target 'builtin:{spec}' names a model that answers: add --answers")
+        self._answers = BuiltinAnswers(dataset, provider) if answers else None
         self._bm25 = bm25 or Bm25Settings.from_environment()
         facts = [f"BM25 {self._bm25}"] * (mode != "dense" and self._bm25 != Bm25Settings())
         facts += [f"answers: {self._answers.description}"] if self._answers else []
@@ -72,16 +75,19 @@ class BuiltinAgent:
         )
 
     async def open(self) -> None:
+        """Load or build the index."""
         load = self._load_lexical if self._mode == "bm25" else self._load_retriever
         self._search = await self._threads.run(load)
 
     async def close(self) -> None:
+        """Release the index and the model."""
         self._close()
         self._threads.close()
         if self._answers is not None:
             await self._answers.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Search, and answer where answers are wanted."""
         assert self._search is not None, "open() comes before ask()"
         try:
             doc_ids = await self._threads.run(self._search, query, top_k)
@@ -93,9 +99,11 @@ class BuiltinAgent:
 
     @property
     def takes_context(self) -> bool:
+        """Whether it answers at all."""
         return self._answers is not None
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Answer from these passages, without a search."""
         assert self._answers is not None, "takes_context says whether this can be asked"
         return await self._answers.from_passages(query, passages)
 
@@ -129,3 +137,60 @@ class BuiltinAgent:
             return [hit.doc_id for hit in retriever.search(query, top_k, mode=mode)]
 
         return search
+
+
+class BuiltinAnswers:
+    """Answers from documents that were found or are given.
+
+    Answerers and models are imported here: a run without answers does without them.
+
+    Parameters:
+        dataset: where the documents are.
+        provider: the model that answers, named as for `--judge`; without one, sentences are quoted.
+    """
+
+    def __init__(self, dataset: Dataset, provider: str = "") -> None:
+        from assay.answer.answerer import open_answerer
+        from assay.answer.extractive import EXTRACTIVE
+
+        self._documents = dataset.documents
+        self._answerer = open_answerer(provider or EXTRACTIVE)
+
+    @property
+    def description(self) -> str:
+        """For the record of a run: the answerer, and the versions of its prompts."""
+        from assay.answer.answerer import ModelAnswerer
+
+        if isinstance(self._answerer, ModelAnswerer):
+            return f"{self._answerer.name}, prompts {', '.join(self._answerer.prompts.values())}"
+        return self._answerer.name
+
+    async def from_documents(self, question: str, doc_ids: Sequence[str]) -> AgentAnswer:
+        """Answer from documents of the data set."""
+        documents = [self._documents[doc_id] for doc_id in doc_ids]
+        passages = [Passage(each.id, each.title, each.text) for each in documents]
+        return await self.from_passages(question, passages)
+
+    async def from_passages(self, question: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Answer from these passages; a model that gets none answers from memory."""
+        from assay.answer.answerer import ModelAnswerer
+        from assay.answer.citations import EMPTY_REPLY
+
+        try:
+            if isinstance(self._answerer, ModelAnswerer) and not passages:
+                answer = await self._answerer.answer_from_memory(question, _ANSWER_TOKENS)
+            else:
+                answer = await self._answerer.answer(question, passages, _ANSWER_TOKENS)
+        except ProviderError as error:
+            raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+        if EMPTY_REPLY in answer.warnings:
+            raise AgentFailure(FailureKind.AGENT_ERROR, EMPTY_REPLY)
+        return AgentAnswer(
+            doc_ids=tuple(passage.id for passage in passages),
+            answer=answer.text,
+            citations=tuple(passages[place - 1].id for place in answer.citations),
+        )
+
+    async def close(self) -> None:
+        """Close the connections to the model."""
+        await self._answerer.close()

@@ -1,11 +1,10 @@
-"""Finds out what speaks at a bare http(s) address: A2A, MCP or the HTTP agent contract."""
+"""Finds out which protocol is spoken at a bare http(s) address, by the probes of the table."""
 
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,6 +19,7 @@ from assay.contract.conformance.probes import sample_inputs
 from assay.errors import AgentFailure, TargetError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, read_chunks
+from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
 from assay.net.sse import EventReader
@@ -35,7 +35,7 @@ _JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "appli
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """`target` can be given to `open_target`; `tried` is what did not answer before it."""
+    """What was found: a `target` for `open_target`, and what was tried before it."""
 
     target: str
     protocol: str
@@ -43,7 +43,13 @@ class Probed:
 
 
 class ProbedAgent:
-    """The agent at a bare address. Which kind it is comes out when it is opened."""
+    """The agent at a bare address; its kind is found out when it is opened.
+
+    Parameters:
+        url: the address.
+        build: makes the agent from the target that was found.
+        policy: which addresses may be called.
+    """
 
     def __init__(
         self, url: str, build: Callable[[str], Agent], policy: OutboundPolicy = UNRESTRICTED
@@ -55,6 +61,7 @@ class ProbedAgent:
 
     @property
     def info(self) -> AgentInfo:
+        """That of the agent that was found."""
         if self._agent is None:
             return AgentInfo(name=redact_url(self._base), protocol="unknown")
         return self._agent.info
@@ -70,6 +77,7 @@ class ProbedAgent:
         return cls(target.address, build, context.policy or UNRESTRICTED)
 
     async def open(self) -> None:
+        """Probe the address and open what is there. Raises `TargetError`."""
         token = token_for(self._base, self._policy, TOKEN_VARIABLE, "MCP_SERVER_TOKEN")
         async with open_client(self._policy, auth=token) as http:
             probed = await probe(http, self._base, self._policy)
@@ -78,24 +86,31 @@ class ProbedAgent:
 
     @property
     def takes_context(self) -> bool:
+        """Whether the agent that was found does."""
         return self._agent is not None and context_taker(self._agent) is not None
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Pass the call on."""
         taker = None if self._agent is None else context_taker(self._agent)
         assert taker is not None, "takes_context says whether this can be asked"
         return await taker.answer_from(query, passages)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Pass the call on."""
         assert self._agent is not None, "open() comes before ask()"
         return await self._agent.ask(query, top_k)
 
     async def close(self) -> None:
+        """Close what was opened."""
         if self._agent is not None:
             await self._agent.close()
 
 
 async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRESTRICTED) -> Probed:
-    """Raise `TargetError` with all that was tried where nothing is recognised."""
+    """Try each kind of target that can be probed, in the table's order.
+
+    Raises `TargetError` with everything that was tried where nothing is recognized.
+    """
     base = base_address(url)
     try:
         policy.check_url(base)
@@ -135,7 +150,7 @@ async def probe_mcp(http: httpx.AsyncClient, base: str, tried: list[str]) -> str
 
 
 async def _mcp(http: httpx.AsyncClient, place: str, tried: list[str]) -> str | None:
-    """The newest way leaves nothing behind at the server; the older ones open a session."""
+    """The newest method leaves nothing behind at the server; the older one opens a session."""
     for method in ("server/discover", "initialize"):
         newest = method == "server/discover"
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": _mcp_params(newest)}
@@ -145,12 +160,12 @@ async def _mcp(http: httpx.AsyncClient, place: str, tried: list[str]) -> str | N
         if isinstance(result, Mapping) and "capabilities" in result:
             await _end_session(http, place, headers)
             return f"mcp:{place}"
-    hint = "; the server does not accept this host name" if status == "HTTP 421" else ""
+    hint = "; the server refuses this host name" if status == "HTTP 421" else ""
     tried.append(f"MCP: {redact_url(place)}: {status}{hint}")
     return None
 
 
-def _mcp_params(newest: bool) -> dict[str, Any]:
+def _mcp_params(newest: bool) -> JsonObject:
     if not newest:
         return {"protocolVersion": _OLDER_MCP, "capabilities": {}, "clientInfo": _CLIENT}
     prefix = "io.modelcontextprotocol"
@@ -200,7 +215,7 @@ async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -
     return None
 
 
-_Answer = tuple[str, Mapping[str, str], Mapping[str, Any]]
+_Answer = tuple[str, Mapping[str, str], JsonObject]
 
 
 async def _get(http: httpx.AsyncClient, url: str) -> _Answer:
@@ -208,7 +223,7 @@ async def _get(http: httpx.AsyncClient, url: str) -> _Answer:
 
 
 async def _post(
-    http: httpx.AsyncClient, url: str, body: Mapping[str, Any], extra: Mapping[str, str]
+    http: httpx.AsyncClient, url: str, body: JsonObject, extra: Mapping[str, str]
 ) -> _Answer:
     return await _exchanged(http, "POST", url, orjson.dumps(body), {**_JSON, **extra})
 
@@ -220,7 +235,7 @@ async def _exchanged(
     content: bytes | None,
     headers: Mapping[str, str],
 ) -> _Answer:
-    """What happened in a word or two, the headers, and the JSON object that came, if one did."""
+    """The outcome in a few words, the headers, and the JSON object in the body ({} for none)."""
     try:
         async with (
             asyncio.timeout(_SECONDS),
@@ -234,21 +249,13 @@ async def _exchanged(
         return f"no answer in {_SECONDS:g} s", {}, {}
 
 
-async def _first_object(response: httpx.Response) -> Mapping[str, Any]:
-    """The body, or the first event of a stream, which may stay open for as long as it likes."""
+async def _first_object(response: httpx.Response) -> JsonObject:
+    """The body, or the first event of a stream, which may stay open."""
     streamed = str(response.headers.get("content-type", "")).startswith("text/event-stream")
     reader = EventReader()
     body = bytearray()
     async for chunk in read_chunks(response):
         body += chunk
         if streamed and (events := reader.feed(chunk)):
-            return _object(events[0].data)
-    return _object(bytes(body))
-
-
-def _object(content: str | bytes) -> Mapping[str, Any]:
-    try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, Mapping) else {}
+            return parse_object(events[0].data) or {}
+    return parse_object(bytes(body)) or {}

@@ -12,7 +12,7 @@ from assay.answer.passages import Passage
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """`doc_ids` as the agent gave them: duplicates and unknown ids are the measure's business."""
+    """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included."""
 
     doc_ids: tuple[str, ...]
     answer: str | None = None
@@ -33,32 +33,40 @@ class AgentInfo:
 
 
 class Agent(Protocol):
-    """Opened once for a run (`async with`), asked many times at once, then closed."""
+    """An agent under test: opened once for a run, asked many times concurrently, then closed."""
 
     @property
-    def info(self) -> AgentInfo: ...
-
-    async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Raise `AgentFailure` for every way in which the agent can disappoint."""
+    def info(self) -> AgentInfo:
+        """What a run records; complete once the agent is open."""
         ...
 
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        """Connect. Raises `TargetError` where the agent cannot be reached or loaded."""
+        ...
 
-    async def close(self) -> None: ...
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """One call. Raises `AgentFailure` for every way in which it can fail."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; also after a failed `open`."""
+        ...
 
 
 @runtime_checkable
 class TakesContext(Protocol):
-    """An agent that can be told what to answer from, instead of searching for it.
-
-    `takes_context` says whether this one really can; a class may serve functions of both kinds.
-    """
+    """An agent that can answer from given passages, instead of searching for them."""
 
     @property
-    def takes_context(self) -> bool: ...
+    def takes_context(self) -> bool:
+        """Whether this one can: a class may serve functions of both kinds."""
+        ...
 
-    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer: ...
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """One call with the passages to answer from. Raises `AgentFailure`."""
+        ...
 
 
 def context_taker(agent: Agent) -> TakesContext | None:
+    """The agent as one that takes passages; None where it does not."""
     return agent if isinstance(agent, TakesContext) and agent.takes_context else None

@@ -1,7 +1,7 @@
 """Targets `purple:MODE`: Assay's own purple agent in a process of its own, asked over real A2A.
 
-The process ends with us, whatever happens: it stops when the pipe to its stdin closes, which the
-operating system sees to even where we are killed.
+The process ends with ours: it stops when the pipe to its stdin closes, which the operating system
+does even where we are killed.
 """
 
 import asyncio
@@ -35,11 +35,19 @@ _ORPHANED_S = 3600.0
 _PREFIX = "assay-purple-"
 _FOLDER = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
-# What is set for a user's own servers must not bend this one.
+# Settings for a user's own servers must not affect this one.
 _DROPPED = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL")
 
 
 class PurpleProcess:
+    """The purple agent, started when it is opened.
+
+    Parameters:
+        mode: how it searches: bm25, dense, hybrid or tuned.
+        dataset: what it searches.
+        progress: called while its index is loaded.
+    """
+
     def __init__(self, mode: str, dataset: Dataset, *, progress: Progress = silent) -> None:
         track = "trained" if mode == "tuned" else "zero-shot"
         self.info = AgentInfo(name=f"purple:{mode}", protocol="a2a", track=track)
@@ -57,10 +65,12 @@ class PurpleProcess:
 
     @property
     def pid(self) -> int:
+        """The process id."""
         assert self._process is not None, "open() comes first"
         return self._process.pid
 
     async def open(self) -> None:
+        """Start the process and wait until its index is loaded. Raises `TargetError`."""
         self._progress("starting the purple agent", 0, None)
         _remove_orphans()
         self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")
@@ -73,10 +83,12 @@ class PurpleProcess:
         self.info = AgentInfo(self.info.name, self.info.protocol, self.info.track, details)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Ask the process over A2A."""
         assert self._agent is not None, "open() comes before ask()"
         return await self._agent.ask(query, top_k)
 
     async def close(self) -> None:
+        """Stop the process and remove its folder."""
         if self._agent is not None:
             await self._agent.close()
         if self._process is not None:
@@ -85,7 +97,7 @@ class PurpleProcess:
             self._folder.cleanup()
 
     async def _start(self, folder: Path) -> str:
-        """Start it and return the address that it says it listens on."""
+        """Start it and return the address that it listens on."""
         data = folder / "data" / re.sub(r"[^\w-]+", "-", self._dataset.name)
         await asyncio.to_thread(write_beir, self._dataset, data)
         command = [sys.executable, "-m", "assay.cli.serve", "purple", "--stop-with-stdin"]
@@ -140,8 +152,8 @@ class PurpleProcess:
         return Path(self._folder.name) / "log.jsonl"
 
     def _failed(self, what: str) -> TargetError:
-        said = self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:].strip()
-        return TargetError(f"the purple agent's process {what}; it said:\n{said or '(nothing)'}")
+        log = self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:].strip()
+        return TargetError(f"the purple agent {what}; its log ends with:\n{log or '(empty)'}")
 
 
 async def _stop(process: Process) -> None:
@@ -156,20 +168,20 @@ async def _stop(process: Process) -> None:
 
 
 def _remove_orphans() -> None:
-    """What a process left that was killed in the moments in which its folder was there.
+    """Remove folders of processes that were killed before they could.
 
     Only after a while: a container that shares the folder has processes that are not seen here.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = _FOLDER.fullmatch(folder.name)
         if owner is not None and not _is_alive(int(owner[1])) and _age(folder) > _ORPHANED_S:
-            shutil.rmtree(folder, ignore_errors=True)  # another user's cannot be, and stays
+            shutil.rmtree(folder, ignore_errors=True)  # another user's folder stays
 
 
 def _age(folder: Path) -> float:
     try:
         return time.time() - folder.lstat().st_mtime
-    except OSError:  # somebody else removed it just now
+    except OSError:  # another process has just removed it
         return 0.0
 
 

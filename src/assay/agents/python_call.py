@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay.agents.daemon_threads import DaemonThreads
-from assay.agents.loop_thread import LoopThread
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
+from assay.agents.threads import DaemonThreads, LoopThread
 from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, UsageError
 
@@ -21,6 +20,11 @@ _MESSAGE_LIMIT = 200
 
 
 class PythonAgent:
+    """A function `f(query, top_k)`, sync or async, that returns ids or an object with `doc_ids`.
+
+    One with a parameter `context` can also answer from given passages.
+    """
+
     def __init__(self, function: Callable[..., Any], *, name: str, track: str = "undeclared"):
         self.info = AgentInfo(name=name, protocol="python", track=track)
         self._function = function
@@ -37,17 +41,19 @@ class PythonAgent:
         return cls(load_function(target.address), name=str(target), track=context.track)
 
     async def open(self) -> None:
-        pass
+        """Nothing to do: the function is loaded already."""
 
     async def close(self) -> None:
+        """End the threads."""
         self._threads.close()
         self._loop.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Call the function."""
         return await self._call(self._function, query, top_k)
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
-        """`context` is a list of `{"id", "title", "text"}`, in place of a search."""
+        """Call it with `context`, a list of `{"id", "title", "text"}`, in place of a search."""
         context = [asdict(passage) for passage in passages]
         function = partial(self._function, context=context)
         return await self._call(function, query, max(1, len(passages)))
@@ -62,7 +68,7 @@ class PythonAgent:
                     value = await self._loop.run(_awaited, value)
         except AgentFailure:
             raise
-        # A function that exits, or pretends that Ctrl-C was pressed, must not end Assay.
+        # A function that exits, or raises KeyboardInterrupt, must not end Assay.
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise _failure_from(error) from error
         return read_answer(value)
@@ -134,7 +140,7 @@ def _ids(value: object, what: str) -> tuple[str, ...]:
 
 
 def _is_text(text: str) -> bool:
-    """Lone surrogates, as broken file names give, cannot be written down anywhere."""
+    """False for lone surrogates, as broken file names have them: no file can store them."""
     return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
 
 

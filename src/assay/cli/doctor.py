@@ -13,7 +13,7 @@ from assay.errors import TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.agents.checkup import Checkup, SampleCall
+    from assay.agents.diagnosis import Diagnosis, SampleCall
 
 
 def doctor(
@@ -54,7 +54,7 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     import asyncio
     import logging
 
-    from assay.agents.checkup import Sample, check_up
+    from assay.agents.diagnosis import SampleQuery, diagnose
     from assay.agents.targets import open_target
     from assay.data.dataset import Dataset
     from assay.net.redact import redact_url
@@ -62,9 +62,9 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     # What the agent reports as a warning stands in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
     nothing = Dataset(name="none", documents={}, queries={}, judgments={})
-    sample = Sample(query, top_k, timeout)
+    sample = SampleQuery(query, top_k, timeout)
     try:
-        found = asyncio.run(check_up(url, sample, lambda target: open_target(target, nothing)))
+        found = asyncio.run(diagnose(url, sample, lambda target: open_target(target, nothing)))
     except TargetError as error:
         if not as_json:
             raise
@@ -77,7 +77,7 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     return 0 if found.healthy else 1
 
 
-def _rendered(found: "Checkup") -> Iterator["RenderableType"]:
+def _rendered(found: "Diagnosis") -> Iterator["RenderableType"]:
     from rich.text import Text
 
     yield Text(found.target, style="bold")
@@ -92,7 +92,7 @@ def _rendered(found: "Checkup") -> Iterator["RenderableType"]:
         yield labelled("problems", "none")
 
 
-def _facts(found: "Checkup") -> Iterator[tuple[str, str]]:
+def _facts(found: "Diagnosis") -> Iterator[tuple[str, str]]:
     if found.card is not None:
         yield "card", f"{_name(found.card)}, from {found.card_place}"
         capabilities = found.card.get("capabilities")

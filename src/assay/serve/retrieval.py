@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from assay.agents.daemon_threads import DaemonThreads
+from assay.agents.threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent

@@ -13,7 +13,7 @@ from a2a.types.a2a_pb2 import TaskState
 from starlette.types import ASGIApp
 
 from assay.agents.a2a.agent import A2AAgent
-from assay.agents.daemon_threads import DaemonThreads
+from assay.agents.threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy

@@ -1,10 +1,9 @@
-"""Examines one agent: what it speaks, where, how a call goes, and what is wrong with a remedy."""
+"""Diagnoses one agent: its protocol and address, sample calls, and each problem with a remedy."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -16,30 +15,31 @@ from assay.agents.target_kinds import TARGET_KINDS, Target
 from assay.agents.targets import parse_target, redact_target
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
+from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED
 from assay.net.redact import redact_url
 
 _REMEDIES = {
-    FailureKind.TIMEOUT: "find out what takes the agent so long, or allow more with --timeout",
-    FailureKind.CONNECTION: "see that the agent still runs, and what stands between it and here",
-    FailureKind.PROTOCOL: "mend what the agent sends; its protocol's own library would do it right",
-    FailureKind.INVALID_ANSWER: 'have the agent answer with one data part {"doc_ids": ["id", ...]}',
-    FailureKind.AGENT_ERROR: "the agent itself failed: its own log tells why",
+    FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
+    FailureKind.CONNECTION: "check that the agent is running and that no proxy is in the way",
+    FailureKind.PROTOCOL: "fix the agent's responses; the protocol's own library would help",
+    FailureKind.INVALID_ANSWER: 'answer with one data part {"doc_ids": ["id", ...]}',
+    FailureKind.AGENT_ERROR: "the agent itself failed: look into its log",
 }
 
-_OF_A_FUNCTION = {
-    FailureKind.TIMEOUT: "find out what takes the function so long, or allow more with --timeout",
-    FailureKind.CONNECTION: "the function could not reach what it calls: see that this runs",
-    FailureKind.INVALID_ANSWER: "have the function return a list of document ids, best first, or "
+_FUNCTION_REMEDIES = {
+    FailureKind.TIMEOUT: "make the function faster, or raise --timeout",
+    FailureKind.CONNECTION: "check that the service which the function calls is running",
+    FailureKind.INVALID_ANSWER: "return a list of document ids, best first, or "
     '{"doc_ids": [...], "answer": "..."}',
-    FailureKind.AGENT_ERROR: "mend the function at the line that is named",
+    FailureKind.AGENT_ERROR: "fix the function at the line in the message",
 }
 _NO_DOCUMENTS = "built-in targets search a data set, and none is open here; try: assay eval {}"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`grave` where evaluating this agent makes no sense before it is mended."""
+    """Something wrong with an agent; `grave` where it cannot be evaluated before that is fixed."""
 
     what: str
     remedy: str
@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SampleCall:
-    """One call that was made: `way` tells how. No `failure`: it went well."""
+    """A sample call: `way` is how it was made, `failure` is empty where it succeeded."""
 
     way: str
     milliseconds: float
@@ -58,43 +58,57 @@ class SampleCall:
 
 
 @dataclass(frozen=True)
-class Checkup:
-    """`card` is the agent's card as it is served, where there is one."""
+class Diagnosis:
+    """What was found out about one agent.
+
+    `card` is the agent's card as it is served, where there is one.
+    """
 
     url: str
     protocol: str
     target: str
     details: str
     card_place: str
-    card: dict[str, Any] | None
+    card: JsonObject | None
     interfaces: tuple[str, ...]
     calls: tuple[SampleCall, ...]
     problems: tuple[Problem, ...]
 
     @property
     def healthy(self) -> bool:
+        """Whether the agent can be evaluated."""
         return not any(problem.grave for problem in self.problems)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleQuery:
+    """What the sample calls ask for, and how long they may take."""
+
     query: str = "Does vitamin D lower blood pressure?"
     top_k: int = 5
     timeout: float = 60.0
 
 
-async def check_up(url: str, sample: Sample, build: Callable[[Target], Agent]) -> Checkup:
-    """`url` is bare or names its protocol, `a2a:...`. Raise `TargetError` if nobody is there."""
+async def diagnose(url: str, sample: SampleQuery, build: Callable[[Target], Agent]) -> Diagnosis:
+    """Find out what an agent speaks, call it, and list what is wrong.
+
+    Parameters:
+        url: a bare address, or any target.
+        sample: what to ask.
+        build: opens targets other than `a2a:`.
+
+    Raises `TargetError` where the agent cannot be reached.
+    """
     target = parse_target(url)
     if target.kind == "url":
         async with open_client(UNRESTRICTED) as http:
             target = parse_target((await probe(http, target.address)).target)
     if target.kind == "a2a":
-        return await _check_a2a(target.address, sample)
-    return await _check_other(target, sample, build)
+        return await _diagnose_a2a(target.address, sample)
+    return await _diagnose_other(target, sample, build)
 
 
-async def _check_a2a(url: str, sample: Sample) -> Checkup:
+async def _diagnose_a2a(url: str, sample: SampleQuery) -> Diagnosis:
     agent = A2AAgent(url)
     try:
         await agent.open()
@@ -107,7 +121,7 @@ async def _check_a2a(url: str, sample: Sample) -> Checkup:
     base = base_address(url)
     findings = [*agent.findings, *_about_place(agent.found.place)]
     problems = [Problem(each.what, each.remedy, grave=False) for each in findings]
-    return Checkup(
+    return Diagnosis(
         url=redact_url(base),
         protocol="a2a",
         target=f"a2a:{redact_url(base)}",
@@ -123,10 +137,12 @@ async def _check_a2a(url: str, sample: Sample) -> Checkup:
     )
 
 
-async def _check_other(target: Target, sample: Sample, build: Callable[[Target], Agent]) -> Checkup:
+async def _diagnose_other(
+    target: Target, sample: SampleQuery, build: Callable[[Target], Agent]
+) -> Diagnosis:
     agent = build(target)
     call = await _opened_call(agent, "sample", sample)
-    return Checkup(
+    return Diagnosis(
         url=redact_target(target.address),
         protocol=target.kind,
         target=redact_target(str(target)),
@@ -139,7 +155,7 @@ async def _check_other(target: Target, sample: Sample, build: Callable[[Target],
     )
 
 
-async def _opened_call(agent: Agent, way: str, sample: Sample) -> SampleCall:
+async def _opened_call(agent: Agent, way: str, sample: SampleQuery) -> SampleCall:
     try:
         await agent.open()
         return await _call(agent, way, sample)
@@ -147,7 +163,7 @@ async def _opened_call(agent: Agent, way: str, sample: Sample) -> SampleCall:
         await agent.close()
 
 
-async def _call(agent: Agent, way: str, sample: Sample) -> SampleCall:
+async def _call(agent: Agent, way: str, sample: SampleQuery) -> SampleCall:
     started = time.perf_counter()
     answer = AgentAnswer(())
     failure = message = ""
@@ -170,10 +186,10 @@ def _about_place(place: str) -> list[Finding]:
 
 
 def _about_calls(
-    calls: list[SampleCall], sample: Sample, target: Target | None = None
+    calls: list[SampleCall], sample: SampleQuery, target: Target | None = None
 ) -> list[Problem]:
     kind = None if target is None else TARGET_KINDS[target.kind]
-    remedies = _REMEDIES | (_OF_A_FUNCTION if kind and kind.name == "python" else {})
+    remedies = _REMEDIES | (_FUNCTION_REMEDIES if kind and kind.name == "python" else {})
     problems: dict[Problem, None] = {}
     for call in calls:
         if call.failure:
@@ -190,12 +206,12 @@ def _about_calls(
 def _about_ids(doc_ids: tuple[str, ...], top_k: int) -> list[Problem]:
     problems = []
     if not doc_ids:
-        remedy = "ask with --query something that the agent must know"
+        remedy = "ask something that the agent should know, with --query"
         problems.append(Problem("the answer has no ids", remedy, grave=False))
     if len(doc_ids) > top_k:
-        what = f"{len(doc_ids)} ids came where top_k is {top_k}"
-        problems.append(Problem(what, "send at most top_k: the rest earns nothing", grave=False))
+        what = f"the answer has {len(doc_ids)} ids, top_k is {top_k}"
+        problems.append(Problem(what, "send at most top_k: the rest scores nothing", grave=False))
     if len(set(doc_ids)) < len(doc_ids):
-        remedy = "send each id once: a repeat earns nothing and takes a place"
+        remedy = "send each id once: a repeat scores nothing and takes a place"
         problems.append(Problem("the answer repeats ids", remedy, grave=False))
     return problems
