@@ -24,7 +24,7 @@ from assay.search.edge_store import EdgeStore
 from assay.search.embedding import Vectors
 from assay.search.index import open_index
 from assay.search.retriever import Mode, Retriever
-from assay.search.store import Manifest, Point, point_id
+from assay.search.store import ChunkPayload, Manifest, Point, point_id
 
 DIMENSION = 384
 WORDS_IN_A_DOCUMENT = 60
@@ -114,7 +114,7 @@ def _build(store: EdgeStore, corpus: Corpus) -> None:
 
 def _point(row: int, vector: Vectors, text: str, bm25: Bm25Model) -> Point:
     doc_id = f"doc-{row}"
-    payload = {
+    payload: ChunkPayload = {
         "doc_id": doc_id,
         "title": "",
         "text": text,

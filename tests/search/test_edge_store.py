@@ -222,7 +222,7 @@ def test_a_disk_that_is_nearly_full_is_refused_before_anything_is_lost(
     build_index(DOCUMENTS[:4], embedder, edge_store)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(1 << 30, 1 << 30, 1 << 20))
-    with pytest.raises(SearchError, match=r"1 MB free.*unharmed.*QDRANT_PATH"):
+    with pytest.raises(SearchError, match=r"1 MB free.*intact.*QDRANT_PATH"):
         build_index(DOCUMENTS, embedder, edge_store)
     monkeypatch.undo()
     with open_index(edge_store, embedder) as retriever:

@@ -141,7 +141,7 @@ def test_a_folder_that_lacks_a_file_is_refused(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"\x00not what it was")
-    with pytest.raises(SearchError, match=r"cannot be loaded|is no tokenizer"):
+    with pytest.raises(SearchError, match=r"cannot be loaded|is not a tokenizer"):
         open_embedder(model=folder)
 
 

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,7 @@ from assay.cli.index import (
     ModelOption,
 )
 from assay.errors import UsageError
+from assay.net.json import JsonObject
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -100,7 +101,7 @@ def search(
         show(f"nothing in {data.name} matches {query!r}")
 
 
-def _filters(text: str | None) -> dict[str, Any] | None:
+def _filters(text: str | None) -> JsonObject | None:
     if text is None:
         return None
     try:
@@ -116,7 +117,7 @@ def _numbered(hits: Sequence["Hit"]) -> list[tuple[int, "Hit"]]:
     return list(enumerate(hits, 1))
 
 
-def _record(rank: int, hit: "Hit") -> Mapping[str, Any]:
+def _record(rank: int, hit: "Hit") -> JsonObject:
     return {"rank": rank} | asdict(hit)
 
 

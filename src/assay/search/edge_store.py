@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import qdrant_edge as edge
 
@@ -38,6 +38,7 @@ from assay.search.store import (
     BM25,
     DENSE,
     PLACE,
+    ChunkPayload,
     Found,
     IndexWriter,
     Manifest,
@@ -196,7 +197,7 @@ class EdgeStore:
 
     @contextmanager
     def lock(self, progress: Progress) -> Iterator[None]:
-        """Wait until no other process writes this index; tells `progress` whom it waits for."""
+        """Wait until no other process writes this index."""
         with disk_errors(self._home):
             self._home.mkdir(parents=True, exist_ok=True)
         with writer_lock(self._home / "writer.lock", progress):
@@ -229,7 +230,7 @@ class EdgeStore:
         return self._home / name if name.isalnum() else None
 
     def _remove_all_but(self, live: Path | None) -> None:
-        """Old generations, and drafts of killed writers. A process that still searches an old one
+        """Old generations, and what killed writers left. A process that still searches an old one
         has its files open, and so keeps them.
         """
         for path in self._home.iterdir() if self._home.is_dir() else ():
@@ -309,4 +310,5 @@ def _condition(condition: FilterCondition) -> edge.FieldCondition:
 
 def _stored(record: edge.Record) -> Stored:
     vectors: Any = record.vector or {}
-    return Stored(str(record.id), record.payload or {}, vectors.get(DENSE, ()))
+    payload = cast(ChunkPayload, record.payload or {})
+    return Stored(str(record.id), payload, vectors.get(DENSE, ()))

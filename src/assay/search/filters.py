@@ -26,7 +26,7 @@ class FilterCondition:
     bounds: Mapping[str, float] | None = None
 
 
-def conditions(filters: Mapping[str, Any] | None) -> tuple[FilterCondition, ...]:
+def conditions(filters: Mapping[str, object] | None) -> tuple[FilterCondition, ...]:
     """All of them must hold."""
     return tuple(_condition(field, value) for field, value in (filters or {}).items())
 
@@ -63,7 +63,7 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> dict[str, float]:
     return {name: float(bound) for name, bound in value.items()}
 
 
-def holds(condition: FilterCondition, metadata: Mapping[str, Any]) -> bool:
+def holds(condition: FilterCondition, metadata: Mapping[str, object]) -> bool:
     """Whether metadata meets a condition, for a search without an engine that could tell."""
     value = metadata.get(json.loads(condition.key.removeprefix("metadata.")))
     if condition.bounds is None:

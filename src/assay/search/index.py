@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.errors import DataError, SearchError
+from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.search.bm25 import ANALYZER, Bm25Model, Bm25Settings
 from assay.search.chunks import POLICY, Chunk, split_documents
 from assay.search.embedding import Embedder, VectorCache, Vectors, open_embedder
 from assay.search.retriever import Retriever
-from assay.search.store import DamagedIndexError, Manifest, Point, Store, point_id
+from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Point, Store, point_id
 from assay.text import strip_controls
 
 # Bounds the memory that a large corpus takes while it is indexed.
@@ -134,7 +134,7 @@ def _corpus_digest(documents: Sequence[Document]) -> str:
             digest.update(f"{document.id}\x1f{content_hash(document)}\x1e".encode())
         except UnicodeEncodeError:
             raise DataError(
-                f"the document id {document.id!r} is no valid text (half a surrogate pair); "
+                f"the document id {document.id!r} is not valid text (half a surrogate pair); "
                 "give the document another id"
             ) from None
     return digest.hexdigest()
@@ -171,7 +171,7 @@ def _is_ready(store: Store, manifest: Manifest) -> bool:
 
 
 def _live_manifest(store: Store) -> Manifest | None:
-    """An index that cannot be read is one to build anew."""
+    """None where the index cannot be read: it is then built again."""
     try:
         return store.manifest()
     except DamagedIndexError:
@@ -242,7 +242,7 @@ def _points(
 def _point(
     document: Document, index: int, chunks: Sequence[Chunk], vector: Vectors, bm25: Bm25Model
 ) -> Point:
-    payload = {
+    payload: ChunkPayload = {
         "doc_id": document.id,
         "title": strip_controls(document.title),
         "text": chunks[index].text,
@@ -255,9 +255,9 @@ def _point(
     return Point(point_id(document.id, index), vector, words, payload)
 
 
-def _plain_metadata(document: Document) -> dict[str, Any]:
+def _plain_metadata(document: Document) -> JsonObject:
     text = json.dumps(dict(document.metadata), ensure_ascii=False, default=str)
-    metadata: dict[str, Any] = json.loads(strip_controls(text))
+    metadata: JsonObject = json.loads(strip_controls(text))
     return metadata
 
 

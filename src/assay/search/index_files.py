@@ -1,4 +1,4 @@
-"""The files of one embedded index, and the lock of whoever writes them.
+"""The files of one embedded index, and the lock of its writer.
 
 A generation is complete before it is named, and never changed afterwards.
 """
@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from assay.errors import SearchError
 from assay.files import FileLock, atomic_write
+from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.search.store import DamagedIndexError, Manifest
 
@@ -99,18 +99,18 @@ def disk_errors(home: Path) -> Iterator[None]:
 
 def _full_disk(home: Path, why: str) -> SearchError:
     return SearchError(
-        f"the index at {home} cannot be written ({why}); the one that was there is unharmed, and "
-        "what was embedded is cached. Free some space, or set QDRANT_PATH to another folder"
+        f"the index at {home} cannot be written ({why}); the previous index is intact, and "
+        "computed embeddings are cached. Free some space, or set QDRANT_PATH to another folder"
     )
 
 
-def _content(generation: Path) -> dict[str, Any]:
+def _content(generation: Path) -> JsonObject:
     try:
         content = json.loads((generation / _MANIFEST).read_bytes())
     except (OSError, ValueError) as error:
         raise damaged_index(generation, str(error)) from None
     if not isinstance(content, dict) or not isinstance(content.get("manifest"), dict):
-        raise damaged_index(generation, f"{_MANIFEST} is not one")
+        raise damaged_index(generation, f"{_MANIFEST} has no manifest")
     return content
 
 
@@ -148,7 +148,7 @@ def _copy_sparse(source: Path, target: Path) -> None:
 
 @contextmanager
 def writer_lock(path: Path, progress: Progress) -> Iterator[None]:
-    """Held while an index is built; tells `progress` which process it waits for."""
+    """Held while an index is built; `progress` gets the process that is waited for."""
     lock = FileLock(path)
     for holder in lock.wait():
         progress(f"waiting for {holder}, which is building this index", 0, None)

@@ -234,7 +234,7 @@ def open_folder(folder: Path) -> OnnxEmbedder:
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the library raises nothing narrower
-        raise SearchError(f"{folder / 'tokenizer.json'} is no tokenizer: {error}") from None
+        raise SearchError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from None
     with (folder / "model.onnx").open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return OnnxEmbedder(f"{folder.name}@{digest[:12]}", folder / "model.onnx", tokenizer)
@@ -283,8 +283,8 @@ def _input_names(name: str, session: onnxruntime.InferenceSession) -> list[str]:
     wrong = [f"{label} ({kind})" for label, kind in inputs if kind != "tensor(int64)"]
     if strange or wrong or "input_ids" not in {label for label, _ in inputs}:
         raise SearchError(
-            f"the model {name} is no sentence embedder that Assay can feed: its inputs are "
-            f"{inputs}; expected int64 input_ids, attention_mask and at most token_type_ids"
+            f"the model {name} is not a supported sentence embedder: its inputs are {inputs}; "
+            f"expected int64 input_ids, attention_mask and at most token_type_ids"
         )
     return [label for label, _ in inputs]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from assay.errors import SearchError, UsageError
 from assay.net.client import open_sync_client
+from assay.net.json import JsonObject
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.progress import Progress, silent
@@ -69,7 +70,7 @@ def open_remote(spec: str) -> "RemoteEmbedder":
     url = url or os.environ.get("OLLAMA_HOST", "") * (kind == "ollama") or api.default_url
     url = url.rstrip("/").removesuffix("/v1")
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise UsageError(f"--embedder {spec!r}: {url!r} is no http(s) address")
+        raise UsageError(f"--embedder {spec!r}: {url!r} is not an http(s) address")
     return RemoteEmbedder(f"{kind}:{model}", model, url, api)
 
 
@@ -131,7 +132,7 @@ class RemoteEmbedder:
             )
         return vectors
 
-    def _post(self, body: Mapping[str, Any]) -> httpx.Response:
+    def _post(self, body: JsonObject) -> httpx.Response:
         """Retry where that can help: no connection, 429, 5xx."""
         attempt = 0
         while True:

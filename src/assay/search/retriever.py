@@ -12,7 +12,7 @@ from assay.search.bm25 import ANALYZER, QUERY_CHARACTERS, Bm25Model, SparseVecto
 from assay.search.embedding import Embedder, Vectors
 from assay.search.filters import FilterCondition, conditions
 from assay.search.fusion import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, Candidates, fuse, moved, ranked
-from assay.search.store import DamagedIndexError, Manifest, Searcher, point_id
+from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Searcher, point_id
 from assay.text import strip_controls
 
 
@@ -120,7 +120,7 @@ class Retriever:
         top_k: int = 10,
         *,
         mode: Mode = "hybrid",
-        filters: Mapping[str, Any] | None = None,
+        filters: Mapping[str, object] | None = None,
     ) -> list[Hit]:
         """Best first, at most `top_k`; scores from 0 to 1, equal ones in the order of ids."""
         check_request(query, top_k, mode)
@@ -229,7 +229,7 @@ class Retriever:
         ]
 
 
-def _hit(payload: Mapping[str, Any], score: float, ranks: Mapping[str, Mapping[str, int]]) -> Hit:
+def _hit(payload: ChunkPayload, score: float, ranks: Mapping[str, Mapping[str, int]]) -> Hit:
     doc_id = payload["doc_id"]
     return Hit(
         doc_id=doc_id,

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -25,6 +25,7 @@ from assay.search.store import (
     BM25,
     DENSE,
     PLACE,
+    ChunkPayload,
     Found,
     IndexWriter,
     Manifest,
@@ -59,7 +60,7 @@ class ClusterSettings:
 
 
 class ServerSearcher:
-    """`keep`: the store, which closes the connections when nobody needs it any more."""
+    """`keep`: the store, which closes the connections when it is garbage collected."""
 
     def __init__(
         self, client: QdrantClient, alias: str, manifest: Manifest, url: str, *, keep: object
@@ -394,4 +395,5 @@ def _found(point: models.ScoredPoint) -> Found:
 
 def _stored(record: models.Record) -> Stored:
     vectors: Any = record.vector or {}
-    return Stored(str(record.id), record.payload or {}, vectors.get(DENSE, ()))
+    payload = cast(ChunkPayload, record.payload or {})
+    return Stored(str(record.id), payload, vectors.get(DENSE, ()))

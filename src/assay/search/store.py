@@ -1,17 +1,18 @@
 """Where an index is kept, in the words that both engines share.
 
-An index is never changed while it can be searched: a new one is drafted beside it, as a copy or
+An index is never changed while it can be searched: a new one is written beside it, as a copy or
 from nothing, and takes its place in one step.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypedDict
 
 from assay.errors import SearchError, UsageError
+from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.search.bm25 import Bm25Model, Bm25Settings, SparseVector
 from assay.search.embedding import Vectors
@@ -63,13 +64,13 @@ class Manifest:
     def _making(self) -> tuple[object, ...]:
         return (self.format, self.embedder, self.dimension, self.chunking)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """What `from_json` reads."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], where: str) -> "Manifest":
-        """Raises `DamagedIndexError` for what is no manifest. `where` is for the message."""
+    def from_json(cls, value: JsonObject, where: str) -> "Manifest":
+        """Raises `DamagedIndexError` for anything but a manifest. `where` is for the message."""
         try:
             parts = {one.name: value[one.name] for one in fields(cls) if one.name != "bm25"}
             return cls(**parts, bm25=_bm25_model(value) if value["format"] != 1 else None)
@@ -80,9 +81,21 @@ class Manifest:
             ) from None
 
 
-def _bm25_model(value: Mapping[str, Any]) -> Bm25Model:
+def _bm25_model(value: JsonObject) -> Bm25Model:
     parts = value["bm25"]
     return Bm25Model(**parts | {"settings": Bm25Settings(**parts["settings"])})
+
+
+class ChunkPayload(TypedDict):
+    """What an index keeps of a chunk besides its vectors."""
+
+    doc_id: str
+    title: str
+    text: str
+    chunk_index: int
+    total_chunks: int
+    metadata: JsonObject
+    content_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +107,7 @@ class Point:
     id: str
     dense: Vectors
     bm25: SparseVector | None
-    payload: Mapping[str, Any]
+    payload: ChunkPayload
 
 
 class Found(NamedTuple):
@@ -111,7 +124,7 @@ class Stored:
     """What is kept of a chunk."""
 
     id: str
-    payload: Mapping[str, Any]
+    payload: ChunkPayload
     dense: Sequence[float] = field(default=())
 
 

@@ -5,11 +5,9 @@ the model was learned from and how it did; it also carries the SHA-256 of the ar
 numpy archive without pickled objects. The same model gives the same bytes.
 """
 
-import contextlib
 import hashlib
 import io
 import json
-import os
 import zipfile
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -19,6 +17,8 @@ import lightgbm
 import numpy as np
 
 from assay.errors import SearchError
+from assay.files import atomic_write
+from assay.net.json import JsonObject
 from assay.search.retriever import Ranked
 from assay.search.tuning.arrays import Floats, Integers, Sparse, sparse_from_parts
 from assay.search.tuning.features import Corpus, QueryEncoder
@@ -152,7 +152,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def save_model(ranker: TunedRanker, path: Path) -> None:
-    """Writes beside the target and renames, so that a encoder never sees half a file."""
+    """Write the model in one step, so that a reader never sees half a file."""
     payload = _payload(ranker)
     header = {
         "about": asdict(ranker.about),
@@ -161,18 +161,10 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
         "familiar_from": ranker.familiar_from,
         "sha256": hashlib.sha256(payload).hexdigest(),
     }
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    content = MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n" + payload
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n")
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        atomic_write(path, content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise SearchError(f"the tuned model could not be written to {path}: {error}") from error
 
 
@@ -199,7 +191,7 @@ def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
     return ranker
 
 
-def _split(path: Path, content: bytes) -> tuple[dict[str, Any], bytes]:
+def _split(path: Path, content: bytes) -> tuple[JsonObject, bytes]:
     if not content.startswith(MAGIC):
         raise _damaged(path, "it is not a tuned model of this version")
     end = content.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEADER)
@@ -228,7 +220,7 @@ def _payload(ranker: TunedRanker) -> bytes:
     return buffer.getvalue()
 
 
-def _restore(header: dict[str, Any], payload: bytes) -> TunedRanker:
+def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
     about, held_out = header["about"], header["held_out"]
     with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
         arrays: Arrays = {name: archive[name] for name in archive.files}
@@ -247,7 +239,7 @@ def _restore(header: dict[str, Any], payload: bytes) -> TunedRanker:
     )
 
 
-def _gain(values: dict[str, Any]) -> Gain:
+def _gain(values: JsonObject) -> Gain:
     figures = {name: MeanScores(**values[name]) for name in ("hybrid", "tuned")}
     return Gain(**values | figures)
 

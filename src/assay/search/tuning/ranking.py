@@ -5,7 +5,6 @@ The same seed gives the same trees on every run.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import lightgbm
 import numpy as np
@@ -22,14 +21,14 @@ FEW_ROWS = 30_000
 # Grades above this are as good as this one.
 HIGHEST_GRADE = 30
 
-_ALWAYS: dict[str, Any] = {
+_ALWAYS: dict[str, object] = {
     "verbose": -1,
     "deterministic": True,
     "force_row_wise": True,
     "bagging_freq": 1,
     "max_bin": 63,
 }
-_OVERLAP: dict[str, Any] = {
+_OVERLAP: dict[str, object] = {
     "objective": "regression",
     "learning_rate": 0.1,
     "num_leaves": 31,
@@ -37,7 +36,7 @@ _OVERLAP: dict[str, Any] = {
     "bagging_fraction": 0.4,
     "feature_fraction": 0.5,
 }
-_RANKING: dict[str, Any] = {
+_RANKING: dict[str, object] = {
     "objective": "lambdarank",
     "learning_rate": 0.05,
     "num_leaves": 15,

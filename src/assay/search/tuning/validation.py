@@ -52,7 +52,7 @@ class HeldOut:
 
     @property
     def harmless(self) -> bool:
-        """Not worse where memory does not help, as far as that can be told."""
+        """Not worse where memory does not help, as far as so few queries can show."""
         return self.unfamiliar.queries < FEWEST_UNFAMILIAR or self.unfamiliar.ndcg_10 >= 0
 
     @property

@@ -10,12 +10,11 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.data.cache import cache_folder
@@ -32,7 +31,7 @@ from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.index import IndexReport, content_hash
 from assay.search.index_files import writer_lock
-from assay.search.store import IndexWriter, Manifest, Point, Searcher, Store, point_id
+from assay.search.store import ChunkPayload, IndexWriter, Manifest, Point, Searcher, Store, point_id
 
 _CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+)")
 _DIGESTS = 1 << 256
@@ -43,7 +42,7 @@ _BATCH = 500
 EMBEDDING = "embedding chunks"
 """What `progress` reports while chunks are embedded."""
 
-Payload = Mapping[str, Any]
+Payload = ChunkPayload
 """A chunk as the index keeps it."""
 
 
