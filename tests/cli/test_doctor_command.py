@@ -135,7 +135,7 @@ def test_the_installation_is_shown_in_words(tmp_path: Path) -> None:
     variables = {"ASSAY_CACHE": str(tmp_path), "NFCORPUS_ARCHIVE": str(tmp_path / "absent.zip")}
     done = run(variables=variables)
     assert done.exit_code == 0
-    for words in ("a2a-sdk", "python", "notes", "comes with Assay", "not there", "default"):
+    for words in ("a2a-sdk", "python", "notes", "comes with Assay", "not downloaded", "default"):
         assert words in done.output
 
 

@@ -1,4 +1,4 @@
-"""`assay doctor`: what an agent speaks and what is wrong with it, or what is set up here."""
+"""`assay doctor`: the health of an agent, or of this installation."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.agents.targets import complete_target
+from assay.agents.targets import complete_target, open_target, redact_target
 from assay.cli.console import print_json, show
 from assay.errors import TargetError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.agents.diagnosis import Diagnosis, SampleCall
+    from assay.agents.health_check import HealthReport, SampleCall
 
 
 def doctor(
@@ -41,7 +41,7 @@ def doctor(
 ) -> None:
     """Examine an agent, or this installation: each problem comes with its remedy.
 
-    Exit codes: 0 good, 1 something must be mended, 3 the agent could not be reached.
+    Exit codes: 0 good, 1 something must be fixed, 3 the agent could not be reached.
     """
     if url is None:
         from assay.cli.installation import examine_installation
@@ -54,21 +54,19 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     import asyncio
     import logging
 
-    from assay.agents.diagnosis import SampleQuery, diagnose
-    from assay.agents.targets import open_target
+    from assay.agents.health_check import SampleQuery, check_health
     from assay.data.dataset import Dataset
-    from assay.net.redact import redact_url
 
-    # What the agent reports as a warning stands in the list of problems already.
+    # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
     nothing = Dataset(name="none", documents={}, queries={}, judgments={})
     sample = SampleQuery(query, top_k, timeout)
     try:
-        found = asyncio.run(diagnose(url, sample, lambda target: open_target(target, nothing)))
+        found = asyncio.run(check_health(url, sample, lambda target: open_target(target, nothing)))
     except TargetError as error:
         if not as_json:
             raise
-        print_json({"url": redact_url(url), "reached": False, "error": str(error)})
+        print_json({"url": redact_target(url), "reached": False, "error": str(error)})
         return error.exit_code
     if as_json:
         print_json({**asdict(found), "reached": True, "healthy": found.healthy})
@@ -77,7 +75,7 @@ def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bo
     return 0 if found.healthy else 1
 
 
-def _rendered(found: "Diagnosis") -> Iterator["RenderableType"]:
+def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
     from rich.text import Text
 
     yield Text(found.target, style="bold")
@@ -92,7 +90,7 @@ def _rendered(found: "Diagnosis") -> Iterator["RenderableType"]:
         yield labelled("problems", "none")
 
 
-def _facts(found: "Diagnosis") -> Iterator[tuple[str, str]]:
+def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
     if found.card is not None:
         yield "card", f"{_name(found.card)}, from {found.card_place}"
         capabilities = found.card.get("capabilities")
@@ -120,7 +118,7 @@ def _outcome(call: "SampleCall") -> str:
 
 
 def labelled(label: str, words: str, style: str = "") -> "RenderableType":
-    """A label and its words, which wrap beside it and not below it."""
+    """A label and its text, which wraps beside the label."""
     from rich.table import Table
     from rich.text import Text
 

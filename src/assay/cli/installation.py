@@ -1,4 +1,4 @@
-"""What is set up here: settings with the source that won, versions, cache, data sets."""
+"""What is set up here: settings with their sources, targets, versions, cache and data sets."""
 
 import os
 import platform
@@ -18,9 +18,10 @@ _PACKAGES = (
     *("qdrant-edge-py", "onnxruntime", "lightgbm", "PyStemmer", "numpy"),
 )
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
-# Read where they are needed and not by an option.
+# Read directly, without an option.
 _PLAIN_VARIABLES = (
-    *("ASSAY_CACHE", "ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "AGENT_TOKEN", "ASSAY_ALLOWED_HOSTS"),
+    *("ASSAY_CACHE", "ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "ASSAY_ALLOWED_HOSTS", "ASSAY_THREADS"),
+    *("ASSAY_GGUF_MODEL", "ASSAY_NOTE_MAPPING", "ASSAY_PUBMED_URL", "ASSAY_EMBEDDER_KEY"),
 )
 
 
@@ -34,38 +35,51 @@ class Setting:
     source: str
 
 
+@dataclass(frozen=True)
+class Installation:
+    """What `assay doctor` prints without a URL, as its JSON has it."""
+
+    settings: list[Setting]
+    unread_variables: list[str]
+    targets: dict[str, dict[str, str]]
+    versions: dict[str, str]
+    cache: str
+    datasets: dict[str, str]
+    problems: list[str]
+
+
 def examine_installation(root: Any, as_json: bool) -> int:
-    """`root` is the context of the whole command line, which knows every verb and assay.toml."""
-    settings = list(_settings(root))
+    """Print what is set up here; the exit code.
+
+    Parameters:
+        root: the context of the whole command line, which knows every verb and assay.toml.
+        as_json: print JSON.
+    """
     cache, problem = _cache()
-    facts = {
-        "settings": [asdict(each) for each in settings],
-        "unread_variables": _unread(root),
-        "targets": {
+    found = Installation(
+        settings=list(_settings(root.command, root.default_map or {}, "")),
+        unread_variables=_unread(root.command),
+        targets={
             kind.name: {"syntax": kind.syntax, "description": kind.description}
             for kind in TARGET_KINDS.values()
         },
-        "versions": dict(_versions()),
-        "cache": cache,
-        "datasets": dict(_datasets(problem)),
-        "problems": [problem] if problem else [],
-    }
+        versions=dict(_versions()),
+        cache=cache,
+        datasets=dict(_datasets(problem)),
+        problems=[problem] if problem else [],
+    )
     if as_json:
-        print_json(facts)
+        print_json(asdict(found))
     else:
-        show(*_rendered(facts))
+        show(*_rendered(found))
     return 1 if problem else 0
 
 
-def _settings(root: Any) -> Iterator[Setting]:
-    yield from _settings_of(root.command, root.default_map or {}, "")
-
-
-def _settings_of(group: Any, from_file: dict[str, Any], path: str) -> Iterator[Setting]:
+def _settings(group: Any, from_file: dict[str, Any], path: str) -> Iterator[Setting]:
     for name, command in sorted(group.commands.items()):
         verb, own = f"{path} {name}".strip(), from_file.get(name, {})
         if hasattr(command, "commands"):
-            yield from _settings_of(command, own, verb)
+            yield from _settings(command, own, verb)
             continue
         for parameter in command.params:
             if parameter.name not in ("help", "as_json", "json"):
@@ -89,14 +103,19 @@ def _shown(name: str, value: str) -> str:
     return "(set, not shown)" if hidden else value[:200]
 
 
-def _unread(root: Any) -> list[str]:
-    """Variables that look like ours and set nothing: most often a slip of the pen."""
-    known = set(_PLAIN_VARIABLES)
-    for command in root.command.commands.values():
+def _unread(group: Any) -> list[str]:
+    """Variables that look like ours but set nothing: most often a typo."""
+    known = {*_PLAIN_VARIABLES, *_variables(group)}
+    return sorted(name for name in os.environ if name.startswith("ASSAY_") and name not in known)
+
+
+def _variables(group: Any) -> Iterator[str]:
+    for command in group.commands.values():
+        if hasattr(command, "commands"):
+            yield from _variables(command)
         for parameter in command.params:
             variables = parameter.envvar or []
-            known.update([variables] if isinstance(variables, str) else variables)
-    return sorted(name for name in os.environ if name.startswith("ASSAY_") and name not in known)
+            yield from [variables] if isinstance(variables, str) else variables
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -124,7 +143,7 @@ def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
     if named:
         yield "nfcorpus", _archive_state(Path(named).expanduser(), "NFCORPUS_ARCHIVE")
     elif cache_problem:
-        yield "nfcorpus", "not there: the cache cannot be used"
+        yield "nfcorpus", "not available: the cache cannot be used"
     else:
         from assay.data.cache import cache_folder
 
@@ -132,19 +151,19 @@ def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
 
 
 def _archive_state(path: Path, where: str) -> str:
-    """Never fetches anything: it only looks."""
+    """The state of the file, without downloading anything."""
     import hashlib
 
     from assay.data.nfcorpus import HASHES
 
     if not path.is_file():
-        return f"not there; {where} would have it at {path}"
+        return f"not downloaded; {where} looks for it at {path}"
     with path.open("rb") as stream:
         right = hashlib.file_digest(stream, "sha256").hexdigest() == HASHES["sha256"]
-    return f"{path}, from {where}" if right else f"{path} is damaged or something else"
+    return f"{path}, from {where}" if right else f"{path} is damaged or another file"
 
 
-def _rendered(facts: dict[str, Any]) -> Iterator[Any]:
+def _rendered(found: Installation) -> Iterator[Any]:
     from rich.table import Table
     from rich.text import Text
 
@@ -154,21 +173,21 @@ def _rendered(facts: dict[str, Any]) -> Iterator[Any]:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("verb", "option", "value", "set by"):
         table.add_column(heading, overflow="fold")
-    for each in facts["settings"]:
-        if each["verb"] == "eval" or each["source"] != "default":
-            table.add_row(*(Text(each[key]) for key in ("verb", "option", "value", "source")))
+    for each in found.settings:
+        if each.verb == "eval" or each.source != "default":
+            table.add_row(*map(Text, (each.verb, each.option, each.value, each.source)))
     yield table
     yield Text("Options of other verbs are shown where they are set; --json has all.", "dim")
-    for name in facts["unread_variables"]:
+    for name in found.unread_variables:
         yield labelled("warning", f"{name} is set, but no option is read from it", "yellow")
     yield from ("", Text("targets", style="bold"))
-    for name, kind in facts["targets"].items():
+    for name, kind in found.targets.items():
         yield labelled(name, f"{kind['syntax']}: {kind['description']}")
     yield from ("", Text("versions", style="bold"))
-    for name, version in facts["versions"].items():
+    for name, version in found.versions.items():
         yield labelled(name, version)
-    yield from ("", Text("data", style="bold"), labelled("cache", facts["cache"]))
-    for name, state in facts["datasets"].items():
+    yield from ("", Text("data", style="bold"), labelled("cache", found.cache))
+    for name, state in found.datasets.items():
         yield labelled(name, state)
-    for problem in facts["problems"]:
+    for problem in found.problems:
         yield from ("", labelled("problem", problem, "red"))

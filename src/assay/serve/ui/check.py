@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from assay.agents import open_target
-from assay.agents.diagnosis import Diagnosis, SampleQuery, diagnose
+from assay.agents.health_check import HealthReport, SampleQuery, check_health
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.report import TargetReport
 from assay.data.dataset import Dataset
@@ -32,7 +32,7 @@ async def check_form_page(request: Request) -> Response:
     """The form, filled in from the address."""
     given = {name: request.query_params.get(name, "") for name in ("target", "query")}
     return ui_of(request).page(
-        request, "check.html", given=given, contract=None, diagnosis=None, problem=""
+        request, "check.html", given=given, contract=None, health=None, problem=""
     )
 
 
@@ -41,11 +41,11 @@ async def check_page(request: Request) -> Response:
     ui = ui_of(request)
     given = {"target": "", "query": "", **await ui.form(request)}
     target, query = given["target"].strip(), given["query"].strip()
-    contract, diagnosis, problem = None, None, ""
+    contract, health, problem = None, None, ""
     try:
         ui.rules.check_target(target)
         async with asyncio.timeout(_LONGEST_S):
-            contract, diagnosis = await check_target(target, query)
+            contract, health = await check_target(target, query)
     except TimeoutError:
         problem = f"the check was stopped after {_LONGEST_S:g} s; is the agent responding?"
     except AssayError as error:
@@ -56,27 +56,27 @@ async def check_page(request: Request) -> Response:
         status=422 if problem else 200,
         given=given,
         contract=contract,
-        diagnosis=diagnosis,
+        health=health,
         problem=problem,
     )
 
 
 async def check_target(
     target: str, query: str = ""
-) -> tuple[TargetReport | None, Diagnosis | None]:
-    """The conformance report for `URL=TASK`, else a diagnosis of whatever protocol is found there.
+) -> tuple[TargetReport | None, HealthReport | None]:
+    """The conformance report for `URL=TASK`, else a health check by the protocol found there.
 
     Parameters:
         target: the agent.
-        query: the sample query of a diagnosis; a usual one by default.
+        query: the sample query of a health check; a usual one by default.
     """
     found = _CONTRACT.fullmatch(target)
     if found is None:
         sample = SampleQuery(query=query) if query else SampleQuery()
-        diagnosis = await diagnose(target, sample, lambda each: open_target(each, _NOTHING))
-        found = _CONTRACT.fullmatch(diagnosis.target)
+        health = await check_health(target, sample, lambda each: open_target(each, _NOTHING))
+        found = _CONTRACT.fullmatch(health.target)
         if found is None:
-            return None, diagnosis
+            return None, health
     report = await check_agent(parse_check_target(found["target"]))
     if report.unreachable:
         raise TargetError(report.unreachable)

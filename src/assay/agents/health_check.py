@@ -1,4 +1,4 @@
-"""Diagnoses one agent: its protocol and address, sample calls, and each problem with a remedy."""
+"""Checks the health of one agent: its protocol, sample calls, and each problem with a remedy."""
 
 import asyncio
 import time
@@ -58,7 +58,7 @@ class SampleCall:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class HealthReport:
     """What was found out about one agent.
 
     `card` is the agent's card as it is served, where there is one.
@@ -89,7 +89,9 @@ class SampleQuery:
     timeout: float = 60.0
 
 
-async def diagnose(url: str, sample: SampleQuery, build: Callable[[Target], Agent]) -> Diagnosis:
+async def check_health(
+    url: str, sample: SampleQuery, build: Callable[[Target], Agent]
+) -> HealthReport:
     """Find out what an agent speaks, call it, and list what is wrong.
 
     Parameters:
@@ -104,11 +106,11 @@ async def diagnose(url: str, sample: SampleQuery, build: Callable[[Target], Agen
         async with open_client(UNRESTRICTED) as http:
             target = parse_target((await probe(http, target.address)).target)
     if target.kind == "a2a":
-        return await _diagnose_a2a(target.address, sample)
-    return await _diagnose_other(target, sample, build)
+        return await _check_a2a(target.address, sample)
+    return await _check_other(target, sample, build)
 
 
-async def _diagnose_a2a(url: str, sample: SampleQuery) -> Diagnosis:
+async def _check_a2a(url: str, sample: SampleQuery) -> HealthReport:
     agent = A2AAgent(url)
     try:
         await agent.open()
@@ -121,7 +123,7 @@ async def _diagnose_a2a(url: str, sample: SampleQuery) -> Diagnosis:
     base = base_address(url)
     findings = [*agent.findings, *_about_place(agent.found.place)]
     problems = [Problem(each.what, each.remedy, grave=False) for each in findings]
-    return Diagnosis(
+    return HealthReport(
         url=redact_url(base),
         protocol="a2a",
         target=f"a2a:{redact_url(base)}",
@@ -137,12 +139,12 @@ async def _diagnose_a2a(url: str, sample: SampleQuery) -> Diagnosis:
     )
 
 
-async def _diagnose_other(
+async def _check_other(
     target: Target, sample: SampleQuery, build: Callable[[Target], Agent]
-) -> Diagnosis:
+) -> HealthReport:
     agent = build(target)
     call = await _opened_call(agent, "sample", sample)
-    return Diagnosis(
+    return HealthReport(
         url=redact_target(target.address),
         protocol=target.kind,
         target=redact_target(str(target)),
