@@ -19,7 +19,7 @@ from assay.search.tuning.tune import (
     model_path,
     save_if_better,
 )
-from assay.search.tuning.validation import score_rankings
+from assay.search.tuning.validation import scores_by_query
 
 
 def _dataset(data: TuningData) -> Dataset:
@@ -61,7 +61,7 @@ def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
         np.array([data.document_index[hit.doc_id] for hit in retriever.search(text, 100)])
         for text in (data.query_texts[query] for query in dev)
     ]
-    expected = score_rankings(shipped, data.grades("dev", dev)).mean(0)
+    expected = scores_by_query(shipped, data.grades("dev", dev)).mean(0)
     figures = held_out.all.hybrid
     assert (figures.ndcg_5, figures.ndcg_10, figures.recall_100) == pytest.approx(tuple(expected))
     assert told["asking hybrid"] == (len(dev), len(dev))

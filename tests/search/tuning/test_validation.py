@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from assay.search.tuning.arrays import sparse_matrix
-from assay.search.tuning.validation import compare_rankings, score_rankings
+from assay.search.tuning.validation import compare_rankings, scores_by_query
 
 GRADES = sparse_matrix([2, 1, 1], [0, 0, 1], [0, 1, 2], (2, 4))
 
 
 def test_figures_agree_with_the_definition() -> None:
-    (first, second) = score_rankings([np.array([1, 0, 3]), np.array([0, 1, 3])], GRADES)
+    (first, second) = scores_by_query([np.array([1, 0, 3]), np.array([0, 1, 3])], GRADES)
     ideal = 2 + 1 / np.log2(3)
     assert first == pytest.approx([(1 + 2 / np.log2(3)) / ideal] * 2 + [1.0])
     assert second.tolist() == [0, 0, 0]

@@ -115,7 +115,7 @@ GRAM_SIZES = (3, 4, 5)
 _WORD = re.compile(r"[^\W_]+")
 
 
-def stems(text: str) -> list[str]:
+def _terms(text: str) -> list[str]:
     """The terms that BM25 counts."""
     return bm25.terms(text[:LONGEST_TEXT])
 
@@ -139,7 +139,7 @@ def vocabulary_of(texts: Iterable[Sequence[str]]) -> Vocabulary:
     return vocabulary
 
 
-def count_terms(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Sparse:
+def term_matrix(texts: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Sparse:
     """Texts by tokens; a token that is not in the vocabulary is left out."""
     columns: list[int] = []
     values: list[int] = []
@@ -226,8 +226,8 @@ class QueryEncoder:
 
     def encode(self, texts: Sequence[str], vectors: Floats) -> QueryFeatures:
         """Texts and their vectors as features."""
-        stem_counts = count_terms([stems(text) for text in texts], self.vocabulary)
-        gram_counts = count_terms([character_grams(text) for text in texts], self.grams)
+        stem_counts = term_matrix([_terms(text) for text in texts], self.vocabulary)
+        gram_counts = term_matrix([character_grams(text) for text in texts], self.grams)
         return QueryFeatures(
             vectors=unit_rows(vectors),
             stems=stem_counts,
@@ -256,19 +256,21 @@ class DocumentCounts:
 
 def read_collection(data: TuningData) -> tuple[QueryEncoder, Corpus, DocumentCounts]:
     """The encoder, the documents as queries meet them, and their term counts."""
-    bodies = [stems(f"{title} {text}") for title, text in zip(data.titles, data.texts, strict=True)]
+    bodies = [
+        _terms(f"{title} {text}") for title, text in zip(data.titles, data.texts, strict=True)
+    ]
     train = [data.query_texts[query] for query in data.judged("train")]
-    asked, spelled = [stems(text) for text in train], [character_grams(text) for text in train]
+    asked, spelled = [_terms(text) for text in train], [character_grams(text) for text in train]
     vocabulary, grams = vocabulary_of([*bodies, *asked]), vocabulary_of(spelled)
     encoder = QueryEncoder(
         vocabulary=vocabulary,
         grams=grams,
-        word_idf=query_idf(count_terms(asked, vocabulary)),
-        gram_idf=query_idf(count_terms(spelled, grams)),
+        word_idf=query_idf(term_matrix(asked, vocabulary)),
+        gram_idf=query_idf(term_matrix(spelled, grams)),
     )
     counts = DocumentCounts(
-        body=count_terms(bodies, vocabulary),
-        title=count_terms([stems(title) for title in data.titles], vocabulary),
+        body=term_matrix(bodies, vocabulary),
+        title=term_matrix([_terms(title) for title in data.titles], vocabulary),
     )
     # k1 and b for whole documents as Anserini sets them for BEIR; titles are short and even.
     corpus = Corpus(

@@ -69,7 +69,7 @@ def compare_rankings(
     familiar: Bits,
 ) -> HeldOut:
     """Rankings are document indexes, best first; `grades` are queries by documents."""
-    before, after = score_rankings(hybrid, grades), score_rankings(tuned, grades)
+    before, after = scores_by_query(hybrid, grades), scores_by_query(tuned, grades)
     return HeldOut(split, _gain(before, after), _gain(before[~familiar], after[~familiar]))
 
 
@@ -86,7 +86,7 @@ def _gain(before: Floats, after: Floats) -> Gain:
     )
 
 
-def score_rankings(rankings: Sequence[Integers], grades: Sparse) -> Floats:
+def scores_by_query(rankings: Sequence[Integers], grades: Sparse) -> Floats:
     """Queries by (nDCG@5, nDCG@10, recall@100)."""
     rows = [
         _score_ranking(ranking, np.asarray(grades[row].toarray(), np.float32).ravel())
