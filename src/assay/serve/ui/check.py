@@ -1,21 +1,20 @@
 """Checks an agent from a page: the agent contract for `URL=TASK`, else a probe of its protocol."""
 
 import asyncio
-import re
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.agents import open_target
 from assay.agents.health_check import HealthReport, SampleQuery, check_health
+from assay.agents.target_kinds import Target
+from assay.agents.targets import open_target, parse_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.report import TargetReport
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, TargetError
 from assay.serve.ui.context import ui_of
 
-_CONTRACT = re.compile(r"(?:http:)?(?P<target>https?://\S+=[A-Z][A-Z_]+)")
 _LONGEST_S = 240.0
 _NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 
@@ -70,14 +69,19 @@ async def check_target(
         target: the agent.
         query: the sample query of a health check; a usual one by default.
     """
-    found = _CONTRACT.fullmatch(target)
-    if found is None:
+    parsed = parse_target(target)
+    if not _is_contract(parsed):
         sample = SampleQuery(query=query) if query else SampleQuery()
         health = await check_health(target, sample, lambda each: open_target(each, _NOTHING))
-        found = _CONTRACT.fullmatch(health.target)
-        if found is None:
+        parsed = parse_target(health.target)
+        if not _is_contract(parsed):
             return None, health
-    report = await check_agent(parse_check_target(found["target"]))
+    report = await check_agent(parse_check_target(parsed.address))
     if report.unreachable:
         raise TargetError(report.unreachable)
     return report, None
+
+
+def _is_contract(target: Target) -> bool:
+    """Whether it is `http:URL=TASK`; the conformance checks take no agent by its name."""
+    return target.kind == "http" and "://" in target.address

@@ -1,6 +1,6 @@
 """What may be evaluated and checked from the web pages.
 
-Whoever reaches the pages on loopback could type the same in a terminal. Beyond loopback, a target
+Users of the pages on loopback could type the same in a terminal. Beyond loopback, a target
 must run no code, start no process and read no file here, and every host that it contacts must be
 one that the operator of the server has named. What a target does, its kind says.
 """
@@ -53,7 +53,7 @@ class TargetRules:
         if strange or provider_files(judge):
             raise UsageError(
                 f"judge {judge!r} names a file or a host that is not for everyone here; leave it "
-                f"out, or let whoever runs this server allow the host with --allow-hosts or "
+                f"out, or ask the operator of this server to allow the host with --allow-hosts or "
                 f"{VARIABLE}"
             )
 
