@@ -157,7 +157,7 @@ def _cache(chosen: Path | None) -> Iterator[Path]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="time the reference retriever")
     parser.add_argument("--dataset", default="nfcorpus")
-    parser.add_argument("--archive", type=Path, help="nfcorpus.zip, where it is not downloaded")
+    parser.add_argument("--archive", type=Path, help="a local nfcorpus.zip")
     parser.add_argument("--cache", type=Path, help="keep vectors here; then nothing is embedded")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--no-tuned", dest="tuned", action="store_false", help="leave tuning out")

@@ -21,7 +21,7 @@ Every option can also be set by the variable named beside it, or in `assay.toml`
 folder (`top_k = 10` for every verb, or under `[eval]` for one). A flag wins over the variable, the
 variable over the file, the file over the default.
 
-Exit codes: 0 good, 1 a gate or check failed, 2 wrong usage or input, 3 the target could not be
+Exit codes: 0 success, 1 a gate or check failed, 2 usage or input error, 3 the target could not be
 reached, 130 interrupted.
 """
 

@@ -108,7 +108,7 @@ async def test_a_task_that_cannot_be_asked_after_is_not_asked_for_again() -> Non
             return JSONResponse({"id": call["id"], "error": {"code": -32601, "message": "no"}})
         return JSONResponse(done(call, "TASK_STATE_SUBMITTED"))
 
-    assert "does not know afterwards" in str(await failure(answer))
+    assert "later does not recognize" in str(await failure(answer))
     assert methods == ["SendMessage", "GetTask"]
 
 

@@ -308,7 +308,7 @@ async def test_a_server_that_is_started_anew_is_spoken_to_again(json_response: b
         assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
         again = legacy_only(app_of(other_server(), json_response=json_response))
         async with serving(again, port):
-            with pytest.raises(AgentFailure, match="the session is gone") as caught:
+            with pytest.raises(AgentFailure, match="the session has expired") as caught:
                 await agent.ask("x", 1)
             assert (caught.value.kind, caught.value.retryable) == (FailureKind.CONNECTION, True)
             assert (await agent.ask("x", 1)).doc_ids == ("MED-3",)

@@ -90,7 +90,7 @@ async def test_an_agent_of_the_http_contract_is_found_with_its_task(task: str) -
 
 async def test_what_was_tried_is_told_where_nothing_is_recognised() -> None:
     async with running(Starlette()) as url:
-        with pytest.raises(TargetError, match="cannot tell what agent answers") as caught:
+        with pytest.raises(TargetError, match="cannot detect the protocol") as caught:
             await probed(url)
     message = str(caught.value)
     assert "A2A: no agent card at /.well-known/agent-card.json" in message
@@ -106,7 +106,7 @@ async def test_a_contract_agent_that_retrieves_nothing_is_told_apart() -> None:
 
 
 async def test_nobody_there_is_told_at_once() -> None:
-    with pytest.raises(TargetError, match=r"nothing answers at http.*: connection refused"):
+    with pytest.raises(TargetError, match=r"nothing responds at http.*: connection refused"):
         await probed("http://127.0.0.1:1")
 
 

@@ -81,9 +81,9 @@ def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("nonsense", "a target looks like: builtin:bm25|"),
-        ("", "a target looks like"),
-        ("url:http://h", "a target looks like"),
+        ("nonsense", "has one of these forms: builtin:bm25|"),
+        ("", "has one of these forms"),
+        ("url:http://h", "has one of these forms"),
         ("a2aa:http://h", "Did you mean 'a2a:http://h'?"),
         ("mpc:http://h", "Did you mean 'mcp:http://h'?"),
         ("localhost:9010", "Did you mean 'http://localhost:9010'?"),
@@ -217,7 +217,7 @@ def test_the_rules_of_the_pages_follow_from_the_kind(
     ]
     for property in harmful:
         monkeypatch.setitem(TARGET_KINDS, "toy", replace(TOY, **property))
-        with pytest.raises(UsageError, match=r"127\.0\.0\.1 only"):
+        with pytest.raises(UsageError, match=r"only on 127\.0\.0\.1"):
             rules.check_target("toy:allowed.example")
         assert "toy:allowed.example" not in rules.examples()
 

@@ -203,7 +203,7 @@ def test_the_price_of_the_longest_name_counts_and_the_users_own_comes_first(
 )
 def test_prices_that_cannot_be_read_are_told(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_EVAL_PRICES", written)
-    with pytest.raises(UsageError, match="RAG_EVAL_PRICES must be JSON"):
+    with pytest.raises(UsageError, match="RAG_EVAL_PRICES must be a JSON object"):
         price_of("openai:m")
 
 

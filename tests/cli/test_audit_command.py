@@ -81,7 +81,7 @@ def test_json_holds_every_disagreement(tmp_path: Path, qrels: str) -> None:
     ("content", "message"),
     [
         ("{", r"report\.json:1: is not valid JSON"),
-        ("[]", r"report\.json: holds no evaluation report"),
+        ("[]", r"report\.json: is not an evaluation report"),
         ('{"per_query_results": [{"query_id": 3}]}', r"report\.json: per_query_results: entry 1"),
         (None, r"report\.json: cannot be read: No such file"),
     ],

@@ -41,4 +41,4 @@ def test_the_bundled_set_is_hard_for_bm25(run_assay: RunAssay) -> None:
 def test_an_archive_goes_with_nfcorpus_alone(run_assay: RunAssay) -> None:
     done = run_assay("eval", "builtin:bm25", "--dataset", "notes", "--archive", "x.zip")
     assert done.returncode == 2
-    assert "an archive can be given for 'nfcorpus' only" in done.stderr
+    assert "an archive can be passed only for 'nfcorpus'" in done.stderr

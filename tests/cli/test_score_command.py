@@ -46,8 +46,8 @@ def test_the_table_fits_80_columns_and_says_what_was_left_out(run: str, qrels: s
     assert max(map(len, shown.splitlines())) <= 80
     for words in ("nDCG@10", "nDCG(gain=exp)@10", "95% interval", "of ceiling", "3 queries"):
         assert words in shown
-    assert "1 of them without a ranking: they score 0" in shown
-    assert "1 query of the run without judgments: left out" in shown
+    assert "1 of them have no ranking: they score 0" in shown
+    assert "1 query of the run have no judgments: ignored" in shown
 
 
 def test_json_holds_the_figures_and_nothing_else(run: str, qrels: str) -> None:
@@ -74,8 +74,8 @@ def test_violations_are_told_in_words_with_an_example(tmp_path: Path, qrels: str
     run = tmp_path / "run.json"
     run.write_text(json.dumps({"q-1": ["[a]", "[a]", "b", "x", "y"]}))
     shown = " ".join(invoke(str(run), "--qrels", qrels, "--top-k", "3").split())
-    assert "1 id in 1 query repeated, and earned nothing the second time: '[a]' for 'q-1'" in shown
-    assert "2 ids in 1 query beyond the first 3, and were cut: 'x' for 'q-1'" in shown
+    assert "1 id in 1 query repeated; duplicates score nothing: '[a]' for 'q-1'" in shown
+    assert "2 ids in 1 query beyond the first 3; they were cut: 'x' for 'q-1'" in shown
     assert "nDCG@3" in shown
 
 
@@ -101,7 +101,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
         (("RUN", "--qrels", "QRELS", "--metric", "ndgc@5"), UsageError, "did you mean nDCG"),
         (("RUN", "--qrels", "absent.qrels"), DataError, "absent.qrels"),
         (("QRELS", "--qrels", "QRELS"), DataError, "columns"),
-        (("OTHER", "--qrels", "QRELS"), DataError, "shares no query .*'z'.*'q-1'"),
+        (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),
     ],
 )
 def test_a_mistake_is_told_in_words(

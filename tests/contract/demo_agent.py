@@ -1,4 +1,4 @@
-"""A small agent that keeps the contract: it finds words in three documents."""
+"""A small agent that conforms to the contract: it finds words in three documents."""
 
 import asyncio
 from typing import Any

@@ -62,7 +62,7 @@ async def test_a_good_agent_is_one_quiet_line() -> None:
     assert result.exit_code == 0
     lines = result.stdout.split("\n")
     assert lines[0] == f"RAG_RETRIEVE at {url}"
-    assert lines[1] == f"keeps the contract: {len(CHECKS) - 1} pass, 1 n/a"
+    assert lines[1] == f"conforms to the contract: {len(CHECKS) - 1} pass, 1 n/a"
 
 
 async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
@@ -71,7 +71,7 @@ async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
     assert result.exit_code == 1
     assert "fail  terminal-one  Exactly one event is terminal." in result.stdout
     assert "2 of 5 events are terminal" in result.stdout
-    assert "breaks the contract: " in result.stdout
+    assert "violates the contract: " in result.stdout
 
 
 async def test_the_table_of_all_checks_fits_80_columns() -> None:
@@ -152,7 +152,7 @@ async def test_targets_may_come_from_the_environment(monkeypatch: pytest.MonkeyP
 async def test_the_script_exits_0_when_all_agents_keep_the_contract() -> None:
     async with running(GOOD) as url:
         done = await script(f"{url}=RAG_RETRIEVE,{url}=RAG_RETRIEVE")
-    assert (done.returncode, done.stdout.count("keeps the contract")) == (0, 2)
+    assert (done.returncode, done.stdout.count("conforms to the contract")) == (0, 2)
 
 
 async def test_the_script_exits_1_when_one_does_not() -> None:

@@ -1,4 +1,4 @@
-"""Every agent keeps the contract: the checker finds nothing to say about any of them."""
+"""Every agent conforms to the contract: the checker finds nothing to say about any of them."""
 
 from pathlib import Path
 

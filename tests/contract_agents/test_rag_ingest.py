@@ -335,7 +335,7 @@ async def test_documents_that_cannot_be_taken_are_named_and_the_others_taken(
         (inputs(TEA, chunkConfig={"chunkSize": 60, "chunkOverlap": 40}), "chunkOverlap should be"),
         (
             inputs(document("a", "b", metadata={"a": nested(40)})),
-            "inputs.documents.0.metadata is not acceptable",
+            "inputs.documents.0.metadata is invalid",
         ),
         (inputs(TEA, chunkConfig={"chunkSize": 1}), "inputs.chunkConfig.chunkSize should be"),
     ],

@@ -163,4 +163,4 @@ async def test_a_page_of_another_site_cannot_drive_an_agent(agents: Agents) -> N
 async def test_true_is_not_the_number_one(agents: Agents) -> None:
     for task, name in (("RAG_RETRIEVE", "topK"), ("LIT_RETRIEVAL", "max_results")):
         answer = await agents.run(task, {"query": QUERY, name: True})
-        assert answer["error"]["message"] == f"inputs.{name} should be a whole number"
+        assert answer["error"]["message"] == f"inputs.{name} should be an integer"

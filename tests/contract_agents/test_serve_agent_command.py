@@ -1,4 +1,4 @@
-"""`assay serve agent`, as a process: it says where it listens, keeps the contract, logs no text."""
+"""`assay serve agent`, as a process: it prints its URL, conforms to the contract, logs no text."""
 
 import os
 import signal

@@ -141,21 +141,21 @@ def test_a_number_is_accepted_as_an_id(write_dataset: WriteDataset) -> None:
         ),
         (
             {"qrels/test.tsv": "q1\td1\t1\nq1\tgone\t1\nq1\tlost\t1\n"},
-            r"that corpus.jsonl lacks .*: 2, for example 'gone' for query 'q1'",
+            r"not in corpus.jsonl .*: 2, for example 'gone' for query 'q1'",
         ),
         (
             {"qrels/test.tsv": "q1\td1\t1\nwho\td1\t1\nwho\td2\t1\n"},
-            r"dropped, since queries.jsonl lacks their query: 2, for example query 'who'",
+            r"dropped, because their query is not in queries.jsonl: 2, for example query 'who'",
         ),
         ({"qrels/test.tsv": "query-id\tcorpus-id\tscore\n"}, "splits without judgments: 1"),
         ({"qrels/test.tsv": None}, r"without qrels/\*.tsv"),
         (
             {"answers.jsonl": '{"query_id": "who", "answer": "x"}'},
-            "answers dropped, since queries.jsonl lacks their query: 1, query 'who'",
+            "answers dropped, because their query is not in queries.jsonl: 1, query 'who'",
         ),
         (
             {"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": ["gone"]}'},
-            "answers that name a document that corpus.jsonl lacks: 1, 'gone' for query 'q1'",
+            "answers whose document is not in corpus.jsonl: 1, 'gone' for query 'q1'",
         ),
     ],
 )
@@ -186,10 +186,10 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"corpus.jsonl": None}, r"small: holds no corpus.jsonl; .* has corpus.jsonl, queries"),
-        ({"queries.jsonl": None}, r"small: holds no queries.jsonl"),
-        ({"corpus.jsonl": ""}, r"corpus.jsonl: holds no documents"),
-        ({"queries.jsonl": "\n\n"}, r"queries.jsonl: holds no queries"),
+        ({"corpus.jsonl": None}, r"small: has no corpus.jsonl; .* has corpus.jsonl, queries"),
+        ({"queries.jsonl": None}, r"small: has no queries.jsonl"),
+        ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents"),
+        ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries"),
         (
             {"corpus.jsonl": D1 + "\n{oops\n"},
             r"corpus.jsonl:3: is not valid JSON: .*; correct",
@@ -199,7 +199,7 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
         ({"corpus.jsonl": '{"_id": ""}\n'}, r"corpus.jsonl:1: '_id' must be text .*got ''"),
         ({"corpus.jsonl": '{"_id": true}\n'}, r"corpus.jsonl:1: '_id' must be text .*got True"),
         ({"corpus.jsonl": '{"_id": "x"}\n'}, r"corpus.jsonl:1: document 'x' has no 'text'"),
-        ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be text, got 5"),
+        ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be a string, got 5"),
         (
             {"corpus.jsonl": D1 + "\n" + '{"_id": "d1", "text": "else"}\n'},
             r"corpus.jsonl:3: _id 'd1' was already used on line 1 for something else; .*rename",
@@ -216,9 +216,12 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
             r"corpus.jsonl.gz: cannot be read: .*ended before.*; .* or get a new copy",
         ),
         ({"qrels/test.tsv": "q1\td1\n"}, r"test.tsv:1: has 2 columns; judgments have three"),
-        ({"qrels/test.tsv": "q1\td1\t1\nq1\td2\n"}, r"test.tsv:2: has 2 columns.*before have 3"),
+        (
+            {"qrels/test.tsv": "q1\td1\t1\nq1\td2\n"},
+            r"test.tsv:2: has 2 columns.*earlier lines have 3",
+        ),
         ({"qrels/test.tsv": "q1\td1\thigh\n"}, r"test.tsv:1: a grade must be a whole.*'high'"),
-        ({"qrels/test.tsv": "q1\td1\t0.5\n"}, r"test.tsv:1: a grade must be a whole number.*'0.5'"),
+        ({"qrels/test.tsv": "q1\td1\t0.5\n"}, r"test.tsv:1: a grade must be an integer.*'0.5'"),
         ({"qrels/test.tsv": "q1\t\t1\n"}, r"test.tsv:1: a column is empty"),
         (
             {"qrels/test.tsv": "q1\td1\t1\nq1\td1\t2\n"},

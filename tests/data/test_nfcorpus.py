@@ -233,7 +233,7 @@ def test_both_hashes_are_checked(archive: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_archive_for_another_data_set_is_refused(archive: Path) -> None:
-    with pytest.raises(UsageError, match="for 'nfcorpus' only, not for 'notes'"):
+    with pytest.raises(UsageError, match="only for 'nfcorpus', not for 'notes'"):
         load_dataset("notes", archive=archive)
 
 

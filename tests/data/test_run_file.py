@@ -87,7 +87,7 @@ def test_every_form_of_json_reads_the_same(tmp_path: Path, content: Any) -> None
         ([{"query_id": "q"}], "query 'q' must have a list .*got None"),
         (
             [{"query_id": "q", "doc_ids": []}, {"query_id": "q", "doc_ids": []}],
-            "entry 2 ranks query 'q' a second time",
+            "entry 2 repeats query 'q'",
         ),
     ],
 )

@@ -195,7 +195,7 @@ def test_a_target_that_dies_is_given_up_said_and_resumable(
     assert agent.refused < 30
     assert outcome.report.summary.successful_queries == 30
     assert outcome.report.failures == {"not asked": 170}
-    assert said[-1] == "the target stays unreachable; giving up"
+    assert said[-1] == "the target is still unreachable; giving up"
 
     healed = Gone(answers=1000)
     after = asyncio.run(evaluation.resume(healed, outcome.folder))

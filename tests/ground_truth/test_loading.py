@@ -57,7 +57,7 @@ def test_a_file_with_text_is_read_as_it_is(folder: Path, invoke: Invoke, drinks:
 def test_other_data_is_told_and_not_believed(bare: Path, drinks: Dataset) -> None:
     coffee = replace(drinks.documents["b"], text="Coffee was given to 26 people in Basel.")
     other = replace(drinks, documents={**drinks.documents, "b": coffee})
-    expect_refusal(bare, other, "the answer of query 'q2' .* is different here")
+    expect_refusal(bare, other, "the answer of query 'q2' .* differs here")
     asked = {**drinks.queries, "q2": Query("q2", "coffee in Bern")}
     expect_refusal(bare, replace(drinks, queries=asked), "the question of query 'q2'")
     expect_refusal(bare, replace(drinks, queries={}), "query 'q2' is not in 'drinks'")
@@ -90,7 +90,7 @@ RECORD: dict[str, Any] = {
     ("changes", "message"),
     [
         ({"query_id": " "}, "record 2 .*'query_id' must be text"),
-        ({"query_text": 7}, "record 2 .*'query_text' must be text that is not blank or null"),
+        ({"query_text": 7}, "record 2 .*'query_text' must be a non-blank string or null"),
         ({"query_text": "coffee in Bern"}, "query 'q2' is 'coffee in Bern' here"),
         ({"ground_truth_answer": " \n"}, "record 2 .*'ground_truth_answer' must be text"),
         ({"expected_document_ids": [["x"]]}, "record 2 .*'expected_document_ids' must be a list"),

@@ -41,7 +41,7 @@ def test_documents_come_by_grade_then_in_the_order_of_the_judgments(drinks: Data
 
 @pytest.mark.parametrize("most", [2, 6])
 def test_an_answer_is_made_from_three_to_five_documents(drinks: Dataset, most: int) -> None:
-    with pytest.raises(UsageError, match=f"3 to 5 documents, got {most}"):
+    with pytest.raises(UsageError, match=f"from 3 to 5, got {most}"):
         source_documents(drinks, "test", "q1", most)
 
 
@@ -140,7 +140,7 @@ def test_what_was_written_before_a_failure_is_kept_and_not_asked_for_again(
     journal.write_text(json.dumps(records(out)[0]) + '\n{"query_id": "q2", "torn')
     out.unlink()
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "second"))  # so that the cache cannot help
-    assert "exists: --resume keeps its answers" in str(
+    assert "already exists: pass --resume to keep its answers" in str(
         refused(folder, "--provider", "openai", "--out", out)
     )
     server.faults = [(400, {}, {"error": {"message": "no"}})]
@@ -187,7 +187,7 @@ def test_a_budget_stops_before_it_is_exceeded(
         (["--provider", "magic"], "unknown provider 'magic'"),
         (["--split", "train"], "has no split 'train'"),
         (["--without-text", "--provider", "openai:m@http://127.0.0.1:9"], "only extracts"),
-        (["--questions", "3", "--resume"], "--resume is about those that exist"),
+        (["--questions", "3", "--resume"], "--resume applies only to existing ones"),
     ],
 )
 def test_a_mistake_is_told_in_words(folder: Path, arguments: list[str], message: str) -> None:

@@ -235,14 +235,14 @@ def test_a_report_inside_the_results_of_a_platform_is_found() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ({}, "no evaluation report"),
-        ({"per_query_results": []}, "no evaluation report"),
+        ({}, "not an evaluation report"),
+        ({"per_query_results": []}, "not an evaluation report"),
         ({"per_query_results": [{"retrieved_docs": []}]}, "entry 1 has no query_id"),
         ({"per_query_results": [{"query_id": "q", "retrieved_docs": "MED-1"}]}, "'q'.*list"),
-        ({"per_query_results": [{"query_id": "q"}], "summary": {"mean_x": 1}}, "claims no figure"),
+        ({"per_query_results": [{"query_id": "q"}], "summary": {"mean_x": 1}}, "has no figure"),
         (
             {"per_query_results": [{"query_id": "q"}], "summary": {"mean_ndcg_at_5": 1}},
-            "'q'.*another data set",
+            "'q'.*is this the right data set",
         ),
     ],
 )

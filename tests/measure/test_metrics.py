@@ -70,7 +70,7 @@ def test_the_spellings_in_use_are_understood(text: str, metric: Metric) -> None:
         ("", "''; available"),
         ("ndcg@", "'ndcg@'"),
         ("ndcg@-1", "did you mean nDCG"),
-        ("ndcg@0", "cut-off of nDCG must be a whole number >= 1, got 0"),
+        ("ndcg@0", "cut-off of nDCG must be an integer >= 1, got 0"),
         ("precision", "Precision needs a cut-off, for example Precision@10"),
         ("rprec@5", "Rprec takes no cut-off, got 5"),
     ],
@@ -82,7 +82,7 @@ def test_what_is_no_metric_is_refused_with_what_there_is(text: str, message: str
 
 @pytest.mark.parametrize("cutoff", [0, -1, "10", 2.0, True])
 def test_a_cutoff_is_a_whole_number(cutoff: Any) -> None:
-    with pytest.raises(UsageError, match="must be a whole number >= 1, got"):
+    with pytest.raises(UsageError, match="must be an integer >= 1, got"):
         nDCG @ cutoff
 
 

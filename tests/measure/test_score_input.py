@@ -116,7 +116,12 @@ REFUSED: list[tuple[Any, Any, Any, str]] = [
     (None, QRELS, "map", "the run must be a dictionary, got None; a run is"),
     ([["d1"]], QRELS, "map", "the run must be a dictionary, got a value of type list"),
     ("run.trec", QRELS, "map", "the run must be a dictionary, got a value of type str"),
-    ({1: ["d1"]}, QRELS, "map", "query ids of the run must be text, got a value of type int: 1"),
+    (
+        {1: ["d1"]},
+        QRELS,
+        "map",
+        "query ids of the run must be a string, got a value of type int: 1",
+    ),
     ({"q1": "d1"}, QRELS, "map", "ranking of query 'q1' must be a list .* got a value of type str"),
     ({"q1": {"d1", "d2"}}, QRELS, "map", "must be a list of document ids .* type set"),
     ({"q1": None}, QRELS, "map", "must be a list of document ids .* got None"),
@@ -136,11 +141,11 @@ REFUSED: list[tuple[Any, Any, Any, str]] = [
         RUN,
         {"q1": {"d1": 0.5}},
         "map",
-        "grade of document 'd1' .* a whole number up to 1000, got 0.5",
+        "grade of document 'd1' .* an integer up to 1000, got 0.5",
     ),
     (RUN, {"q1": {"d1": "1"}}, "map", "grade of document 'd1' .* got '1'"),
     (RUN, {"q1": {"d1": 10**6}}, "map", "grade of document 'd1' .* got 1000000"),
-    (RUN, {"q1": {"d1": 0}}, "map", "the qrels hold no relevant document"),
+    (RUN, {"q1": {"d1": 0}}, "map", "the qrels have no relevant document"),
 ]
 
 
@@ -154,7 +159,7 @@ def test_other_input_is_refused_with_what_was_expected(
 
 @pytest.mark.parametrize("top_k", [0, -1, 2.5, "10"])
 def test_a_depth_that_is_none_is_refused(top_k: Any) -> None:
-    with pytest.raises(UsageError, match="top_k must be a whole number >= 1, got"):
+    with pytest.raises(UsageError, match="top_k must be an integer >= 1, got"):
         score(RUN, QRELS, "map", top_k=top_k)
 
 

@@ -61,7 +61,7 @@ def test_people_read_a_table_of_80_columns(recorded: str) -> None:
     assert max(map(len, shown.splitlines())) <= 80
     for words in ("accuracy", "0.8750 [", "Cohen's kappa", "0.7500", "judge: undecided"):
         assert words in shown
-    assert "right, corrected by the labels" in shown
+    assert "correct, judge corrected by the labels" in shown
 
 
 def test_a_model_is_asked_where_no_verdict_is_recorded(tmp_path: Path) -> None:

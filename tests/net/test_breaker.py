@@ -51,7 +51,7 @@ async def test_the_target_is_lost_when_every_probe_failed() -> None:
     with pytest.raises(CircuitLost):
         await circuit.enter()
     assert circuit.lost
-    assert said[-1] == "the target stays unreachable; giving up"
+    assert said[-1] == "the target is still unreachable; giving up"
 
 
 async def test_calls_sent_before_it_opened_do_not_count_as_probes() -> None:

@@ -8,15 +8,15 @@ from assay.net.redact import redact_credentials, redact_places
     [
         ("/srv/private/index is damaged", "index is damaged"),
         ("/srv/data/corpus.jsonl:12: no '_id'", "corpus.jsonl:12: no '_id'"),
-        ("'/srv/my data/corpus' holds no corpus.jsonl", "'corpus' holds no corpus.jsonl"),
+        ("'/srv/my data/corpus' has no corpus.jsonl", "'corpus' has no corpus.jsonl"),
         ("cannot read ~/.cache/assay/model.onnx: gone", "cannot read model.onnx: gone"),
         (r"C:\Users\jane\index is damaged", "index is damaged"),
         ("the index in /srv/private/ is damaged", "the index in ... is damaged"),
         (
             "Qdrant at 'http://key@10.0.0.3:6333/x?api_key=1' does not answer",
-            "Qdrant at an address of its settings does not answer",
+            "Qdrant at a URL from its settings does not answer",
         ),
-        ("10.0.0.3:6333 refused", "an address of its settings refused"),
+        ("10.0.0.3:6333 refused", "a URL from its settings refused"),
         ("set --dataset to a BEIR folder or zip", "set --dataset to a BEIR folder or zip"),
         ("split 'test' has no judgments", "split 'test' has no judgments"),
     ],

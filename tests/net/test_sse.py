@@ -154,7 +154,7 @@ def test_many_small_events_are_not_one_large_one() -> None:
 
 
 def test_the_name_of_an_event_cannot_smuggle_in_lines() -> None:
-    with pytest.raises(ValueError, match="line end"):
+    with pytest.raises(ValueError, match="newline"):
         format_event("a\ndata: forged", {})
 
 

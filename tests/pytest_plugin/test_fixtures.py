@@ -150,7 +150,7 @@ def skip_reasons(result: pytest.RunResult) -> list[str]:
 @pytest.mark.parametrize(
     ("fixture", "option", "words"),
     [
-        ("rag_agent", "--assay-target=nonsense", "cannot tell what target 'nonsense' is"),
+        ("rag_agent", "--assay-target=nonsense", "unknown target 'nonsense'"),
         ("mcp_sampling_client", "--assay-target=mcp-stdio:false", "no MCP session could be"),
         ("mcp_sampling_client", "--assay-target=builtin:x", "unknown target builtin:x"),
         ("evaluation_llm", "--assay-provider=oracle", "unknown provider 'oracle'"),

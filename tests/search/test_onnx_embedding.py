@@ -134,7 +134,7 @@ def test_a_model_that_wants_something_else_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_folder_that_lacks_a_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(UsageError, match=f"holds no {name}"):
+    with pytest.raises(UsageError, match=f"has no {name}"):
         open_embedder(model=folder)
 
 

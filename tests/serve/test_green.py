@@ -177,7 +177,7 @@ async def test_an_agent_that_is_not_there_fails_the_task(
         task = await send(http, url, order("http://127.0.0.1:1"))
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert words(task).startswith(
-        "nothing answers at participants.retrieval_agent: connection refused"
+        "nothing responds at participants.retrieval_agent: connection refused"
     )
 
 

@@ -58,7 +58,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
                 answer = await _answer_to(url + path, b"POST", b"content-length: 5", b"x")
             assert answer.startswith(b"HTTP/1.1 408 ")
             assert b"connection: close" in answer
-            assert answer.endswith(b'{"error":"the body did not arrive within 0.1 s"}')
+            assert answer.endswith(b'{"error":"the request body did not arrive within 0.1 s"}')
 
 
 async def test_an_answer_may_take_longer_than_the_body_could(http: httpx.AsyncClient) -> None:

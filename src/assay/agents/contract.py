@@ -204,7 +204,8 @@ class ContractAgent:
         if target.task in _RANKS_NOTHING:
             raise UsageError(
                 f"{target.task} returns no documents, so there is nothing to measure; "
-                "use RAG_RETRIEVE, RAG_ANSWER, LIT_RETRIEVAL, or a task like them"
+                "use a task that returns documents, such as RAG_RETRIEVE, RAG_ANSWER or "
+                "LIT_RETRIEVAL"
             )
         self._target = target
         self._base = resolve_agent(target.agent, read_endpoints())
@@ -290,7 +291,7 @@ class ContractAgent:
             self._http = self._client = None
 
     async def _run(self, request: AgentRunRequest) -> AgentRunResponse:
-        assert self._client is not None, "open() comes before ask()"
+        assert self._client is not None, "call open() before ask()"
         if not self._target.streaming:
             return await self._client.run_sync(self._base, request)
         async with aclosing(self._client.run_stream(self._base, request)) as events:

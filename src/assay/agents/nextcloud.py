@@ -96,7 +96,7 @@ class NextcloudAgent:
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Search for `query`; the documents that the notes hold, each once."""
-        assert self._tool is not None, "open() comes before ask()"
+        assert self._tool is not None, "call open() before ask()"
         # An answer is made of the results: requesting more would change it.
         count = top_k if self._wanted == ANSWER else top_k * self._passages
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
@@ -135,6 +135,6 @@ def _require_author(result: CallToolResult) -> None:
     if value.get("sources") and not value.get("model_used"):
         raise AgentFailure(
             FailureKind.AGENT_ERROR,
-            "the server found documents but wrote no answer: it has no model of its own, and "
-            "needs a client that offers one (MCP sampling)",
+            "the server found documents but wrote no answer: it has no model and "
+            "needs a client that supports MCP sampling",
         )

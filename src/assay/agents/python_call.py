@@ -167,4 +167,4 @@ def _describe(error: BaseException) -> str:
 def _not_found(module: str, error: ModuleNotFoundError, folder: str) -> str:
     if error.name and module.split(".")[0] != error.name.split(".")[0]:
         return f"{module!r} imports {error.name!r}, which is not installed"
-    return f"there is no module {module!r} in {folder} or among the installed packages"
+    return f"no module {module!r} in {folder} or in the installed packages"

@@ -81,8 +81,8 @@ def open_target(
     parsed = parse_target(target) if isinstance(target, str) else target
     if _CREDENTIALS.search(str(parsed)):
         raise UsageError(
-            "a target's address must not hold a user name or password: they would end up in the "
-            "run's name and report"
+            "a target URL must not contain a user name or password: they would appear "
+            "in the run's name and report"
         )
     if policy is not None and policy.public_only:
         check_permitted(parsed, policy)
@@ -103,8 +103,8 @@ def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
     shown = redact_target(target.text or str(target))
     if kind.is_local(target):
         raise UsageError(
-            f"target {shown!r} would run code, start a process or read a file on this server, "
-            "which is permitted on 127.0.0.1 only"
+            f"target {shown!r} would run code, start a process or read a file on this "
+            "server, which is allowed only on 127.0.0.1"
         )
     for address in kind.reaches(target):
         host, port = split_address(address)
@@ -114,8 +114,8 @@ def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
             raise UsageError(str(error)) from None
         if not policy.names(host, port):
             raise UsageError(
-                f"{host!r} is not among the hosts that this server calls; its operator can allow "
-                f"it with --allow-hosts or {VARIABLE}"
+                f"{host!r} is not an allowed host of this server; its operator "
+                f"can add it with --allow-hosts or {VARIABLE}"
             )
 
 
@@ -134,7 +134,7 @@ def as_agent(target: object, *, name: str = "", track: str = "undeclared") -> "A
         return agent
     if not callable(target):
         raise UsageError(
-            "a target is a text such as 'builtin:bm25', a function f(query, top_k) or an object "
+            "a target is a string such as 'builtin:bm25', a function f(query, top_k) or an object "
             f"with info, open, ask and close, not {type(target).__name__}"
         )
     from assay.agents.python_call import PythonAgent
@@ -175,7 +175,7 @@ def complete_target(incomplete: str) -> list[tuple[str, str]]:
 
 def _not_a_target(text: str, prefix: str, rest: str) -> str:
     shown = redact_target(text)
-    message = f"cannot tell what target {shown!r} is; a target looks like: {targets_help()}"
+    message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
     if _HOST_AND_PORT.fullmatch(text.strip()):
         return f"{message}. Did you mean 'http://{shown.strip()}'?"
     names = [name for name in TARGET_KINDS if name != "url"]

@@ -29,7 +29,7 @@ from assay.extras import missing_extra
 
 app = typer.Typer(
     name="assay",
-    help="Assay measures retrieval agents: how good, how sure, where they fail, what changed.",
+    help="Measure retrieval agents: how good they are, where they fail and what changed.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,10 +49,12 @@ def _version(wanted: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
-    """Assay measures retrieval agents: how good, how sure, where they fail, what changed."""
+    """Measure retrieval agents: how good they are, where they fail and what changed."""
 
 
 app.command("eval")(eval_verb.evaluate)

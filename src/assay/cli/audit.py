@@ -30,18 +30,21 @@ def audit(
     context: typer.Context,
     report: Annotated[
         Path,
-        typer.Argument(help="An evaluation report in JSON, with its lists.", metavar="REPORT.json"),
+        typer.Argument(
+            help="An evaluation report in JSON, with the retrieved list of each query.",
+            metavar="REPORT.json",
+        ),
     ],
     qrels: Qrels = None,
     dataset: DatasetName = None,
     split: Split = "test",
     archive: Archive = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Recompute a report from its own retrieved lists and explain its figures.
+    """Recompute the figures of a report from its retrieved lists, and explain differences.
 
-    Judgments: --qrels, else --dataset, else the data set and split that the report names, else
-    nfcorpus. Exits 1 when a figure is wrong, or the report contradicts itself.
+    Judgments come from --qrels, else --dataset, else the data set and split named in the report,
+    else nfcorpus. Exits 1 if a figure is wrong or the report contradicts itself.
     """
     from assay.measure.audit import audit_report
     from assay.measure.foreign_report import read_report

@@ -33,24 +33,24 @@ def check(
         typer.Option(
             metavar="JSON",
             envvar="ASSAY_CHECK_INPUTS",
-            help="Inputs to send instead of plausible ones for the task.",
+            help="Inputs to send instead of the built-in sample inputs for the task.",
         ),
     ] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Leave a check out. May be repeated."),
+        typer.Option(metavar="NAME", help="Skip this check. Repeatable."),
     ] = None,
     all_checks: Annotated[
-        bool, typer.Option("--all", help="List the checks that passed, too.")
+        bool, typer.Option("--all", help="Also list the checks that passed.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the findings as JUnit XML.")
     ] = None,
 ) -> None:
-    """Check that agents keep the HTTP agent contract.
+    """Check that agents conform to the HTTP agent contract.
 
-    AGENT_TOKEN is sent as a bearer token where it is set. Exits 0 when every check passed, 1 when
+    AGENT_TOKEN, if set, is sent as a bearer token. Exits 0 when every check passed, 1 when
     one failed, 3 when an agent could not be reached.
     """
     given = targets or targets_from_environment()
@@ -164,8 +164,8 @@ def _summary(report: "TargetReport") -> "Text":
     counts = report.counts()
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in counts if counts[verdict])
     if report.passed:
-        return Text.assemble(("keeps the contract", "green"), f": {said}")
-    return Text.assemble(("breaks the contract", "bold red"), f": {said}")
+        return Text.assemble(("conforms to the contract", "green"), f": {said}")
+    return Text.assemble(("violates the contract", "bold red"), f": {said}")
 
 
 def _write_junit(path: Path, reports: "list[TargetReport]") -> None:

@@ -24,12 +24,12 @@ data_app = typer.Typer(
 
 _LABEL_WIDTH = 22
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 @data_app.command("list")
 def list_datasets(json: Json = False) -> None:
-    """The data sets that Assay knows by name."""
+    """List the data sets that Assay knows by name."""
     from assay.data.load import KNOWN
 
     if json:
@@ -50,21 +50,22 @@ def info(
     archive: Annotated[
         Path | None,
         typer.Option(
-            help="A local nfcorpus.zip, instead of a download. [env var: NFCORPUS_ARCHIVE]"
+            help="A local nfcorpus.zip to use instead of downloading it. [env var: "
+            "NFCORPUS_ARCHIVE]"
         ),
     ] = None,
     std: Annotated[
         float | None,
         typer.Option(
-            help="How far two systems differ from query to query (standard deviation of the "
-            "paired differences), where you measured it. Left out: 0.2.",
+            help="Standard deviation of the paired per-query differences "
+            "between two systems, if you have measured it. Default: 0.2.",
             envvar="ASSAY_STD",
             min=0.0,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Counts, grades, ceilings, overlap with train, and how many queries are enough."""
+    """Describe a data set: counts, grades, ceilings, overlap with train, queries needed."""
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.measure.describe import ASSUMED_STD, describe
@@ -86,9 +87,9 @@ def _rendered(facts: "DatasetFacts") -> Iterator["RenderableType"]:
         yield _fact(label, words)
     yield from ("", _splits(facts))
     if facts.ceilings:
-        yield from ("", Text(f"the best means that any system can reach on {facts.split}"))
+        yield from ("", Text(f"the highest means that any system can reach on {facts.split}"))
         yield _ceilings(facts)
-    yield from ("", Text("queries needed to tell two systems apart"), _resolution(facts))
+    yield from ("", Text("queries needed to distinguish two systems"), _resolution(facts))
     yield Text(
         f"assumed: paired differences with a standard deviation of {facts.assumed_std:g} (--std); "
         "power 0.8, significance 0.05",

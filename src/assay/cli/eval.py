@@ -32,7 +32,7 @@ _FALLBACK = "notes"
 Archive = Annotated[
     Path | None,
     typer.Option(
-        help="nfcorpus.zip, instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
+        help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
         metavar="FILE",
     ),
 ]
@@ -75,8 +75,8 @@ def evaluate(
     target: Annotated[
         str | None,
         typer.Argument(
-            help=f"The agent under test: {targets_help()}. Left out: the reference agent over "
-            f"A2A ({DEFAULT_TARGET}).",
+            help=f"The agent under test: {targets_help()}. Default: the reference "
+            f"agent over A2A ({DEFAULT_TARGET}).",
             autocompletion=complete_target,
             envvar="ASSAY_TARGET",
             metavar="TARGET",
@@ -84,21 +84,22 @@ def evaluate(
     ] = None,
     archive: Archive = None,
     out: Annotated[
-        Path, typer.Option(help="Where run folders go.", envvar="ASSAY_OUT", metavar="DIR")
+        Path, typer.Option(help="Folder to write runs to.", envvar="ASSAY_OUT", metavar="DIR")
     ] = Path("runs"),
     resume: Annotated[
         str | None,
         typer.Option(
-            help="Finish this run and start none: its folder, its name or 'latest'.", metavar="RUN"
+            help="Finish this run instead of starting a new one: its folder, its name or 'latest'.",
+            metavar="RUN",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     **options: Any,
 ) -> None:
-    """Evaluate an agent: ask it queries, score what it finds, say how sure the score is.
+    """Evaluate an agent: send it queries and score the documents that it returns.
 
-    Exit codes: 0 good, 1 a gate failed, 2 wrong usage or input, 3 the target answered nothing, or
-    it or the judge could not be reached, 130 interrupted.
+    Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
+    or the target or the judge could not be reached, 130 interrupted.
     """
     from assay.evaluation.evaluation import Evaluation, open_agent
     from assay.run.folder import find_run
@@ -183,7 +184,10 @@ def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
             raise
         say("")
         warn(f"NFCorpus is not available: {error}")
-        warn(f"evaluating on the bundled set {_FALLBACK!r} instead; its scores are not NFCorpus's")
+        warn(
+            f"evaluating on the bundled set {_FALLBACK!r} instead; its scores are not comparable "
+            "with NFCorpus"
+        )
         say("")
         dataset = load_dataset(_FALLBACK)
     for warning in dataset.warnings:
@@ -308,15 +312,15 @@ def _print(run: "Run", as_json: bool) -> None:
         say("no query was answered: see the failures above")
     elif answers is not None and not answers.answered:
         say(
-            "the target found documents and answered no question; --answers needs "
+            "the target returned documents but no answers; --answers needs "
             '{"doc_ids": [...], "answer": "...", "citations": [...]}'
         )
     unknown = report.violations["unknown"].queries
     if unknown and unknown == answered:
         name = report.dataset.name
-        say(f"the agent's answers hold ids that {name!r} does not have: is that its --dataset?")
+        say(f"the agent returned ids that {name!r} does not have: is this the right --dataset?")
     trouble = answers.trouble if answers else None
     if trouble:
-        say(f"the answers are not all judged: {trouble}")
+        say(f"not all answers were judged: {trouble}")
     if run.state != "complete" or trouble:
         say(f"finish it with: assay eval --resume {run.folder}")

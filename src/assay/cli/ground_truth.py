@@ -40,55 +40,58 @@ def ground_truth(
     queries: Annotated[
         str | None,
         _option(
-            "The queries to answer. Left out: all that are judged; on nfcorpus the five of the "
-            "RAG tests.",
+            "The queries to answer. Default: all judged queries; on nfcorpus the five "
+            "queries of the RAG tests.",
             metavar="ID,ID",
         ),
     ] = None,
     num_queries: Annotated[
-        int | None, _option("Draw this many instead.", "ASSAY_NUM_QUERIES", "N")
+        int | None, _option("Draw this many queries at random instead.", "ASSAY_NUM_QUERIES", "N")
     ] = None,
     questions: Annotated[
         int | None,
         _option("Write this many new questions from the documents instead.", metavar="N"),
     ] = None,
-    seed: Annotated[int, _option("Decides what is drawn.", "ASSAY_SEED", "S")] = 42,
+    seed: Annotated[int, _option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
     provider: Annotated[
         str,
         _option(
-            "Who writes: ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]; "
-            "or extractive: quotes and gaps, no model.",
+            "The model that writes: ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], "
+            "gguf[:FILE]; or extractive, which quotes the documents and uses no model.",
             "RAG_EVAL_PROVIDER",
             "SPEC",
         ),
     ] = EXTRACTIVE,
     documents: Annotated[
         int,
-        typer.Option(help="From how many documents an answer is made.", min=3, max=5, metavar="N"),
+        typer.Option(help="How many documents to use for one answer.", min=3, max=5, metavar="N"),
     ] = 5,
     out: Annotated[
         Path | None,
         _option(
-            "Where the result goes. Left out: ground_truth.json; with --questions the folder "
-            "questions.",
+            "Where to write the result. Default: ground_truth.json; with --questions, "
+            "the folder questions.",
             metavar="FILE|DIR",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep the answers that are there, add the others.")
+        bool,
+        typer.Option(
+            "--resume", help="Keep the answers of an existing file and add the missing ones."
+        ),
     ] = False,
     without_text: Annotated[
         bool,
         typer.Option(
             "--without-text",
-            help="Write hashes in the place of the data set's text, for data that may not be "
-            "passed on. Extracts only.",
+            help="Write hashes instead of the data set's text, for data that may "
+            "not be redistributed. Extracts only.",
         ),
     ] = False,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            help="Stop before more than this many US dollars are spent.",
+            help="Stop before spending more than this many US dollars.",
             envvar="ASSAY_MAX_COST",
             min=0.0,
             metavar="USD",
@@ -97,7 +100,7 @@ def ground_truth(
     archive: Annotated[
         Path | None,
         _option(
-            "nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
+            "A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
             metavar="FILE",
         ),
     ] = None,
@@ -105,9 +108,9 @@ def ground_truth(
 ) -> None:
     """Write reference answers for a data set's questions, or new questions with answers.
 
-    An answer is made from the 3 to 5 most relevant documents of its question, with its provenance
-    beside it. What stops can go on: --resume for answers; questions go on by themselves, since
-    every reply of a model is kept.
+    An answer is written from the 3 to 5 most relevant documents of its question and stored with its
+    provenance. An interrupted run can be continued: pass --resume for answers; for --questions, run
+    the same command again, since every model reply is cached.
     """
     if questions is None:
         ids = [each.strip() for each in queries.split(",") if each.strip()] if queries else []
@@ -132,7 +135,9 @@ def _refuse_with_questions(*options: Any) -> None:
     names = ("--queries", "--num-queries", "--resume", "--without-text")
     given = [name for name, value in zip(names, options, strict=True) if value]
     if given:
-        raise UsageError(f"--questions writes new questions; {given[0]} is about those that exist")
+        raise UsageError(
+            f"--questions writes new questions; {given[0]} applies only to existing ones"
+        )
 
 
 def _task(
@@ -193,7 +198,7 @@ def _answers_summary(made: "GenerationResult", out: Path, provider: str) -> dict
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
         warn(f"without a reference answer: {', '.join(ids[:_NAMED])}{more}: {why}")
     if made.cut:
-        warn(f"cut at the limit of tokens: {', '.join(made.cut)}")
+        warn(f"truncated at the token limit: {', '.join(made.cut)}")
     return {
         "out": str(out),
         "provider": provider,
@@ -251,7 +256,7 @@ def _too_few(made: "QuestionSet", number: int) -> str:
         reasons.append(f"{rejected} of {counted(made.candidates, 'candidate')} were rejected")
     if made.candidates < number * CANDIDATES_PER_QUESTION:
         documents = counted(made.candidates, "document")
-        reasons.append(f"only {documents} could be asked about, one question each")
+        reasons.append(f"only {documents} had enough text, one question each")
     return f"{len(made.questions)} of {number} questions were made: {'; '.join(reasons)}"
 
 
@@ -288,4 +293,7 @@ def _show(summary: Mapping[str, Any]) -> None:
     if "note" in summary:
         say(summary["note"])
     if summary.get("from_memory_checked") is False:
-        say("Not checked, without a model: whether the answers are known without documents.")
+        say(
+            "Not checked, because it needs a model: whether the questions can be answered without "
+            "the documents."
+        )

@@ -19,15 +19,14 @@ DatasetOption = Annotated[
 ArchiveOption = Annotated[
     Path | None,
     typer.Option(
-        help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
+        help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
         metavar="FILE",
     ),
 ]
 ModelOption = Annotated[
     Path | None,
     typer.Option(
-        help="A folder with model.onnx and tokenizer.json. Left out: the built-in "
-        "all-MiniLM-L6-v2.",
+        help="A folder with model.onnx and tokenizer.json. Default: the built-in all-MiniLM-L6-v2.",
         envvar="ASSAY_MODEL",
         metavar="DIR",
     ),
@@ -35,8 +34,8 @@ ModelOption = Annotated[
 EmbedderOption = Annotated[
     str | None,
     typer.Option(
-        help="A server that embeds: ollama:MODEL[@URL] or openai:MODEL[@URL]. "
-        "A key is taken from OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
+        help="An embedding server: ollama:MODEL[@URL] or openai:MODEL[@URL]. "
+        "Its API key is read from OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
         envvar="ASSAY_EMBEDDER",
         metavar="KIND:MODEL[@URL]",
     ),
@@ -45,7 +44,7 @@ K1Option = Annotated[
     float,
     typer.Option(
         "--bm25-k1",
-        help="BM25: how soon more of the same word stops to count, 0 or more.",
+        help="BM25 term-frequency saturation, 0 or more.",
         envvar="ASSAY_BM25_K1",
         metavar="K1",
     ),
@@ -54,14 +53,12 @@ BOption = Annotated[
     float,
     typer.Option(
         "--bm25-b",
-        help="BM25: how much long documents lose, 0 to 1.",
+        help="BM25 length normalization, 0 to 1.",
         envvar="ASSAY_BM25_B",
         metavar="B",
     ),
 ]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 def index(
@@ -73,10 +70,10 @@ def index(
     bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
 ) -> None:
-    """Embed and index documents: only what is new or changed since the last time.
+    """Embed and index documents; only new and changed ones are processed.
 
-    The index is kept in QDRANT_PATH (left out: in the cache), or on the Qdrant server at
-    QDRANT_URL with QDRANT_API_KEY. A search sees the old index until the new one is complete.
+    The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
+    QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
     """
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 judge_app = typer.Typer(
     name="judge",
-    help="Check the language model that judges answers.",
+    help="Calibrate the language model that judges answers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -35,9 +35,9 @@ def calibrate(
     labels: Annotated[
         Path,
         typer.Argument(
-            help="JSON lines: question, answer, reference, label (true or false, by a person); "
-            "lines without a label are what the result is about; verdict or verdicts where a "
-            "judge has spoken already.",
+            help="JSON lines: question, answer, reference, label (true or false, given by "
+            "a person), and verdict or verdicts if a judge has already decided. The result "
+            "estimates the lines without a label.",
             metavar="LABELS.jsonl",
         ),
     ],
@@ -45,7 +45,7 @@ def calibrate(
         str | None,
         typer.Option(
             help="ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL] or gguf[:FILE]. "
-            "Left out: ollama.",
+            "Default: ollama.",
             envvar="RAG_EVAL_PROVIDER",
             metavar="SPEC",
         ),
@@ -53,7 +53,8 @@ def calibrate(
     votes: Annotated[
         int,
         typer.Option(
-            help="How often each answer is judged; every second time with the two swapped.",
+            help="How many times each answer is judged; every second time with answer and "
+            "reference swapped.",
             envvar="ASSAY_JUDGE_VOTES",
             min=1,
             metavar="N",
@@ -62,17 +63,17 @@ def calibrate(
     max_cost: Annotated[
         float | None,
         typer.Option(
-            help="Stop before more than this many US dollars are spent.",
+            help="Stop before spending more than this many US dollars.",
             envvar="ASSAY_MAX_COST",
             min=0.0,
             metavar="USD",
         ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")
+        bool, typer.Option("--json", help="Print the result as JSON on stdout.")
     ] = False,
 ) -> None:
-    """Agreement of the judge with people: accuracy, kappa, confusion, flips, corrected mean."""
+    """Measure how well the judge agrees with people: accuracy, kappa, flips, corrected mean."""
     from assay.cli.progress import progress_bar
     from assay.measure.answers.calibration import calibrate as measure_agreement
     from assay.measure.answers.calibration import read_labels
@@ -127,17 +128,17 @@ def _rendered(result: "Calibration") -> Iterator["RenderableType"]:
     facts.add_row("Cohen's kappa", figure(result.kappa))
     facts.add_row("flip rate", percent(result.flip_rate))
     facts.add_row("undecided", count(result.undecided))
-    facts.add_row("votes that were no verdict", count(result.unparseable_votes))
+    facts.add_row("votes that could not be parsed", count(result.unparseable_votes))
     yield facts
     yield ""
     yield _confusion(result)
     yield ""
     means = Table.grid(padding=(0, 2, 0, 0))
-    means.add_row("right, by the labels alone", _estimate(result.labels_mean))
+    means.add_row("correct, by the labels alone", _estimate(result.labels_mean))
     if result.corrected is not None:
         means.add_row("unlabelled answers", count(result.unlabelled))
-        means.add_row("right, by the judge alone", figure(result.uncorrected))
-        means.add_row("right, corrected by the labels", _estimate(result.corrected))
+        means.add_row("correct, by the judge alone", figure(result.uncorrected))
+        means.add_row("correct, judge corrected by the labels", _estimate(result.corrected))
     yield means
 
 
@@ -168,10 +169,10 @@ def _show_warnings(result: "Calibration") -> None:
         warn(f"only {result.labelled} labels: below {MIN_LABELS} the interval is not reliable")
     if result.unparseable_votes:
         warn(
-            f"{result.unparseable_votes} votes were neither TRUE nor FALSE: this model explains or "
-            "thinks instead of answering; choose another one"
+            f"{result.unparseable_votes} votes were neither TRUE nor FALSE: this model "
+            "explains instead of deciding; choose another one"
         )
     if result.kappa is None:
-        say("Cohen's kappa is undefined here: judge and people always say the same one thing.")
+        say("Cohen's kappa is undefined here: judge and labels always give the same single value.")
     if result.corrected is None:
-        say("To estimate unlabelled answers too, add lines without a label, such as a whole run.")
+        say("To estimate unlabeled answers too, add lines without a label, such as those of a run.")

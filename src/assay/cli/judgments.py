@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Qrels = Annotated[
     Path | None,
     typer.Option(
-        help="Judgments: TREC qrels or BEIR tsv. Wins over --dataset.",
+        help="Judgments: TREC qrels or BEIR tsv. Takes precedence over --dataset.",
         envvar="ASSAY_QRELS",
         metavar="FILE",
     ),
@@ -24,18 +24,19 @@ Qrels = Annotated[
 DatasetName = Annotated[
     str | None,
     typer.Option(
-        help="Take the judgments of nfcorpus, notes, or a BEIR folder or zip.",
+        help="Use the judgments of nfcorpus, notes, or a BEIR folder or zip.",
         envvar="ASSAY_DATASET",
         metavar="NAME|PATH",
     ),
 ]
 Split = Annotated[
-    str, typer.Option(help="Which judgments of the data set.", envvar="ASSAY_SPLIT", metavar="NAME")
+    str,
+    typer.Option(help="Which split of the judgments to use.", envvar="ASSAY_SPLIT", metavar="NAME"),
 ]
 Archive = Annotated[
     Path | None,
     typer.Option(
-        help="nfcorpus.zip, where it is not to be downloaded. [env var: NFCORPUS_ARCHIVE]",
+        help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
         metavar="FILE",
     ),
 ]

@@ -11,16 +11,18 @@ from assay.cli.eval import Archive, choose_dataset, show_run
 def merge(
     runs: Annotated[
         list[str],
-        typer.Argument(help="The run of every shard: its folder, its name or the start of one."),
+        typer.Argument(help="The run of each shard: its folder, its name or a prefix of its name."),
     ],
     out: Annotated[
         Path,
-        typer.Option(help="Where run folders are, and the merged run goes.", envvar="ASSAY_OUT"),
+        typer.Option(
+            help="Folder of the runs; the merged run is written there too.", envvar="ASSAY_OUT"
+        ),
     ] = Path("runs"),
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="The data set, where it is not where the shards found it.",
+            help="The data set, if it is not where the shards found it.",
             metavar="NAME|PATH",
         ),
     ] = None,
@@ -28,13 +30,13 @@ def merge(
     target: Annotated[
         str | None,
         typer.Option(
-            help="The agent's name, where the shards were evaluated at several addresses.",
+            help="The agent's name, if the shards were evaluated at different URLs.",
             metavar="NAME",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Put the shards of one evaluation together; its figures are those of the undivided run."""
+    """Merge the shards of one evaluation into one run, as if it had not been split."""
     import asyncio
     from dataclasses import replace
 

@@ -34,12 +34,12 @@ nextcloud_app = typer.Typer(
 
 Host = Annotated[
     str | None,
-    typer.Option(help="The address of Nextcloud.", envvar="NEXTCLOUD_HOST", metavar="URL"),
+    typer.Option(help="The URL of Nextcloud.", envvar="NEXTCLOUD_HOST", metavar="URL"),
 ]
 Username = Annotated[
     str | None,
     typer.Option(
-        help="The user. The password is taken from NEXTCLOUD_PASSWORD.",
+        help="The user. The password is read from NEXTCLOUD_PASSWORD.",
         envvar="NEXTCLOUD_USERNAME",
         metavar="NAME",
     ),
@@ -59,12 +59,12 @@ NoteMapping = Annotated[
         metavar="FILE",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 Concurrency = Annotated[
     int,
     typer.Option(
-        help="How many requests are sent at once.", envvar="ASSAY_CONCURRENCY", min=1, metavar="N"
+        help="How many requests to send at once.", envvar="ASSAY_CONCURRENCY", min=1, metavar="N"
     ),
 ]
 
@@ -111,7 +111,7 @@ def upload(
         warn(
             f"category {category!r} also holds {counted(report.outdated, 'note')} of documents "
             f"that are no longer in the data set and {counted(report.foreign, 'other note')}: "
-            "a search can find them, and they count as unknown documents"
+            "a search can return them, and they count as unknown documents"
         )
     if as_json:
         facts = {"dataset": data.name, "category": category, "mapping": str(mapping)}
@@ -120,7 +120,7 @@ def upload(
     show(
         f"{data.name}: {count(report.documents)} documents are notes in category {category!r}",
         f"{count(report.created)} created, {count(report.updated)} updated, "
-        f"{count(report.adopted)} found again, {count(report.unchanged)} unchanged, "
+        f"{count(report.adopted)} matched to existing notes, {count(report.unchanged)} unchanged, "
         f"{counted(report.copies, 'copy', 'copies')} deleted in {duration(report.seconds)}",
         f"note mapping: {mapping}",
     )
@@ -134,7 +134,7 @@ def status(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """What is in the category, and whether every mapped document still has its note."""
+    """Show what the category contains, and whether every mapped document still has its note."""
     from assay.nextcloud.category import category_status
     from assay.report.numbers import count
 
@@ -157,7 +157,8 @@ def cleanup(
     everything: Annotated[
         bool,
         typer.Option(
-            "--all-in-category", help="Delete every note of the category, whatever its author."
+            "--all-in-category",
+            help="Delete every note of the category, even those that Assay did not upload.",
         ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the deletion.")] = False,
@@ -166,7 +167,7 @@ def cleanup(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """Delete the notes that the mapping names, as far as they are in the category."""
+    """Delete the notes of the mapping that are in the category."""
     from assay.cli.progress import progress_bar
     from assay.nextcloud.category import clean_up, plan_cleanup
     from assay.report.numbers import counted
@@ -197,7 +198,7 @@ def sync(
     folder: Annotated[
         Path,
         typer.Option(
-            help="Where the notes are written as a data set, for --dataset.",
+            help="Folder to write the notes to as a data set, for --dataset.",
             envvar="ASSAY_NEXTCLOUD_FOLDER",
             metavar="DIR",
         ),
@@ -205,8 +206,8 @@ def sync(
     questions: Annotated[
         str | None,
         typer.Option(
-            help="Take queries and judgments from this data set. Left out: the titles of the "
-            "notes are the queries.",
+            help="Use the queries and judgments of this data set. Default: the titles "
+            "of the notes are the queries.",
             envvar="ASSAY_QUESTIONS",
             metavar="NAME|PATH",
         ),
@@ -220,7 +221,7 @@ def sync(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """Update Assay's own index from the notes: what changed since the last sync, and what is gone.
+    """Update Assay's own index with the notes that changed since the last sync.
 
     Search them with: assay search QUERY --dataset DIR
     """
@@ -269,8 +270,8 @@ def wait(
     target: Annotated[
         str,
         typer.Argument(
-            help="Whose search has to find the documents: nextcloud:URL of a Nextcloud MCP server, "
-            "or any other target.",
+            help="The target whose search must return the documents: nextcloud:URL of a Nextcloud "
+            "MCP server, or any other target.",
             envvar="ASSAY_TARGET",
             metavar="TARGET",
         ),
@@ -281,7 +282,7 @@ def wait(
     sample: Annotated[
         int,
         typer.Option(
-            help="How many documents are searched for.",
+            help="How many documents to search for.",
             envvar="ASSAY_WAIT_SAMPLE",
             min=1,
             metavar="N",
@@ -293,7 +294,7 @@ def wait(
     timeout: Annotated[
         float,
         typer.Option(
-            help="Seconds after which to give up.",
+            help="Give up after this many seconds.",
             envvar="ASSAY_WAIT_TIMEOUT",
             min=0.0,
             metavar="S",
@@ -301,7 +302,7 @@ def wait(
     ] = 600.0,
     as_json: Json = False,
 ) -> None:
-    """Wait until search finds a sample of the documents, which shows that they are indexed.
+    """Wait until a search returns a sample of the documents, so that they are known to be indexed.
 
     Exits 1 after the timeout, naming the documents that were not found.
     """

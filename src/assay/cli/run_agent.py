@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 def run_agent(
     agent: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME_OR_URL", help="An address, or a name in AGENT_ENDPOINTS_JSON."
-        ),
+        typer.Argument(metavar="NAME_OR_URL", help="A URL, or a name in AGENT_ENDPOINTS_JSON."),
     ],
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task type, e.g. RAG_RETRIEVE.")],
     inputs: Annotated[
@@ -27,21 +25,21 @@ def run_agent(
         typer.Option(metavar="JSON", envvar="ASSAY_RUN_INPUTS", help="Inputs of the task."),
     ] = "{}",
     stream: Annotated[
-        bool, typer.Option("--stream", help="Use the stream and show progress as it comes.")
+        bool, typer.Option("--stream", help="Stream the run and show its progress.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the whole response as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the full response as JSON.")] = False,
     timeout: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS",
             min=0.001,
             envvar="ASSAY_RUN_TIMEOUT",
-            help="How long the run may take; also sent to the agent as its budget.",
+            help="Timeout of the run; also sent to the agent as its time budget.",
         ),
     ] = None,
     request_id: Annotated[
         str | None,
-        typer.Option(help="The same id again returns the same result. Default: a new one."),
+        typer.Option(help="Request id; the same id returns the same result. Default: a new one."),
     ] = None,
     mode: Annotated[str, typer.Option(help="DEMO or LIVE.")] = "DEMO",
     out: Annotated[
@@ -50,9 +48,9 @@ def run_agent(
 ) -> None:
     """Send one request to an agent and print its result.
 
-    AGENT_TOKEN is sent as a bearer token where it is set. Exits 0 when the run succeeded, 1 when
-    it failed or broke the contract, 3 when the agent could not be reached or did not answer in
-    time.
+    AGENT_TOKEN, if set, is sent as a bearer token. Exits 0 when the run succeeded, 1 when
+    it failed or broke the contract, 3 when the agent could not be reached or did not respond
+    in time.
     """
     import asyncio
 

@@ -7,7 +7,7 @@ import typer
 
 from assay.cli.console import print_json, say, show, warn
 
-Out = Annotated[Path, typer.Option(help="Where run folders are.", envvar="ASSAY_OUT")]
+Out = Annotated[Path, typer.Option(help="Folder of the runs.", envvar="ASSAY_OUT")]
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
     from assay.run.folder import RunFolder
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Html = Annotated[
-    Path | None, typer.Option("--html", help="Write a page to look at instead.", metavar="FILE")
+    Path | None, typer.Option("--html", help="Write the report as an HTML page.", metavar="FILE")
 ]
-Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
-Run = Annotated[str, typer.Argument(help="A run's folder, its name, the start of one, or latest.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
+Run = Annotated[
+    str, typer.Argument(help="A run's folder, its name, a prefix of its name, or latest.")
+]
 
 
 def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
@@ -42,7 +44,7 @@ def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
         score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
         table.add_row(line.name, line.track or "", line.metric or "", score, line.state)
     if not lines:
-        show(f"There is no run under {out} yet. Make one with: assay eval")
+        show(f"No runs in {out} yet. Create one with: assay eval")
     else:
         show(table, wide=True)
 
@@ -91,7 +93,7 @@ def compare(
         list[str] | None, typer.Argument(help="Further runs to compare with A.", metavar="[RUN]...")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help="Compare in this metric. Repeatable.")
+        list[str] | None, typer.Option("--metric", help="Compare by this metric. Repeatable.")
     ] = None,
     html: Html = None,
     in_browser: Open = False,
@@ -131,8 +133,8 @@ def _refuse_twice(folders: "list[RunFolder]") -> None:
     for place, path in enumerate(paths):
         if path in paths[:place]:
             raise UsageError(
-                f"run {folders[place].name!r} would be compared with itself; name another one, "
-                "they are listed by: assay runs"
+                f"run {folders[place].name!r} would be compared with itself; choose another "
+                "one; to list them: assay runs"
             )
 
 
@@ -141,7 +143,7 @@ def _dataset_of(folder: "RunFolder") -> "Dataset | None":
 
     dataset, why = find_run_dataset(folder.read_header())
     if dataset is None:
-        warn(f"the page shows ids alone, without grades and texts: {why}")
+        warn(f"the page shows only ids, without grades and texts: {why}")
     return dataset
 
 

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
     from assay.measure import Metric, SampleSummary, Scores
 
 _WRONG = {
-    "duplicate": "repeated, and earned nothing the second time",
-    "unknown": "not in the data set, and earned nothing",
-    "surplus": "beyond the first {top_k}, and were cut",
+    "duplicate": "repeated; duplicates score nothing",
+    "unknown": "not in the data set; they score nothing",
+    "surplus": "beyond the first {top_k}; they were cut",
 }
 
 
 def score(
     run: Annotated[
         Path,
-        typer.Argument(help="A TREC run file, or JSON of ranked document ids.", metavar="RUN"),
+        typer.Argument(
+            help="A TREC run file, or a JSON file of ranked document ids.", metavar="RUN"
+        ),
     ],
     qrels: Qrels = None,
     dataset: DatasetName = None,
@@ -40,7 +42,7 @@ def score(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="ndcg@10, recall@100, map, ... Repeatable. Default: the usual ones.",
+            help="ndcg@10, recall@100, map, ... Repeatable. Default: the standard set.",
             envvar="ASSAY_METRIC",
             metavar="NAME@K",
         ),
@@ -48,20 +50,20 @@ def score(
     top_k: Annotated[
         int | None,
         typer.Option(
-            help="How many documents count; the rest are cut.",
+            help="Score only the first K documents of each query.",
             envvar="ASSAY_TOP_K",
             metavar="K",
             min=1,
         ),
     ] = None,
     per_query: Annotated[
-        bool, typer.Option("--per-query", help="Also every query: metric, query, value.")
+        bool, typer.Option("--per-query", help="Also print each query: metric, query, value.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Score a run file: means with their intervals and ceilings, and what is wrong in it.
+    """Score a run file: means with confidence intervals and ceilings, and any problems in the file.
 
-    Every judged query counts; one that the run lacks scores 0.
+    Every judged query counts; a query that is missing from the run scores 0.
     """
     from assay.data import read_run
     from assay.measure import score_rankings, summarize
@@ -121,8 +123,8 @@ def _refuse_strangers(run: Path, rankings: Mapping[str, object], judging: Judgme
     if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
         ours, theirs = next(iter(rankings)), next(iter(judging.judgments))
         raise DataError(
-            f"shares no query with {judging.source}: it begins with {ours!r}, "
-            f"the judgments with {theirs!r}; give the judgments that belong to it",
+            f"has no query in common with {judging.source}: its first query is {ours!r}, "
+            f"that of the judgments is {theirs!r}; pass the judgments of this run",
             file=run,
         )
 
@@ -134,9 +136,9 @@ def _notes(source: str, scores: "Scores", facts: _Facts, top_k: int | None) -> I
     queries = counted(len(scores.query_ids), "query", "queries")
     yield f"\n{queries} with a relevant document in {source}"
     if facts.absent:
-        yield f"{count(facts.absent)} of them without a ranking: they score 0"
+        yield f"{count(facts.absent)} of them have no ranking: they score 0"
     if facts.ignored:
-        yield f"{counted(facts.ignored, 'query', 'queries')} of the run without judgments: left out"
+        yield f"{counted(facts.ignored, 'query', 'queries')} of the run have no judgments: ignored"
     for kind in KINDS:
         if total := scores.violations.total(kind):
             where = counted(scores.violations.queries(kind), "query", "queries")

@@ -36,16 +36,19 @@ _BEFORE = 20
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What to look for, in quotes.", metavar="QUERY")],
+    query: Annotated[str, typer.Argument(help="The query, in quotes.", metavar="QUERY")],
     dataset: DatasetOption = "nfcorpus",
     top_k: Annotated[
-        int, typer.Option(help="How many documents, 1 to 100.", envvar="ASSAY_TOP_K", metavar="K")
+        int,
+        typer.Option(
+            help="How many documents to return, 1 to 100.", envvar="ASSAY_TOP_K", metavar="K"
+        ),
     ] = 10,
     mode: Annotated[
         str,
         typer.Option(
-            help="bm25 (words), dense (meaning), hybrid (both) or tuned (learned from the train "
-            "judgments, which takes minutes the first time).",
+            help="bm25 (keywords), dense (embeddings), hybrid (both) or tuned (learned "
+            "from the train judgments; takes minutes the first time).",
             envvar="ASSAY_MODE",
             metavar="MODE",
         ),
@@ -54,7 +57,7 @@ def search(
         str | None,
         typer.Option(
             "--filter",
-            help='Only documents whose metadata fit, as JSON: {"type": "recipe"}, {"type": '
+            help='Only documents whose metadata match, as JSON: {"type": "recipe"}, {"type": '
             '["recipe", "travel"]}, {"year": {"gte": 2019}}.',
             metavar="JSON",
         ),
@@ -66,13 +69,13 @@ def search(
     bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
 ) -> None:
-    """Search a data set. It is indexed first where it is not yet, or has changed.
+    """Search a data set. It is indexed first if it is new or has changed.
 
     The table has a row for each document, best first, with a score from 0 to 1. The columns on the
-    right are its rank in each signal that found it. For hybrid: bm25 (shared words), dense (near in
-    meaning) and feedback (near to the query and the first three documents together). For tuned:
-    words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or more
-    also shows the passage that fits best.
+    right are its rank in each signal that found it. For hybrid: bm25 (shared words), dense (similar
+    embeddings) and feedback (similar to the query and the first three documents combined). For
+    tuned: words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or
+    more also shows the best matching passage.
     """
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset

@@ -25,19 +25,25 @@ serve_app = typer.Typer(
 Host = Annotated[
     str,
     typer.Option(
-        help="Where to listen; 0.0.0.0 for everyone who can reach this machine.",
+        help="Address to listen on; 0.0.0.0 for all network interfaces.",
         envvar="ASSAY_HOST",
         metavar="HOST",
     ),
 ]
 Port = Annotated[
     int,
-    typer.Option(help="0 takes a free one.", envvar="ASSAY_PORT", metavar="PORT", min=0, max=65535),
+    typer.Option(
+        help="Port to listen on; 0 picks a free one.",
+        envvar="ASSAY_PORT",
+        metavar="PORT",
+        min=0,
+        max=65535,
+    ),
 ]
 CardUrl = Annotated[
     str | None,
     typer.Option(
-        help="The address that the agent card names. Left out: the one it was asked for by.",
+        help="The URL in the agent card. Default: the URL of the request.",
         envvar="ASSAY_CARD_URL",
         metavar="URL",
     ),
@@ -62,7 +68,7 @@ def purple(
     mcp_server_url: Annotated[
         str | None,
         typer.Option(
-            help="Search through this MCP server instead of in this process.",
+            help="Search through this MCP server instead of in process.",
             envvar="MCP_SERVER_URL",
             metavar="URL",
         ),
@@ -72,7 +78,7 @@ def purple(
     card_url: CardUrl = None,
     stop_with_stdin: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
-    """The retrieval agent over A2A: a query in, ranked document ids out.
+    """Serve the retrieval agent over A2A: it takes a query and returns ranked document ids.
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
@@ -98,13 +104,13 @@ def purple(
 def green(
     dataset: DatasetName = "nfcorpus",
     out: Annotated[
-        Path, typer.Option(help="Where run folders go.", envvar="ASSAY_OUT", metavar="DIR")
+        Path, typer.Option(help="Folder to write runs to.", envvar="ASSAY_OUT", metavar="DIR")
     ] = Path("runs"),
     allow_hosts: Annotated[
         str,
         typer.Option(
-            help="Hosts, host:port or networks that may be evaluated although they are private, "
-            "separated by commas. Needed only when listening beyond this machine.",
+            help="Private hosts, host:port or networks that may be evaluated, "
+            "separated by commas. Needed only when listening on more than loopback.",
             envvar="ASSAY_ALLOWED_HOSTS",
             metavar="HOST,...",
         ),
@@ -112,7 +118,7 @@ def green(
     concurrency: Annotated[
         int,
         typer.Option(
-            help="How many queries of one evaluation are out at once.",
+            help="How many queries of one evaluation are in flight at once.",
             envvar="ASSAY_CONCURRENCY",
             metavar="N",
             min=1,
@@ -123,10 +129,10 @@ def green(
     port: Port = 9009,
     card_url: CardUrl = None,
 ) -> None:
-    """The evaluator over A2A: an agent's address in, its report out.
+    """Serve the evaluator over A2A: it takes an agent's URL and returns its report.
 
-    Also without A2A: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE /tasks/ID.
-    With ASSAY_TOKEN set, callers need that bearer token.
+    Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
+    /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token.
     """
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
@@ -158,13 +164,13 @@ def mcp(
     mode: SearchMode = "hybrid",
     dataset: DatasetName = "nfcorpus",
     stdio: Annotated[
-        bool, typer.Option("--stdio", help="Serve one client on stdin and stdout instead.")
+        bool, typer.Option("--stdio", help="Serve one client over stdio instead.")
     ] = False,
     allow_hosts: Annotated[
         str,
         typer.Option(
-            help="Names under which clients may reach this server, separated by commas, besides "
-            "localhost and the usual service names; * for any.",
+            help="Host names that clients may use for this server, separated by commas, "
+            "besides localhost and the usual service names; * for any.",
             envvar="MCP_ALLOWED_HOSTS",
             metavar="HOST,...",
         ),
@@ -172,7 +178,7 @@ def mcp(
     session_idle: Annotated[
         float,
         typer.Option(
-            help="Seconds after which a session that does nothing is dropped.",
+            help="Close a session after this many idle seconds.",
             envvar="MCP_SESSION_IDLE",
             metavar="S",
             min=1,
@@ -181,7 +187,7 @@ def mcp(
     max_sessions: Annotated[
         int,
         typer.Option(
-            help="How many sessions may be open at once.",
+            help="Maximum number of open sessions.",
             envvar="MCP_MAX_SESSIONS",
             metavar="N",
             min=1,
@@ -191,14 +197,18 @@ def mcp(
     port: Annotated[
         int,
         typer.Option(
-            help="0 takes a free one.", envvar="MCP_PORT", metavar="PORT", min=0, max=65535
+            help="Port to listen on; 0 picks a free one.",
+            envvar="MCP_PORT",
+            metavar="PORT",
+            min=0,
+            max=65535,
         ),
     ] = 8000,
 ) -> None:
-    """The MCP server: MCP at /mcp, and POST /search_nfcorpus for those who do not speak it.
+    """Serve search over MCP at /mcp, and over plain HTTP at POST /search_nfcorpus.
 
     With ASSAY_TOKEN set, callers over HTTP need that bearer token. POST /stats/reset needs
-    another one, ASSAY_ADMIN_TOKEN.
+    the token ASSAY_ADMIN_TOKEN.
     """
     _check_mode(mode)
     from assay.serve.request_log import set_up_logging
@@ -239,8 +249,8 @@ def agent(
         typer.Argument(
             metavar="TASK...",
             help="RAG_RETRIEVE, RAG_INGEST, RAG_ANSWER, LIT_RETRIEVAL, POLICY_REVIEW, "
-            "CLAIM_VERIFY, or all. One is served at the root; several each on a path of its "
-            "own, such as /rag-retrieve.",
+            "CLAIM_VERIFY, or all. One task is served at the root; several are each "
+            "served under a path such as /rag-retrieve.",
             show_default=False,
         ),
     ],
@@ -249,7 +259,7 @@ def agent(
     policy: Annotated[
         Path | None,
         typer.Option(
-            help="Rules for POLICY_REVIEW instead of those that come with Assay.",
+            help="A rules file for POLICY_REVIEW instead of the bundled one.",
             envvar="ASSAY_POLICY",
             metavar="FILE",
         ),
@@ -257,10 +267,10 @@ def agent(
     host: Host = "127.0.0.1",
     port: Port = 8000,
 ) -> None:
-    """Agents that keep the HTTP agent contract (docs/agent-contract.md).
+    """Serve agents that implement the HTTP agent contract (docs/agent-contract.md).
 
-    Documents that RAG_INGEST takes are kept in the cache, or on the Qdrant that QDRANT_URL names.
-    With ASSAY_TOKEN set, callers need that bearer token.
+    Documents ingested with RAG_INGEST are stored in the cache, or on the Qdrant server at
+    QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer token.
     """
     _check_mode(mode)
     from assay.serve.guards import server_token
@@ -289,13 +299,13 @@ def agent(
 @serve_app.command("ui")
 def ui(
     runs: Annotated[
-        Path, typer.Option(help="Where run folders are.", envvar="ASSAY_OUT", metavar="DIR")
+        Path, typer.Option(help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR")
     ] = Path("runs"),
     dataset: Annotated[
         str,
         typer.Option(
-            help="What the search box searches: nfcorpus, notes, or the path of a BEIR folder or "
-            "zip.",
+            help="The data set of the search page: nfcorpus, notes, or the path of a "
+            "BEIR folder or zip.",
             envvar="ASSAY_DATASET",
             metavar="NAME|PATH",
         ),
@@ -303,8 +313,8 @@ def ui(
     allow_hosts: Annotated[
         str,
         typer.Option(
-            help="Hosts or host:port, separated by commas, whose agents may be evaluated and "
-            "checked. Needed only when listening beyond this machine.",
+            help="Hosts or host:port, separated by commas, whose agents may be evaluated "
+            "and checked. Needed only when listening on more than loopback.",
             envvar="ASSAY_ALLOWED_HOSTS",
             metavar="HOST,...",
         ),
@@ -312,15 +322,15 @@ def ui(
     host: Annotated[
         str,
         typer.Option(
-            help="Where to listen; 0.0.0.0 for everyone who can reach this machine, which needs "
-            "ASSAY_TOKEN to be set.",
+            help="Address to listen on; 0.0.0.0 for all network interfaces, "
+            "which requires ASSAY_TOKEN.",
             envvar="ASSAY_HOST",
             metavar="HOST",
         ),
     ] = "127.0.0.1",
     port: Port = 9000,
 ) -> None:
-    """Reports, comparisons, leaderboard, search and agent checks in the browser.
+    """Serve the web UI: reports, comparisons, leaderboard, search and agent checks.
 
     With ASSAY_TOKEN set, the pages ask for that token.
     """
@@ -331,8 +341,8 @@ def ui(
     token = server_token()
     if token is None and not is_loopback(host):
         raise UsageError(
-            f"--host {host} opens the pages to other machines: set {TOKEN_VARIABLE} to a secret "
-            "that visitors must enter, or listen on 127.0.0.1"
+            f"--host {host} exposes the pages to other machines: set {TOKEN_VARIABLE} to "
+            "a secret that visitors must enter, or listen on 127.0.0.1"
         )
     policy = OutboundPolicy.for_server(host, allow_hosts)
     with bind(host, port) as listener:
@@ -352,7 +362,7 @@ def _check_mode(mode: str) -> None:
 def _announce(what: str, url: str, path: str = "") -> None:
     """The address on stdout, for scripts that asked for a free port; the sentence for people."""
     print(url, flush=True)
-    say(f"{what} on {url}{path} (Ctrl-C ends it)")
+    say(f"{what} on {url}{path} (press Ctrl-C to stop)")
 
 
 def _retrieval_loader(dataset: str, mode: str) -> "LoadRetrieval":

@@ -62,12 +62,12 @@ def _defaults(
     for name in own:
         if name not in known:
             place = f"[{where}] " if where else ""
-            raise UsageError(f"{FILE}: {place}{name!r} is no option; see: assay VERB --help")
+            raise UsageError(f"{FILE}: {place}{name!r} is not an option; see: assay COMMAND --help")
     values = {**inherited, **own}
     verbs = {} if isinstance(options, set) else options
     for verb in inner:
         if verb not in verbs:
-            raise UsageError(f"{FILE}: there is no verb {verb!r}; see: assay --help")
+            raise UsageError(f"{FILE}: unknown command {verb!r}; see: assay --help")
     if isinstance(options, set):
         return {name: value for name, value in values.items() if name in options}
     return {

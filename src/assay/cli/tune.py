@@ -15,20 +15,20 @@ def tune(
     model: ModelOption = None,
     embedder: EmbedderOption = None,
     seed: Annotated[
-        int, typer.Option(help="The same seed gives the same model.", envvar="ASSAY_TUNE_SEED")
+        int, typer.Option(help="Random seed of the training.", envvar="ASSAY_TUNE_SEED")
     ] = 0,
     splits: Annotated[
         str,
         typer.Option(
-            help="train, or train,dev: then the dev judgments are remembered as well, once "
-            "everything is chosen and measured.",
+            help="train, or train,dev: the dev judgments are then added to the model "
+            "after all choices and measurements are made.",
             envvar="ASSAY_TUNE_SPLITS",
             metavar="SPLITS",
         ),
     ] = "train",
     as_json: JsonOption = False,
 ) -> None:
-    """Learn to rank from the train judgments; dev decides when to stop, test is never touched.
+    """Learn to rank from the train judgments; dev decides when to stop, test is not used.
 
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.

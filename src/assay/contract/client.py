@@ -75,7 +75,7 @@ def resolve_agent(agent: str, endpoints: Mapping[str, str]) -> str:
 def check_base_url(url: object, what: str) -> str:
     """`url` without a slash at its end. Raises `UsageError`, which starts with `what`."""
     if not isinstance(url, str):
-        raise UsageError(f"{what}: expected an http(s) address, got {type(url).__name__}")
+        raise UsageError(f"{what}: expected an http(s) URL, got {type(url).__name__}")
     try:
         parts, parsed = urlsplit(url), httpx.URL(url)
         is_base = parts.scheme in ("http", "https") and bool(parsed.host)
@@ -84,7 +84,7 @@ def check_base_url(url: object, what: str) -> str:
         is_base = False
     if not is_base:
         got = "it" if "@" in url else repr(url)  # before an @ there may be a password
-        raise UsageError(f"{what}: {got} is not an http(s) address such as http://host:8000")
+        raise UsageError(f"{what}: {got} is not an http(s) URL such as http://host:8000")
     return url.rstrip("/")
 
 
@@ -148,7 +148,7 @@ class StreamReader:
         if not self._events and self._reader.problems and clean:
             problems = "; ".join(self._reader.problems)
             raise self.fault(Fault.FRAMING, f"the stream has no events: {problems}")
-        where = "" if clean else " (it broke off inside an event)"
+        where = "" if clean else " (it was cut off inside an event)"
         message = f"the stream ended after {self._events} events without a terminal one{where}"
         raise self.fault(Fault.TRUNCATED, message)
 
@@ -343,7 +343,9 @@ def _classify_errors(silence: Fault, base: str) -> Iterator[None]:
         message = f"no connection to {base} ({type(error).__name__}); is the agent running?"
         raise AgentCallError(Fault.UNREACHABLE, message) from None
     except httpx.TimeoutException:
-        raise AgentCallError(silence, f"{base} stopped sending before it was done") from None
+        raise AgentCallError(
+            silence, f"{base} stopped sending before the response was complete"
+        ) from None
     except TimeoutError:
         raise AgentCallError(Fault.TIMEOUT, f"no complete response from {base} in time") from None
     except OutboundRefused as error:

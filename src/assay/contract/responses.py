@@ -98,7 +98,7 @@ async def check_response(expected: str, response: httpx.Response) -> None:
     if status >= 400:
         raise await _rejection(response)
     if status >= 300:
-        message = f"the agent redirects (HTTP {status}); use the address it redirects to"
+        message = f"the agent redirects (HTTP {status}); use the URL that it redirects to"
         raise AgentCallError(Fault.REFUSED, message, status_code=status)
     if media_type(response) != expected:
         got = repr(media_type(response)[:40]) if media_type(response) else "no content type"

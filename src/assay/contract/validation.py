@@ -32,12 +32,12 @@ _MESSAGES = {
     "string_too_short": "is too short",
     "string_too_long": "is too long",
     "string_pattern_mismatch": "contains characters that are not allowed",
-    "int_parsing": "should be a whole number",
+    "int_parsing": "should be an integer",
     "int_parsing_size": "is too large",
-    "int_type": "should be a whole number",
-    "int_from_float": "should be a whole number",
-    "value_error": "is not acceptable",
-    "assertion_error": "is not acceptable",
+    "int_type": "should be an integer",
+    "int_from_float": "should be an integer",
+    "value_error": "is invalid",
+    "assertion_error": "is invalid",
 }
 
 

@@ -36,7 +36,7 @@ def archive_files(path: Path) -> dict[str, TextFile]:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except UNREADABLE as error:
-        message = f"cannot be read as a zip archive: {reason(error)}; download or copy it again"
+        message = f"is not a readable zip archive: {reason(error)}; download or copy it again"
         raise DataError(message, file=path) from error
     _refuse_bombs(path, members)
     for member in members:
@@ -72,14 +72,14 @@ def _refuse_hostile(path: Path, member: zipfile.ZipInfo) -> None:
     name = member.orig_filename
     parts = name.replace("\\", "/").split("/")
     if parts[0] == "" or ".." in parts or re.match(r"[A-Za-z]:", name) or "\0" in name:
-        raise _refusal(path, f"member {name!r}, whose path leads outside")
+        raise _refusal(path, f"member {name!r}, whose path leads outside the archive")
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise _refusal(path, f"member {name!r}, which is a link or a device")
     if member.flag_bits & _ENCRYPTED:
         raise _refusal(path, f"member {name!r}, which is encrypted")
     if member.compress_type not in _METHODS:
-        raise _refusal(path, f"member {name!r}, compressed with another method than deflate")
+        raise _refusal(path, f"member {name!r}, not compressed with deflate")
 
 
 def _refuse_duplicates(path: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -89,4 +89,4 @@ def _refuse_duplicates(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 def _refusal(path: Path, what: str) -> DataError:
-    return DataError(f"refused: it holds {what}; create the zip again", file=path)
+    return DataError(f"refused: it contains {what}; create the zip again", file=path)

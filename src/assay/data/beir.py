@@ -90,7 +90,7 @@ def _write_lines(path: Path, records: Iterable[JsonObject]) -> None:
 def _qrels_row(query_id: str, document_id: str, grade: int) -> str:
     for identifier in (query_id, document_id):
         if re.search(r"[\t\r\n]", identifier):
-            raise DataError(f"id {identifier!r} has a tab or line end, which qrels cannot hold")
+            raise DataError(f"id {identifier!r} has a tab or newline, which qrels cannot represent")
     return f"{query_id}\t{document_id}\t{grade}\n"
 
 
@@ -101,7 +101,7 @@ def _dataset_files(path: Path) -> dict[str, TextFile]:
         files = archive_files(path)
     else:
         what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"
-        raise DataError(f"{what}; a data set in BEIR format holds {_NEEDED}", file=path)
+        raise DataError(f"{what}; a data set in BEIR format has {_NEEDED}", file=path)
     root = _root(path, files)
     inner = {name[len(root) :]: file for name, file in files.items() if name.startswith(root)}
     return {name: file for name, file in inner.items() if _WANTED.fullmatch(name)}
@@ -120,24 +120,26 @@ def _root(path: Path, files: dict[str, TextFile]) -> str:
     roots = [name.removesuffix("corpus.jsonl") for name in files if name.endswith("/corpus.jsonl")]
     roots = [root for root in roots if root.count("/") == 1]
     if not roots:
-        message = f"holds no corpus.jsonl; a data set in BEIR format has {_NEEDED}"
+        message = f"has no corpus.jsonl; a data set in BEIR format has {_NEEDED}"
         raise DataError(message, file=path)
     if len(roots) > 1:
         several = ", ".join(repr(root) for root in sorted(roots))
-        raise DataError(f"holds several data sets: {several}; pass one of them", file=path)
+        raise DataError(f"contains several data sets: {several}; pass one of them", file=path)
     return roots[0]
 
 
 def _needed(path: Path, files: dict[str, TextFile], name: str) -> TextFile:
     if name not in files:
-        raise DataError(f"holds no {name}; a data set in BEIR format has {_NEEDED}", file=path)
+        raise DataError(f"has no {name}; a data set in BEIR format has {_NEEDED}", file=path)
     return files[name]
 
 
 def _read_documents(file: TextFile, findings: Findings) -> dict[str, Document]:
     def build(record: Record, identifier: str) -> Document:
         if "text" not in record.fields:
-            raise record.refusal(f"document {identifier!r} has no 'text'; add one, if only \"\"")
+            raise record.refusal(
+                f"document {identifier!r} has no 'text'; add one, even if it is \"\""
+            )
         document = Document(
             identifier, record.text("title"), record.text("text"), _metadata(record)
         )
@@ -148,7 +150,7 @@ def _read_documents(file: TextFile, findings: Findings) -> dict[str, Document]:
 
     documents = read_by_id(file, "_id", build, findings)
     if not documents:
-        raise DataError("holds no documents", file=file.label)
+        raise DataError("has no documents", file=file.label)
     return documents
 
 
@@ -162,7 +164,7 @@ def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
 
     queries = read_by_id(file, "_id", build, findings)
     if not queries:
-        raise DataError("holds no queries", file=file.label)
+        raise DataError("has no queries", file=file.label)
     return queries
 
 
@@ -190,9 +192,11 @@ def _read_split(
     if not judgments:
         findings.note("splits without judgments", repr(file.name))
     for query_id in [query_id for query_id in judgments if query_id not in queries]:
-        what = f"{file.name}: judgments dropped, since queries.jsonl lacks their query"
+        what = f"{file.name}: judgments dropped, because their query is not in queries.jsonl"
         findings.note(what, f"query {query_id!r}", count=len(judgments.pop(query_id)))
-    lacking = f"{file.name}: judged documents that corpus.jsonl lacks (no system can find them)"
+    lacking = (
+        f"{file.name}: judged documents that are not in corpus.jsonl (no system can retrieve them)"
+    )
     for query_id, grades in judgments.items():
         for document_id in grades:
             if document_id not in documents:
@@ -207,12 +211,12 @@ def read_answers(
     answers = read_by_id(file, "query_id", _answer, findings)
     for query_id in [query_id for query_id in answers if query_id not in queries]:
         del answers[query_id]
-        what = f"{file.name}: answers dropped, since queries.jsonl lacks their query"
+        what = f"{file.name}: answers dropped, because their query is not in queries.jsonl"
         findings.note(what, f"query {query_id!r}")
     for answer in answers.values():
         for document_id in answer.documents:
             if document_id not in documents:
-                what = f"{file.name}: answers that name a document that corpus.jsonl lacks"
+                what = f"{file.name}: answers whose document is not in corpus.jsonl"
                 findings.note(what, f"{document_id!r} for query {answer.query_id!r}")
     return answers
 
@@ -220,7 +224,7 @@ def read_answers(
 def _answer(record: Record, query_id: str) -> ReferenceAnswer:
     if "answer" not in record.fields:
         raise record.refusal(
-            f"query {query_id!r} has no 'answer'; write null where the documents hold none"
+            f"query {query_id!r} has no 'answer'; write null if the documents contain none"
         )
     answer = None if record.fields["answer"] is None else record.text("answer")
     facts = tuple(_fact(record, value) for value in _list(record, record.fields, "facts"))
@@ -242,9 +246,7 @@ def _texts(record: Record, fields: JsonObject, key: str) -> tuple[str, ...]:
     values = _list(record, fields, key)
     for value in values:
         if not isinstance(value, str) or not value.strip():
-            raise record.refusal(
-                f"{key!r} must hold texts that are not empty, got {short_repr(value)}"
-            )
+            raise record.refusal(f"{key!r} must hold non-empty strings, got {short_repr(value)}")
     return tuple(values)
 
 

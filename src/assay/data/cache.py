@@ -50,8 +50,7 @@ def _place() -> Path:
 
 def _unusable(error: Exception) -> DataError:
     return DataError(
-        f"the cache folder cannot be written: {error}; "
-        "set ASSAY_CACHE to a folder that you can write to"
+        f"the cache folder cannot be written: {error}; set ASSAY_CACHE to a writable folder"
     )
 
 
@@ -78,8 +77,8 @@ class CacheDatabase:
             return self._once(work)
         except (sqlite3.OperationalError, OSError) as error:  # full, locked, not writable
             raise self.failure(
-                f"the {self.what} {self.path} cannot be used: {error}; free some space, or set "
-                "ASSAY_CACHE to a folder that you can write to (what was cached is kept)"
+                f"the {self.what} {self.path} cannot be used: {error}; free some disk space, "
+                "or set ASSAY_CACHE to a writable folder (the cached data is kept)"
             ) from error
         except sqlite3.DatabaseError as error:
             self._set_aside(error)
@@ -106,7 +105,7 @@ class CacheDatabase:
         for suffix in ("-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         _log.warning(
-            "the %s %s is damaged (%s): it is kept as %s, and a new one is started",
+            "the %s %s is damaged (%s): it was renamed to %s, and a new one was created",
             self.what,
             self.path,
             error,

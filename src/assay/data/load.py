@@ -10,7 +10,7 @@ from assay.progress import Progress, silent
 
 KNOWN = {
     "nfcorpus": "medical questions and abstracts; downloaded once, 2.4 MB, academic use only",
-    "notes": "personal and work notes with reference answers; comes with Assay",
+    "notes": "personal and work notes with reference answers; bundled with Assay",
 }
 
 
@@ -37,7 +37,7 @@ def load_dataset(
         return read_beir(find_archive(archive, progress), "nfcorpus")
     if archive is not None:
         raise UsageError(
-            f"an archive can be given for 'nfcorpus' only, not for {str(name)!r}; "
+            f"an archive can be passed only for 'nfcorpus', not for {str(name)!r}; "
             "pass another archive as the data set itself: --dataset FILE"
         )
     if name == "notes":

@@ -33,7 +33,7 @@ def read_qrels(path: str | Path) -> Judgments:
     """
     judgments = read_judgments(plain_file(Path(path)), Findings())
     if not judgments:
-        raise DataError("holds no judgments, so nothing can be scored", file=path)
+        raise DataError("has no judgments, so nothing can be scored", file=path)
     return judgments
 
 
@@ -108,14 +108,14 @@ def _is_number(text: str) -> bool:
 
 def _wrong_grade(file: TextFile, line: int, text: str) -> DataError:
     message = (
-        f"a grade must be a whole number up to {MAX_GRADE}, as 0, 1, 2, got {short_repr(text)}"
+        f"a grade must be an integer up to {MAX_GRADE}, such as 0, 1 or 2, got {short_repr(text)}"
     )
     return DataError(message, file=file.label, line=line)
 
 
 def _wrong_columns(file: TextFile, line: int, got: int, expected: int | None) -> DataError:
     message = (
-        f"has {got} columns, the lines before have {expected}"
+        f"has {got} columns, earlier lines have {expected}"
         if expected
         else f"has {got} columns; judgments have three (query, document, grade; as BEIR) "
         "or four (query, 0, document, grade; as TREC)"

@@ -29,7 +29,7 @@ def read_run(path: str | Path) -> dict[str, list[str]]:
     lines = file.lines()
     first = next(lines, None)
     if first is None:
-        raise DataError("is empty: it holds no ranking", file=path)
+        raise DataError("is empty: it has no ranking", file=path)
     if first[1].lstrip()[0] in "{[":
         return _from_json(path, [first, *lines])
     return _from_trec(path, chain([first], lines))
@@ -92,9 +92,9 @@ def _from_entries(path: str | Path, entries: list[Any]) -> dict[str, list[str]]:
     for number, entry in enumerate(entries, start=1):
         query = entry.get("query_id") if isinstance(entry, dict) else None
         if not isinstance(query, str):
-            raise DataError(f"entry {number} has no query_id that is text; {_FORMS}", file=path)
+            raise DataError(f"entry {number} has no query_id string; {_FORMS}", file=path)
         if query in run:
-            raise DataError(f"entry {number} ranks query {query!r} a second time", file=path)
+            raise DataError(f"entry {number} repeats query {query!r}", file=path)
         ranking = entry.get("doc_ids", entry.get("retrieved_docs"))
         run[query] = _from_value(path, query, ranking)
     return run

@@ -138,7 +138,7 @@ class Record:
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str) or not value.strip():
-            raise self.refusal(f"{key!r} must be text that is not empty, got {short_repr(value)}")
+            raise self.refusal(f"{key!r} must be a non-empty string, got {short_repr(value)}")
         return intern(value)
 
     def text(self, key: str) -> str:
@@ -147,7 +147,7 @@ class Record:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.refusal(f"{key!r} must be text, got {short_repr(value)}")
+            raise self.refusal(f"{key!r} must be a string, got {short_repr(value)}")
         return value
 
     def refusal(self, message: str) -> DataError:
@@ -210,6 +210,6 @@ def _same(a: object, b: object) -> bool:
 def _conflict(record: Record, key: str, identifier: str) -> DataError:
     first = next(r.line for r in records(record.file) if r.identifier(key) == identifier)
     return record.refusal(
-        f"{key} {identifier!r} was already used on line {first} for something else; "
+        f"{key} {identifier!r} was already used on line {first} for other content; "
         "ids must be unique: rename or delete one of the two"
     )

@@ -146,7 +146,7 @@ def _refuse_meaningless(config: RunConfig) -> None:
         needs = setting.option.needs
         changed = getattr(config, setting.name) != setting.default
         if needs and changed and not getattr(config, needs):
-            raise UsageError(f"{setting.name} has no meaning without {needs}; set {needs} too")
+            raise UsageError(f"{setting.name} has no effect without {needs}; set {needs} too")
 
 
 def _run(evaluation: Coroutine[Any, Any, Result]) -> Result:
@@ -165,7 +165,7 @@ def _name(target: object) -> str:
     if isinstance(target, type) or not (callable(target) or hasattr(target, "ask")):
         kind = target.__name__ if isinstance(target, type) else type(target).__name__
         raise UsageError(
-            "a target is a text, a function f(query, top_k) or an object with the methods of "
+            "a target is a string, a function f(query, top_k) or an object with the methods of "
             f"Agent, got {kind}"
         )
     name = getattr(target, "__qualname__", type(target).__qualname__)

@@ -110,7 +110,7 @@ class Evaluation:
             raise RunError(
                 f"run {folder.name!r} was made on other data (its fingerprint is "
                 f"{recorded[:12]}, this data set's is {self.dataset.fingerprint[:12]}); "
-                "resume it with the data it was started on"
+                "resume it with the data that it was started on"
             )
         stop = stop or asyncio.Event()
         async with _opened(agent, stop):
@@ -121,8 +121,8 @@ class Evaluation:
     ) -> Run:
         if self.config.split in agent.info.learned_from:
             listener.say(
-                f"warning: {agent.info.name} learned from the {self.config.split} judgments that "
-                "it is measured on, so its scores say nothing about other queries"
+                f"warning: {agent.info.name} learned from the {self.config.split} judgments "
+                "that it is evaluated on, so its scores do not generalize to other queries"
             )
         with CallWriter(folder.calls_file) as writer:
             log = CallLog(folder.calls_file)
@@ -171,7 +171,7 @@ class Evaluation:
         recorded = folder.read_header().dataset.references
         if recorded is not None and recorded != self.dataset.references_fingerprint:
             raise RunError(
-                f"run {folder.name!r} was compared with other reference answers than "
+                f"run {folder.name!r} was scored against different reference answers than "
                 f"{self.config.ground_truth or self.dataset.name!r} has now; resume it with those"
             )
 
@@ -201,8 +201,8 @@ class Evaluation:
             return AnswerExamination({} if judged else verdicts_by_facts(cases))
         if self.config.counterfactuals and context_taker(agent) is None:
             listener.say(
-                f"{self.config.target} cannot be given documents to answer from, so no question is "
-                "asked again: failures are diagnosed from this run alone"
+                f"{self.config.target} does not accept documents as context, so no question "
+                "is asked again: failures are diagnosed from this run alone"
             )
         return await examine_answers(
             cases,
@@ -299,6 +299,6 @@ def _append(writer: CallWriter, call: Call, folder: RunFolder) -> None:
 
 def _cannot_write(folder: RunFolder, error: OSError) -> RunError:
     return RunError(
-        f"cannot write in {folder}: {error.strerror or error}; every call before is kept: "
-        f"make room, then: assay eval --resume {folder}"
+        f"cannot write in {folder}: {error.strerror or error}; all earlier calls are saved: "
+        f"free some disk space, then run: assay eval --resume {folder}"
     )

@@ -60,7 +60,7 @@ def parse_gate(text: str, top_k: int) -> Gate:
     match = _SHAPE.fullmatch(text.strip())
     if match is None:
         raise UsageError(
-            f"gate {text!r} is not a condition; write for example: ndcg@5>=0.30 or "
+            f"gate {text!r} is not a condition; write, for example: ndcg@5>=0.30 or "
             f"success_rate>=0.99"
         )
     try:
@@ -73,11 +73,11 @@ def parse_gate(text: str, top_k: int) -> Gate:
     if answer_metric := answer_metric_name(name):
         return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
     if near := difflib.get_close_matches(name.lower(), ANSWER_NAMES, n=1, cutoff=0.8):
-        raise UsageError(f"gate {text!r}: no metric is called {name!r}; did you mean {near[0]}?")
+        raise UsageError(f"gate {text!r}: unknown metric {name!r}; did you mean {near[0]}?")
     metric = parse_metric(name)
     if metric.cutoff is not None and metric.cutoff > top_k:
         raise UsageError(
-            f"gate {text!r} looks at {metric.cutoff} documents, but the run asks for {top_k}; "
+            f"gate {text!r} needs {metric.cutoff} documents, but the run requests {top_k}; "
             f"add --top-k {metric.cutoff}"
         )
     return Gate(text, str(metric), metric, match["sign"], bound)
@@ -133,7 +133,7 @@ def _ceiling_of_answers(
     gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
 ) -> float:
     if not config.answers:
-        raise UsageError(f"gate {gate.text!r} is about answers; add --answers")
+        raise UsageError(f"gate {gate.text!r} needs answers; add --answers")
     from assay.evaluation.answers.cases import cases_of
 
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
@@ -141,5 +141,5 @@ def _ceiling_of_answers(
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
     by_facts = any(correct_by_facts(case) is not None for case in cases)
     if not config.judge and not (gate.name == "correctness" and by_facts):
-        raise UsageError(f"gate {gate.text!r} needs a model that judges; add --judge")
+        raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
     return 1.0

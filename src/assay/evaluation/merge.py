@@ -34,7 +34,7 @@ def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> Run
     if target is None and len(targets) > 1:
         raise RunError(
             f"the runs are of different targets: {', '.join(map(repr, targets))}; "
-            "where these are one agent at several addresses, say so with --target NAME"
+            "if this is one agent at several URLs, pass --target NAME"
         )
     return replace(configs[0], target=target or targets[0], shard_index=0, num_shards=1)
 
@@ -45,7 +45,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
     header = shards[0].read_header()
     if header.dataset.fingerprint != dataset.fingerprint:
         raise RunError(
-            f"run {shards[0].name!r} was made on other data than {config.dataset!r} is now; "
+            f"run {shards[0].name!r} was made on a different version of {config.dataset!r}; "
             "merge with the data it was made on"
         )
     evaluation = Evaluation.plan(config, dataset)
@@ -82,7 +82,7 @@ class _Absent:
     async def close(self) -> None: ...
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        raise AgentFailure(FailureKind.CIRCUIT_OPEN, "the shard had lost its agent")
+        raise AgentFailure(FailureKind.CIRCUIT_OPEN, "the shard lost its agent")
 
     takes_context = True
 

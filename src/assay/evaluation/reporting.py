@@ -69,7 +69,7 @@ def write_report(
     ranked = [query for query in asked if query.id in judged]
     if not ranked:
         raise KeyboardInterrupt(
-            f"interrupted before the first answer; continue with: assay eval --resume {folder}"
+            f"interrupted before the first response; continue with: assay eval --resume {folder}"
         )
     gate_metrics = [gate.metric for gate in evaluation.gates if gate.metric is not None]
     metrics = metrics_for(config.top_k, gate_metrics)

@@ -167,7 +167,7 @@ def audit_report(report: JsonObject, judgments: Judgments) -> AuditResult:
     if not rows:
         raise DataError(
             f"none of the report's queries (the first is {foreign.rows[0].query_id!r}) has a "
-            "relevant document in these judgments: is it another data set or split?"
+            "relevant document in these judgments: is this the right data set and split?"
         )
     lists = Recomputation(rows, judgments, foreign.missing, foreign.top_k)
     return AuditResult(

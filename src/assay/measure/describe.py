@@ -171,8 +171,8 @@ def _warnings(facts: SplitFacts, split: str, overlap: Overlap | None) -> Iterabl
     if overlap.share_seen >= MUCH_SEEN:
         yield (
             f"{overlap.seen_in_train:,} of the {overlap.relevant_documents:,} documents that are "
-            f"relevant in {split!r} occur in the train judgments: a system that learned from those "
-            "is on another track, and its figures must not be compared with zero-shot ones"
+            f"relevant in {split!r} occur in the train judgments: a system trained on those "
+            "belongs to another track, and its figures must not be compared with zero-shot ones"
         )
     if overlap.example:
         query, other = overlap.example

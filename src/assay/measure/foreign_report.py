@@ -69,14 +69,14 @@ def read_report(value: Any) -> ForeignReport:
     report = next(_reports(value), None)
     if report is None:
         raise DataError(
-            "holds no evaluation report: an object with 'per_query_results', a list that has "
+            "is not an evaluation report: an object with 'per_query_results', a list that has "
             "'query_id' and 'retrieved_docs' for each query, is needed to recompute anything"
         )
     read = [_row(number, each) for number, each in enumerate(report["per_query_results"], 1)]
     rows = tuple({row.query_id: row for row in reversed(read)}.values())[::-1]  # the first counts
     claims = _claims(report)
     if not claims:
-        raise DataError("claims no figure that can be recomputed, such as summary.mean_ndcg_at_5")
+        raise DataError("has no figure that can be recomputed, such as summary.mean_ndcg_at_5")
     total = _integer(_object_in(report, "summary").get("total_queries"))
     made_on, config = _object_in(report, "dataset"), _object_in(report, "config")
     return ForeignReport(
@@ -104,7 +104,7 @@ def _reports(value: Any) -> Iterator[JsonObject]:
 def _row(number: int, row: Any) -> ReportedQuery:
     query_id = row.get("query_id") if isinstance(row, dict) else None
     if not isinstance(query_id, str):
-        raise DataError(f"per_query_results: entry {number} has no query_id that is text")
+        raise DataError(f"per_query_results: entry {number} has no query_id string")
     doc_ids: Any = next((row[name] for name in _LISTS if row.get(name) is not None), [])
     if not isinstance(doc_ids, list) or not all(isinstance(each, str) for each in doc_ids):
         raise DataError(f"query {query_id!r}: retrieved_docs must be a list of document ids")

@@ -99,7 +99,7 @@ def _hits(ranked: GradedLists, cutoff: int | None) -> Integers:
 
 def _required(cutoff: int | None) -> int:
     if cutoff is None:
-        raise ValueError("this formula has no meaning without a cut-off")
+        raise ValueError("this formula needs a cut-off")
     return cutoff
 
 

@@ -58,10 +58,10 @@ class Metric:
         if self.cutoff is None:
             return
         if self._definition.cutoff == "none":
-            raise UsageError(f"{self.name} takes no cut-off, got {self.cutoff!r}; drop the @")
+            raise UsageError(f"{self.name} takes no cut-off, got {self.cutoff!r}; remove the @")
         if type(self.cutoff) is not int or self.cutoff < 1:
             raise UsageError(
-                f"the cut-off of {self.name} must be a whole number >= 1, got {self.cutoff!r}"
+                f"the cut-off of {self.name} must be an integer >= 1, got {self.cutoff!r}"
             )
 
     def __matmul__(self, cutoff: int) -> "Metric":
@@ -71,7 +71,7 @@ class Metric:
     def __call__(self, *, gain: str = "linear") -> "Metric":
         """The same metric with another gain: `nDCG(gain="exp") @ 5`."""
         if self.name not in ("nDCG", _EXPONENTIAL):
-            raise UsageError(f"{self.name} has no gain to choose; only nDCG has")
+            raise UsageError(f"{self.name} has no gain option; only nDCG has")
         if gain not in ("linear", "exp"):
             raise UsageError(f"the gain of nDCG is 'linear' or 'exp', got {gain!r}")
         return replace(self, name="nDCG" if gain == "linear" else _EXPONENTIAL)

@@ -180,16 +180,16 @@ def score(
     """
     chosen = as_metrics(metrics)
     if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
-        raise UsageError(f"top_k must be a whole number >= 1, got {top_k!r}")
+        raise UsageError(f"top_k must be an integer >= 1, got {top_k!r}")
     judgments = read_qrels_value(qrels)
     rankings = read_run_value(run)
     if not any(_has_relevant(grades) for grades in judgments.values()):
-        raise UsageError("the qrels hold no relevant document: every grade is 0 or less")
+        raise UsageError("the qrels have no relevant document: every grade is 0 or less")
     if not rankings.keys() & judgments.keys():
         ours, theirs = next(iter(rankings)), next(iter(judgments))
         raise UsageError(
-            f"the run and the qrels share no query: the run begins with {ours!r}, the qrels with "
-            f"{theirs!r}; pass the qrels that belong to this run"
+            f"the run and the qrels have no query in common: the first is {ours!r} in the "
+            f"run and {theirs!r} in the qrels; pass the qrels of this run"
         )
     return score_rankings(rankings, judgments, chosen, known=known, top_k=top_k)
 
@@ -319,7 +319,7 @@ def _grade(query: str, doc_id: str, value: Any) -> int:
         grade = MAX_GRADE + 1
     if abs(grade) > MAX_GRADE:
         raise UsageError(
-            f"the grade of document {doc_id!r} for query {query!r} must be a whole number up to "
+            f"the grade of document {doc_id!r} for query {query!r} must be an integer up to "
             f"{MAX_GRADE}, got {value!r}"
         )
     return grade
@@ -328,7 +328,7 @@ def _grade(query: str, doc_id: str, value: Any) -> int:
 def _query_id(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise UsageError(
-            f"the query ids of the {where} must be text, got {_kind(value)}: {value!r}"
+            f"the query ids of the {where} must be strings, got {_kind(value)}: {value!r}"
         )
     return value
 
@@ -336,7 +336,7 @@ def _query_id(value: object, where: str) -> str:
 def _doc_id(query: str, value: object) -> str:
     if not isinstance(value, str):
         raise UsageError(
-            f"the document ids of query {query!r} must be text, got {_kind(value)}: {value!r}"
+            f"the document ids of query {query!r} must be strings, got {_kind(value)}: {value!r}"
         )
     return value
 

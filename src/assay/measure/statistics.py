@@ -138,7 +138,7 @@ def queries_needed(
             f"got {difference!r} and {std_of_differences!r}"
         )
     if not (0 < power < 1 and 0 < alpha < 1):
-        raise UsageError(f"power and alpha lie between 0 and 1, got {power!r} and {alpha!r}")
+        raise UsageError(f"power and alpha must be between 0 and 1, got {power!r} and {alpha!r}")
     critical = NormalDist().inv_cdf(1 - alpha / 2)
     reach = critical + NormalDist().inv_cdf(power)
     return max(2, math.ceil((reach * std_of_differences / difference) ** 2 + critical**2 / 2))
@@ -205,7 +205,7 @@ def _interval(values: Floats, seed: int, confidence: float) -> Interval:
 
 def _tail(confidence: float) -> float:
     if not 0 < confidence < 1:
-        raise UsageError(f"confidence lies between 0 and 1, got {confidence!r}")
+        raise UsageError(f"confidence must be between 0 and 1, got {confidence!r}")
     return (1 - confidence) / 2
 
 

@@ -124,7 +124,7 @@ class CircuitBreaker:
 
     def _close(self) -> None:
         if self.is_open:
-            self._on_change("the target answers again; continuing")
+            self._on_change("the target responds again; continuing")
         self._failures = self._probes = 0
         self._notify()
 
@@ -132,13 +132,13 @@ class CircuitBreaker:
         self._generation += 1
         if self._probes == len(self._pauses) and not self._repeat:
             self.lost = True
-            self._on_change("the target stays unreachable; giving up")
+            self._on_change("the target is still unreachable; giving up")
         else:
             pause = self._pauses[min(self._probes, len(self._pauses) - 1)]
             self._probes = min(self._probes + 1, len(self._pauses))
             self._probe_at = self._clock() + pause
             self._on_change(
-                f"{self._failures} calls in a row got no answer; trying again in {pause:g} s"
+                f"{self._failures} calls in a row got no response; retrying in {pause:g} s"
             )
         self._notify()
 

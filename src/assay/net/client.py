@@ -49,7 +49,7 @@ class ResponseTooLarge(httpx.RequestError):
     """The response has more bytes than its reader allows, before or after decoding."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the answer is larger than {limit:,} bytes")
+        super().__init__(f"the response is larger than {limit:,} bytes")
 
 
 class EncodingRefused(httpx.RequestError):
@@ -75,7 +75,9 @@ class BoundedDecoder:
         elif name == "deflate":
             self._zlib = zlib.decompressobj()
         elif name not in ("", "identity"):
-            raise EncodingRefused(f"the answer is compressed with {name[:40]!r}, which is not read")
+            raise EncodingRefused(
+                f"the response is compressed with {name[:40]!r}, which is not supported"
+            )
         if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
             raise ResponseTooLarge(limit)
 
@@ -94,7 +96,9 @@ class BoundedDecoder:
         try:
             decoded: bytes = self._zlib.decompress(chunk, self._limit - self._decoded + 1)
         except zlib.error:
-            raise EncodingRefused("the answer is not the gzip or deflate that it claims") from None
+            raise EncodingRefused(
+                "the response body does not match its Content-Encoding, gzip or deflate"
+            ) from None
         self._decoded += len(decoded)
         if self._decoded > self._limit:
             raise ResponseTooLarge(self._limit)
@@ -212,7 +216,9 @@ def token_for(base: str, policy: OutboundPolicy, *variables: str) -> TokenFor | 
         return None
     token = next((value for name in variables if (value := os.environ.get(name))), None)
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise UsageError(f"{variables[0]} holds characters that an HTTP header cannot carry")
+        raise UsageError(
+            f"{variables[0]} contains characters that are not allowed in an HTTP header"
+        )
     return None if token is None else TokenFor(base, token)
 
 

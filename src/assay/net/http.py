@@ -69,7 +69,9 @@ def _next_address(method: str, url: str, response: httpx.Response) -> str:
         there = urljoin(url, response.headers["location"])
         new, old = split_address(there), split_address(url)
     except (UsageError, ValueError):
-        raise AgentFailure(FailureKind.PROTOCOL, f"HTTP {status} to no http(s) address") from None
+        raise AgentFailure(
+            FailureKind.PROTOCOL, f"HTTP {status} to something that is not an http(s) URL"
+        ) from None
     # The one change of port that is harmless: the same host, now with TLS.
     upgraded = new == (old[0], 443) and urlsplit(there).scheme == "https" and old[1] == 80
     if new != old and not upgraded:
@@ -138,13 +140,13 @@ async def fetch(
             body = await read_body(response, limit)
             return HttpReply(response.status_code, response.headers, body)
     except TimeoutError:
-        message = f"no complete answer within {timeout:g} s"
+        message = f"no complete response within {timeout:g} s"
         raise AgentFailure(FailureKind.TIMEOUT, message) from None
 
 
 def too_large(limit: int) -> AgentFailure:
     """The failure for an answer of more than `limit` bytes."""
-    return AgentFailure(FailureKind.INVALID_ANSWER, f"the answer is larger than {limit:,} bytes")
+    return AgentFailure(FailureKind.INVALID_ANSWER, f"the response is larger than {limit:,} bytes")
 
 
 def failure_of_status(response: httpx.Response) -> AgentFailure | None:
@@ -172,18 +174,18 @@ def classify_http_errors() -> Iterator[None]:
     except EncodingRefused as error:
         raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
     except httpx.ConnectTimeout:
-        raise _unreachable("no connection in time") from None
+        raise _unreachable("connection timed out") from None
     except httpx.TimeoutException:
-        raise AgentFailure(FailureKind.TIMEOUT, "the agent went silent") from None
+        raise AgentFailure(FailureKind.TIMEOUT, "the agent stopped sending data") from None
     except httpx.ConnectError as error:
         raise _unreachable(_reason(error)) from None
     except httpx.NetworkError:
-        raise _unreachable("the connection broke") from None
+        raise _unreachable("the connection was lost") from None
     except httpx.RemoteProtocolError as error:
         if "disconnected" in str(error):  # before the first byte of an answer
-            raise _unreachable("the connection was closed without an answer") from None
+            raise _unreachable("the connection was closed without a response") from None
         cut_off = "peer closed" in str(error)
-        message = "the answer was cut off" if cut_off else "the answer is not HTTP"
+        message = "the response was cut off" if cut_off else "the response is not valid HTTP"
         raise AgentFailure(FailureKind.PROTOCOL, message) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         message = f"the exchange failed ({type(error).__name__})"
@@ -201,7 +203,7 @@ def _reason(error: httpx.ConnectError) -> str:
     if "CERTIFICATE" in text or "SSL" in text:
         return f"TLS failed ({text[:120]})"
     if "resolve" in text or "Name or service" in text or "nodename" in text:
-        return "the name of the host cannot be resolved"
+        return "the host name cannot be resolved"
     return f"no connection ({text[:80] or type(error).__name__})"
 
 

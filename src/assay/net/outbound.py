@@ -72,7 +72,7 @@ class OutboundPolicy:
         if not self.public_only:
             return
         if "@" in urlsplit(url).netloc:
-            raise OutboundRefused("an address with a user name or password in it is refused")
+            raise OutboundRefused("URLs with a user name or password are not allowed")
         literal = as_address(host)
         if literal is not None:
             self.check(host, port, literal)
@@ -97,8 +97,8 @@ class OutboundPolicy:
 
     def _refusal(self, host: str, what: str) -> OutboundRefused:
         return OutboundRefused(
-            f"{host!r} is {what}, which this server does not call for others; "
-            f"whoever runs the server can allow it with --allow-hosts or {VARIABLE}"
+            f"{host!r} is {what}, which this server may not "
+            f"call; its operator can allow it with --allow-hosts or {VARIABLE}"
         )
 
 
@@ -129,7 +129,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise httpx.ConnectError(f"the name {host!r} cannot be resolved") from error
+        raise httpx.ConnectError(f"host name {host!r} cannot be resolved") from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
@@ -139,11 +139,11 @@ def split_address(url: str) -> tuple[str, int]:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        words = "the host must be followed by nothing or by a port from 0 to 65535"
+        words = "the port must be from 0 to 65535"
         raise UsageError(f"{redact_url(url)[:200]!r} is not an address: {words}") from None
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(
-            f"{redact_url(url)[:200]!r} is not an http(s) address such as http://host:9010"
+            f"{redact_url(url)[:200]!r} is not an http(s) URL such as http://host:9010"
         )
     return host, port or (443 if parts.scheme == "https" else 80)
 
@@ -186,7 +186,9 @@ def _network(entry: str) -> Network | None:
         return ipaddress.ip_network(entry.strip("[]"), strict=False)
     except ValueError:
         if "/" in entry:
-            raise UsageError(f"allowed host {entry!r} is no network such as 10.0.0.0/8") from None
+            raise UsageError(
+                f"allowed host {entry!r} is not a network such as 10.0.0.0/8"
+            ) from None
         return None
 
 

@@ -6,7 +6,7 @@ sets and files may hold anything.
 
 import re
 
-PLACE = "an address of its settings"
+PLACE = "a URL from its settings"
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # Escape sequences move the cursor, change titles and can forge lines; bidirectional overrides show

@@ -63,6 +63,6 @@ class LimitedBody:
             async with asyncio.timeout_at(self._deadline):
                 return await self._receive()
         except TimeoutError:
-            message = f"the body did not arrive within {self._timeout:g} s"
+            message = f"the request body did not arrive within {self._timeout:g} s"
             self.rejection = BodyRejected(REQUEST_TIMEOUT, message)
             raise self.rejection from None

@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 def format_event(event: str, data: Mapping[str, Any]) -> str:
     """One event whose JSON repeats its name as `type`, for readers that drop the `event:` line."""
     if "\n" in event or "\r" in event:
-        raise ValueError("the name of an event cannot hold a line end")
+        raise ValueError("the name of an event must not contain a newline")
     payload = orjson.dumps({**data, "type": event}).decode()
     return f"event: {event}\ndata: {payload}\n\n"
 

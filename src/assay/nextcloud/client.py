@@ -51,7 +51,7 @@ class Account:
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(
-                f"{HOST} must be an http(s) address such as https://cloud.example.org, "
+                f"{HOST} must be an http(s) URL such as https://cloud.example.org, "
                 f"got {self.host!r}"
             )
         if ":" in self.username:  # it would end the name in HTTP's basic authentication

@@ -73,7 +73,7 @@ async def upload_documents(
         client: The account whose notes they become.
         mapping_path: The note mapping, which is read, extended and written.
         category: The category of the notes.
-        concurrency: How many requests are sent at once.
+        concurrency: How many requests to send at once.
         progress: Called with each note that is done.
     """
     started = time.monotonic()

@@ -82,8 +82,8 @@ class RunConfig:
     target: str
     dataset: str = _option(
         "nfcorpus",
-        "nfcorpus, notes, or the path of a BEIR folder or zip. Left out: nfcorpus, or notes where "
-        "it cannot be downloaded.",
+        "nfcorpus, notes, or the path of a BEIR folder or zip. Default: nfcorpus, or notes "
+        "if it cannot be downloaded.",
         metavar="NAME|PATH",
         label="Data set",
         optional=True,
@@ -92,7 +92,7 @@ class RunConfig:
                          same_in_shards=True)  # fmt: skip
     num_queries: int | None = _option(
         None,
-        "How many queries to draw. Left out: all.",
+        "How many queries to draw at random. Default: all.",
         metavar="N",
         label="Queries",
         placeholder="all",
@@ -103,7 +103,7 @@ class RunConfig:
     )
     seed: int = _option(
         42,
-        "Decides which queries are drawn.",
+        "Random seed of the query sample.",
         metavar="S",
         label="Seed",
         widget="number",
@@ -127,7 +127,7 @@ class RunConfig:
     )
     concurrency: int = _option(
         8,
-        "How many queries are in flight at once.",
+        "How many queries to send at once.",
         metavar="N",
         label="Concurrency",
         widget="number",
@@ -137,7 +137,7 @@ class RunConfig:
     )
     timeout: float = _option(
         60.0,
-        "Seconds for one attempt at a query; each retry has as many.",
+        "Timeout of one attempt at a query in seconds.",
         metavar="S",
         label="Timeout (seconds)",
         widget="number",
@@ -145,7 +145,7 @@ class RunConfig:
     )
     retries: int = _option(
         3,
-        "How often to ask again after a temporary failure: connection errors, 429, 502 to 504.",
+        "How many times to retry after a temporary failure: connection errors, 429, 502 to 504.",
         metavar="N",
         label="Retries",
         widget="number",
@@ -155,8 +155,8 @@ class RunConfig:
     )
     gates: tuple[str, ...] = _option(
         (),
-        'A condition such as "ndcg@5>=0.30"; exit code 1 where it fails. Repeatable; in the '
-        "variable, separate several by ;",
+        'A condition such as "ndcg@5>=0.30"; exit code 1 if it fails. Repeatable; in the '
+        "variable, separate gates with ;",
         flag="--gate",
         param="gate",
         env="ASSAY_GATE",
@@ -185,12 +185,12 @@ class RunConfig:
     )
     mapping: str = _option(
         "",
-        "What an MCP server's search tool calls its fields, where that is not found: "
+        "Field names of an MCP server's search tool, if they are not detected: "
         "query=q,top_k=limit,doc_id=id.",
         flag="--map",
         env="ASSAY_MAP",
         metavar="FIELD=NAME,...",
-        label="Field names of an MCP tool, where they are not found",
+        label="Field names of an MCP tool, if not detected",
         placeholder="query=q,top_k=limit,doc_id=id",
     )
     bm25_k1: float | None = _option(
@@ -216,11 +216,11 @@ class RunConfig:
         same_in_shards=True,
     )
     shard_index: int = _option(
-        0, "Which shard of the queries this run asks.", low=0, cli=False,
+        0, "Which shard of the queries to run.", low=0, cli=False,
         request_field="shard_index",
     )  # fmt: skip
     num_shards: int = _option(
-        1, "How many shards the queries are divided into.", low=1, cli=False, same_in_shards=True,
+        1, "How many shards to split the queries into.", low=1, cli=False, same_in_shards=True,
         request_field="num_shards",
     )  # fmt: skip
     answers: bool = _option(
@@ -233,20 +233,22 @@ class RunConfig:
     )
     judge: str = _option(
         "",
-        "With --answers: the model that judges them, ollama[:MODEL[@URL]], anthropic[:MODEL], "
-        "openai:MODEL[@URL], gguf[:FILE]; or extractive for none. Left out: key facts decide. "
+        "With --answers: the model that judges the answers, ollama[:MODEL[@URL]], "
+        "anthropic[:MODEL], "
+        "openai:MODEL[@URL], gguf[:FILE]; or extractive for no model. Default: answers are checked "
+        "against key facts. "
         "[env var: RAG_EVAL_PROVIDER]",
         env=None,
         metavar="SPEC",
         label="Judge",
-        placeholder="none: key facts decide",
+        placeholder="none: check key facts",
         needs="answers",
         on_resume="free",
         same_in_shards=True,
     )
     judge_votes: int = _option(
         3,
-        "With --judge: how many votes decide about an answer.",
+        "With --judge: how many votes to take per answer.",
         metavar="N",
         label="Judge votes",
         widget="number",
@@ -258,7 +260,7 @@ class RunConfig:
     )
     max_cost: float | None = _option(
         None,
-        "With --judge: stop before this many US dollars are spent.",
+        "With --judge: stop before spending more than this many US dollars.",
         metavar="USD",
         label="Cost limit (US dollars)",
         placeholder="no limit",
@@ -269,9 +271,9 @@ class RunConfig:
     )
     counterfactuals: bool = _option(
         False,
-        "With --answers: ask questions again with the right documents, with none and with "
-        "misleading ones, to tell retrieval errors from generation errors.",
-        label="Ask again in other contexts, to tell retrieval errors from generation errors",
+        "With --answers: ask each question again with the right documents, with none and "
+        "with misleading ones, to separate retrieval errors from generation errors.",
+        label="Ask again with other documents, to separate retrieval errors from generation errors",
         widget="checkbox",
         needs="answers",
         on_resume="free",
@@ -279,8 +281,8 @@ class RunConfig:
     )
     ground_truth: str = _option(
         "",
-        "With --answers: reference answers where the data set has none, a file that assay "
-        "ground-truth wrote.",
+        "With --answers: a file of reference answers written by assay ground-truth, "
+        "for a data set that has none.",
         metavar="FILE",
         label="Ground truth file",
         placeholder="the data set's own answers",
@@ -292,7 +294,7 @@ class RunConfig:
         for name, option in option_table().items():
             _check_range(name, getattr(self, name), option)
         if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
-            raise UsageError("a judge, counterfactuals and ground truth are for --answers; add it")
+            raise UsageError("a judge, counterfactuals and ground truth require --answers; add it")
         if self.max_cost is not None and not self.judge:
             raise UsageError("max_cost limits what a judge may spend; add --judge")
         if self.shard_index >= self.num_shards:

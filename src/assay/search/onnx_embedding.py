@@ -228,7 +228,7 @@ def open_folder(folder: Path) -> OnnxEmbedder:
     for name in ("model.onnx", "tokenizer.json"):
         if not (folder / name).is_file():
             raise UsageError(
-                f"--model {str(folder)!r} holds no {name}; give a folder with model.onnx and "
+                f"--model {str(folder)!r} has no {name}; give a folder with model.onnx and "
                 "tokenizer.json"
             )
     try:

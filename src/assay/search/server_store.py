@@ -330,7 +330,7 @@ def _address(url: str) -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise UsageError("QDRANT_URL must be an http(s) address such as http://localhost:6333")
+        raise UsageError("QDRANT_URL must be an http(s) URL such as http://localhost:6333")
     return redact_url(f"{parts.scheme}://{parts.netloc}")
 
 

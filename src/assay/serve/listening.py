@@ -128,7 +128,7 @@ def url_of(listener: socket.socket) -> str:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Open a listening socket; port 0 takes a free one. Call it before anything slow is loaded."""
+    """Open a listening socket; port 0 picks a free one. Call it before loading anything slow."""
     if not 0 <= port <= _LAST_PORT:
         raise UsageError(f"--port must be from 0 (a free one) to {_LAST_PORT}, got {port}")
     try:

@@ -39,7 +39,7 @@ class Loading(Generic[Loaded]):
     async def get(self) -> Loaded:
         """The value, as soon as it is loaded. Raises why loading failed, in words that are safe to
         show: paths and addresses are in the log alone."""
-        assert self._task is not None, "start() comes before get()"
+        assert self._task is not None, "call start() before get()"
         return await asyncio.shield(self._task)
 
     @property

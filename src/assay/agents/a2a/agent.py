@@ -71,9 +71,7 @@ class A2AAgent:
         """`a2a:URL`, or `a2a:URL#stream` for an agent that is to stream its answers."""
         way = target.fragment
         if way not in ("", "stream"):
-            raise UsageError(
-                f"target 'a2a:...#{way}': after the address there may only be '#stream'"
-            )
+            raise UsageError(f"target 'a2a:...#{way}': only '#stream' may follow the URL")
         return cls(
             target.address,
             streaming=way == "stream",
@@ -98,7 +96,7 @@ class A2AAgent:
         self._speak(Dialect(chosen.binding, chosen.version, chosen.url))
         self._report(*self.card.findings, *replaced)
         if self._streaming and not self.card.streaming:
-            what = "the card does not offer streaming; it is tried anyway"
+            what = "the agent card does not declare streaming; trying it anyway"
             self._report(Finding(what, "remove '#stream' from the target"))
 
     async def close(self) -> None:
@@ -127,11 +125,11 @@ class A2AAgent:
             reply = await self._ask_in(other, text)
         except UnknownMethod:
             names = f"{dialect.send_name!r} nor {other.send_name!r}"
-            message = f"the agent knows neither {names} at the address in its card"
+            message = f"the agent supports neither {names} at the address in its card"
             raise AgentFailure(FailureKind.PROTOCOL, message) from None
         if self.dialect != other:
             self._speak(other)
-            what = f"the agent does not know {dialect.send_name!r}, as its card says; using {other}"
+            what = f"{dialect.send_name!r} is in the card but not supported; using {other}"
             self._report(Finding(what, f"declare protocol version {other.version!r} in the card"))
         return reply
 
@@ -153,10 +151,10 @@ class A2AAgent:
             try:
                 await self._exchange(dialect, dialect.task(reply.task_id), reply)
             except UnknownMethod:
-                raise bad_reply("an unfinished task that it does not know afterwards") from None
+                raise bad_reply("an unfinished task that it later does not recognize") from None
 
     async def _exchange(self, dialect: Dialect, request: WireRequest, reply: A2AReply) -> None:
-        assert self._http is not None, "open() comes before ask()"
+        assert self._http is not None, "call open() before ask()"
         async with exchange(
             self._http,
             request.method,

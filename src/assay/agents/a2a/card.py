@@ -38,9 +38,7 @@ _TEXT_LIMIT = 200
 _CARD_SECONDS = 10.0
 _CONNECT_SECONDS = 3.0
 _ACCEPT = {"Accept": "application/json"}
-_REMEDY = (
-    "declare the address that callers use in the card; agents commonly take it as --card-url URL"
-)
+_REMEDY = "put the URL that clients use into the card; many agents take it as --card-url URL"
 
 
 class CardError(ValueError):
@@ -100,7 +98,9 @@ def read_card(document: object) -> Card:
         raise CardError(f"a {type(document).__name__}, not an agent card")
     everything = list(_interfaces(document))
     if not everything:
-        raise CardError("a JSON object without 'supportedInterfaces' or 'url', so no agent card")
+        raise CardError(
+            "a JSON object without 'supportedInterfaces' or 'url', so not an agent card"
+        )
     spoken = tuple(dict.fromkeys(each for each in everything if each.binding in _BINDINGS))
     if not spoken:
         offered = ", ".join(sorted({each.binding[:40] for each in everything}))
@@ -162,8 +162,8 @@ def _findings(interfaces: tuple[Interface, ...]) -> Iterator[Finding]:
             continue
         said = f"protocol version {declared!r}" if declared else "no protocol version"
         yield Finding(
-            f"the card declares {said}; taken for {each.version}",
-            f"declare '{V10}' or '{V03}' for each interface in the card, whichever it speaks",
+            f"the card declares {said}; assuming {each.version}",
+            f"declare '{V10}' or '{V03}' for each interface in the card",
         )
 
 
@@ -226,13 +226,13 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"no agent card found for {redact_url(base)}; tried:{lines}\n"
-        "Is this the address of an A2A agent? Find out what answers there: assay doctor URL"
+        "Is this the URL of an A2A agent? To see what responds there, run: assay doctor URL"
     )
 
 
 def _nothing_listens(base: str, reason: str) -> NothingListens:
     return NothingListens(
-        f"nothing answers at {redact_url(base)}: {reason}; "
+        f"nothing responds at {redact_url(base)}: {reason}; "
         "is the agent running, and is this its host and port?"
     )
 
@@ -304,7 +304,7 @@ async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str | None:
     try:
         host, port = split_address(url)
     except UsageError:
-        return "is not an http(s) address"
+        return "is not an http(s) URL"
     our_host, our_port = split_address(base)
     if (host, port) == (our_host, our_port):
         return None
@@ -312,9 +312,9 @@ async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str | None:
     if here and is_loopback(host) and port == our_port:
         return ""  # another name for the same
     if is_wildcard(host):
-        return "is the wildcard that a server listens on"
+        return "is a wildcard listen address"
     if is_loopback(host) and not here:
-        return "is a loopback address, which only its own machine can reach"
+        return "is a loopback address, reachable only from its own machine"
     return await _why_unreachable(host, port, policy)
 
 
@@ -324,7 +324,7 @@ async def _why_unreachable(host: str, port: int, policy: OutboundPolicy) -> str 
             addresses = await permitted_addresses(policy, host, port)
             _, writer = await asyncio.open_connection(addresses[0], port)
     except OutboundRefused:
-        return "may not be called by this server"
+        return "is not allowed by this server"
     except (OSError, httpx.ConnectError):  # a TimeoutError is an OSError
         return "cannot be reached"
     writer.close()

@@ -5,7 +5,7 @@ both HTTP+JSON forms wrap each in an object named after it. All forms are accept
 that mixes them up is still understood.
 
 The answer `{"doc_ids": [...]}` may be a data part, or text that is JSON, has it in a code fence, or
-wraps it in prose. A list without its object breaks the contract and is reported as such.
+wraps it in prose. A list without its object violates the contract and is reported as such.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class A2AReply:
             raise bad_reply("a task without a state")
         self.state = _normal_state(status["state"])
         if self.state not in (*_UNDERWAY, *_REFUSALS, "completed"):
-            raise bad_reply("a task in a state that the protocol does not know")
+            raise bad_reply("a task in an unknown state")
         message = status.get("message")
         self._status = _parts(message) if isinstance(message, Mapping) else []
 
@@ -134,7 +134,7 @@ def _unwrap(result: object) -> tuple[str, Mapping[str, Any]]:
         return "message", result
     if "status" in result:
         return "task", result
-    raise bad_reply("a result that is neither task nor message")
+    raise bad_reply("a result that is neither a task nor a message")
 
 
 def _parts(holder: Mapping[str, Any]) -> Parts:
@@ -216,7 +216,7 @@ def _result_in(body: bytes, dialect: Dialect, status: int) -> object:
     if dialect.binding != JSON_RPC:
         return content
     if "result" not in content:
-        raise bad_reply("a JSON-RPC answer with neither 'result' nor 'error'")
+        raise bad_reply("a JSON-RPC response with neither 'result' nor 'error'")
     return content["result"]
 
 

@@ -82,7 +82,7 @@ def _fact(fields: Any) -> tuple[Fact, str]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be text that is not empty")
+        raise ValueError("must be a non-empty string")
     return " ".join(value.split())
 
 

@@ -24,15 +24,15 @@ def is_dataset(path: Path) -> bool:
 def read_documents(path: Path) -> dict[str, Document]:
     """The documents of a corpus.jsonl or of a folder of text files, by id."""
     if not path.exists():
-        raise DataError(f"does not exist; name {_FORMS}", file=path)
+        raise DataError(f"does not exist; pass {_FORMS}", file=path)
     corpus = path / "corpus.jsonl" if path.is_dir() else path
     if corpus.is_file() and corpus.suffix == ".jsonl":
         return read_by_id(plain_file(corpus), "_id", _document, Findings())
     if not path.is_dir():
-        raise DataError(f"has no documents that can be read; name {_FORMS}", file=path)
+        raise DataError(f"has no readable documents; pass {_FORMS}", file=path)
     documents = {document.id: document for document in _notes(path)}
     if not documents:
-        raise DataError(f"has no documents; name {_FORMS}", file=path)
+        raise DataError(f"has no documents; pass {_FORMS}", file=path)
     return documents
 
 

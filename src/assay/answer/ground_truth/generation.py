@@ -76,7 +76,8 @@ def source_documents(dataset: Dataset, split: str, query_id: str, most: int) -> 
     """The most relevant that the corpus holds: by grade, then in the order of the judgments."""
     if not MIN_DOCUMENTS <= most <= MAX_DOCUMENTS:
         raise UsageError(
-            f"an answer is made from {MIN_DOCUMENTS} to {MAX_DOCUMENTS} documents, got {most!r}"
+            f"the number of documents per answer must be from {MIN_DOCUMENTS} to {MAX_DOCUMENTS}, "
+            f"got {most!r}"
         )
     grades = _relevant(dataset, split, query_id)
     ranked = sorted(grades, key=lambda doc_id: -grades[doc_id])  # stable, so ties keep their order
@@ -183,8 +184,8 @@ async def generate_ground_truth(
     """
     if not text and not isinstance(writer, ExtractWriter):
         raise UsageError(
-            "only extracts can be left out of the file, because only they can be made again from "
-            "the documents; choose the provider 'extractive', or keep the text"
+            "only extracts can be omitted from the file, because only they can be "
+            "recreated from the documents; choose the provider 'extractive', or keep the text"
         )
     _check_writable(out)
     journal = Journal(out)
@@ -290,8 +291,8 @@ def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, GroundTruth
     for path in (out, journal.path):
         if path.exists():
             raise UsageError(
-                f"{str(path)!r} exists: --resume keeps its answers and adds what is missing; to "
-                "start over, delete it or choose another --out"
+                f"{str(path)!r} already exists: pass --resume to keep its answers and add the "
+                "missing ones; to start over, delete it or choose another --out"
             )
     return {}
 
@@ -311,4 +312,4 @@ def _check_writable(path: Path) -> None:
     except OSError as error:
         raise DataError(f"cannot be created: {error.strerror}", file=path.parent) from error
     if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise DataError("cannot be written: name a file in a folder that you can write", file=path)
+        raise DataError("cannot be written: choose a file in a writable folder", file=path)

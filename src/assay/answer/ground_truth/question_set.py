@@ -150,7 +150,7 @@ class _Selection:
 def check_output_folder(out: Path) -> None:
     """Refuse a folder with content before a model is paid: nothing is ever overwritten."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{str(out)!r} exists and is not an empty folder; choose another")
+        raise UsageError(f"{str(out)!r} already exists and is not an empty folder; choose another")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

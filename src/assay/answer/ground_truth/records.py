@@ -66,7 +66,7 @@ def record_from_json(fields: Any, file: Path, place: int) -> GroundTruth:
             {} if provenance is None else _provenance(provenance),
         )
     except ValueError as error:
-        message = f"record {place} is no reference answer: {error}, got {short_repr(fields)}"
+        message = f"record {place} is not a reference answer: {error}, got {short_repr(fields)}"
         raise DataError(message, file=file) from None
 
 
@@ -113,7 +113,7 @@ def _text(fields: JsonObject, key: str, *, optional: bool = False) -> str:
     if optional and value is None:
         return ""
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{key!r} must be text that is not blank{' or null' * optional}")
+        raise ValueError(f"{key!r} must be a non-blank string{' or null' * optional}")
     return value
 
 
@@ -127,7 +127,7 @@ def _ids(fields: JsonObject, key: str) -> tuple[str, ...]:
 def _count(fields: JsonObject, key: str) -> int:
     value = _value(fields, key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{key!r} must be a whole number >= 0")
+        raise ValueError(f"{key!r} must be an integer >= 0")
     return value
 
 
@@ -181,7 +181,8 @@ def _check_same_data(truth: GroundTruth, query: Query, dataset: Dataset, path: P
     if truth.query_text and truth.query_text.split() != query.text.split():
         raise DataError(
             f"query {query.id!r} is {short_repr(truth.query_text)} here and "
-            f"{short_repr(query.text)} in {dataset.name!r}: these are answers to other questions",
+            f"{short_repr(query.text)} in {dataset.name!r}: these are answers to different "
+            "questions",
             file=path,
         )
 
@@ -194,9 +195,9 @@ def _rebuild(truth: GroundTruth, question: str, dataset: Dataset, path: Path) ->
         expected = truth.provenance.get(key)
         if text_hash(text) != expected:
             raise DataError(
-                f"the {what} of query {truth.query_id!r} was left out of the file and is "
-                f"different here (SHA-256 {text_hash(text)}, expected {expected}): another copy of "
-                f"{dataset.name!r}, or another version of Assay than "
+                f"the {what} of query {truth.query_id!r} was omitted from the "
+                f"file and differs here (SHA-256 {text_hash(text)}, expected {expected}): "
+                f"this is another copy of {dataset.name!r}, or another version of Assay than "
                 f"{truth.provenance.get('assay')!r}; write the file again with assay ground-truth",
                 file=path,
             )

@@ -24,8 +24,8 @@ from assay.text import sentences
 
 TOKENS = 500
 EXTRACT_NOTE = (
-    "An extract: a sentence of each document as it stands, chosen by the words that it shares with "
-    "the question and by its place. No model and no person wrote or checked it."
+    "An extract: one sentence of each document, verbatim, chosen by the words that it shares with "
+    "the question and by its position. Not written by a model, and not checked by a person."
 )
 MODEL_NOTE = "Written by a language model from the documents; no person checked it."
 
@@ -62,7 +62,7 @@ class ReferenceWriter(Protocol):
 class ExtractWriter:
     """Quotes sentences. Deterministic, so that text which was left out can be made again."""
 
-    no_answer = "no sentence of the documents has to do with the words of the question"
+    no_answer = "no sentence of the documents shares words with the question"
 
     @property
     def origin(self) -> dict[str, str]:
@@ -84,7 +84,7 @@ def extract(question: str, documents: Sequence[Document]) -> str:
 class ModelWriter:
     """Has a language model write the answer from the documents."""
 
-    no_answer = "the documents do not hold the answer, by the model's judgment"
+    no_answer = "the documents do not contain the answer, according to the model"
 
     def __init__(self, provider: LLMProvider, max_tokens: int = TOKENS) -> None:
         self._provider = provider
@@ -237,8 +237,8 @@ class ClozeWriter:
     def origin(self) -> dict[str, str]:
         """Provider, model, prompts and a note, for the provenance."""
         note = (
-            "Cloze: a sentence of the document with a number or name left out. No model and no "
-            "person wrote it; search by words finds its document easily."
+            "Cloze: a sentence of the document with a number or name removed. Not written "
+            "by a model or a person; keyword search finds its document easily."
         )
         return {"provider": EXTRACTIVE, "model": "none", "prompt": "none", "note": note}
 

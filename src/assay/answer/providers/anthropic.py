@@ -25,9 +25,7 @@ _DEFAULT_URL = "https://api.anthropic.com"
 def open_anthropic(spec: str) -> "AnthropicModel":
     """The model of `[MODEL]`; key, address and default model come from the environment."""
     if "@" in spec:
-        raise UsageError(
-            "'anthropic:MODEL' takes no address; set RAG_EVAL_ANTHROPIC_BASE_URL instead"
-        )
+        raise UsageError("'anthropic:MODEL' takes no URL; set RAG_EVAL_ANTHROPIC_BASE_URL instead")
     key = setting(KEY_VARIABLE)
     if key is None:
         raise ProviderError(
@@ -46,7 +44,7 @@ class AnthropicModel:
         except ImportError:
             raise ProviderError(
                 ProviderFailure.SETTING,
-                "the client of Anthropic is not installed: pip install 'agent-assay[anthropic]'",
+                "the Anthropic client is not installed: pip install 'agent-assay[anthropic]'",
             ) from None
         # The client reads its own variable where it is given no address.
         if address := base_url or os.environ.get("ANTHROPIC_BASE_URL"):
@@ -114,7 +112,7 @@ class AnthropicModel:
             redact_secrets(words, self._key),
             retry_after=error.response.headers.get("retry-after"),
             bad_key=f"check {KEY_VARIABLE}",
-            not_found=f"check the model's name, {self._model!r} (RAG_EVAL_ANTHROPIC_MODEL)",
+            not_found=f"check the model name, {self._model!r} (RAG_EVAL_ANTHROPIC_MODEL)",
         )
 
     async def close(self) -> None:
@@ -137,5 +135,5 @@ def _read(message: Any) -> Completion:
 
 def _unreadable() -> ProviderError:
     return ProviderError(
-        ProviderFailure.INVALID_REPLY, "the reply of Anthropic does not match its API"
+        ProviderFailure.INVALID_REPLY, "the response from Anthropic does not match its API"
     )

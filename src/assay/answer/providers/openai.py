@@ -30,7 +30,7 @@ def open_openai(spec: str) -> "OpenAIModel":
     model = model or setting("RAG_EVAL_OPENAI_MODEL") or ""
     if not model:
         raise UsageError(
-            "no model is named for the provider 'openai'; use openai:MODEL, or set "
+            "no model given for the provider 'openai'; use openai:MODEL, or set "
             "RAG_EVAL_OPENAI_MODEL to a name that the endpoint knows"
         )
     url = url or setting("RAG_EVAL_OPENAI_BASE_URL") or DEFAULT_URL
@@ -134,7 +134,7 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         raise _unreadable(where) from None
     if refused:
-        raise ProviderError(ProviderFailure.REFUSAL, f"the model of {where} refused to answer")
+        raise ProviderError(ProviderFailure.REFUSAL, f"the model at {where} refused to answer")
     if text is None and reason == "length":  # all tokens were used for reasoning
         text = ""
     if not isinstance(text, str):
@@ -144,7 +144,7 @@ def read_chat_completion(reply: Any, where: str) -> Completion:
 
 def _unreadable(where: str) -> ProviderError:
     return ProviderError(
-        ProviderFailure.INVALID_REPLY, f"the reply of {where} is not an OpenAI chat completion"
+        ProviderFailure.INVALID_REPLY, f"the response from {where} is not an OpenAI chat completion"
     )
 
 

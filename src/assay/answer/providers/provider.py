@@ -109,7 +109,7 @@ def request_failure(service: str, error: BaseException, hint: str = "") -> Provi
 
     if isinstance(error, (ResponseTooLarge, EncodingRefused, DecodingError)):
         return ProviderError(
-            ProviderFailure.INVALID_REPLY, f"the reply of {service} cannot be read: {error}"
+            ProviderFailure.INVALID_REPLY, f"the response from {service} cannot be parsed: {error}"
         )
     reason = type(error).__name__
     message = f"{service} cannot be reached ({reason})" + (f"; {hint}" if hint else "")
@@ -144,16 +144,15 @@ def split_spec(spec: str) -> tuple[str, str]:
     model, _, url = spec.partition("@")
     if "@" in url:
         raise UsageError(
-            "an address that is named with its model must not contain a user name or password, "
-            "because other users can see a command line; set RAG_EVAL_OLLAMA_BASE_URL or "
+            "a model URL must not contain a user name or password, because other "
+            "users of the machine can see the command line; set RAG_EVAL_OLLAMA_BASE_URL or "
             "RAG_EVAL_OPENAI_BASE_URL instead"
         )
     return model, url
 
 
 def _bad_address(url: str, variable: str, example: str) -> UsageError:
-    got = "one with an '@', which is not shown" if "@" in url else repr(url)
+    got = "a URL with an '@' (not shown)" if "@" in url else repr(url)
     return UsageError(
-        f"the address of a model ({variable}) must be an http(s) address such as {example}, "
-        f"got {got}"
+        f"the model URL ({variable}) must be an http(s) URL such as {example}, got {got}"
     )

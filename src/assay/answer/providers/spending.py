@@ -75,8 +75,8 @@ def _configured_prices() -> dict[str, Price]:
         return {model: _price(pair) for model, pair in orjson.loads(written).items()}
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
         raise UsageError(
-            f"{PRICES_VARIABLE} must be JSON of US dollars for a million tokens of input and of "
-            f'output, such as {{"model-name": [3, 15]}}, got {written!r}'
+            f"{PRICES_VARIABLE} must be a JSON object of US dollars per million input and "
+            f'output tokens, such as {{"model-name": [3, 15]}}, got {written!r}'
         ) from None
 
 
@@ -117,9 +117,9 @@ class CostTracker:
             raise UsageError(f"the budget must be a number of US dollars >= 0, got {max_cost!r}")
         if max_cost is not None and self._price is None:
             raise UsageError(
-                f"the price of {model!r} is not known, so a budget cannot be kept; set "
+                f"the price of {model!r} is unknown, so a budget cannot be enforced; set "
                 f'{PRICES_VARIABLE}, for example to {{"{model.partition(":")[2]}": [3, 15]}} (US '
-                "dollars for a million tokens of input and of output)"
+                "dollars per million input and output tokens)"
             )
 
     @property
@@ -135,7 +135,7 @@ class CostTracker:
         spent = self._cost() + self._reserved
         if self._max_cost is not None and spent + worst > self._max_cost:
             raise BudgetExceeded(
-                f"stopped before the budget of ${self._max_cost:g} was exceeded: "
+                f"stopped before exceeding the budget of ${self._max_cost:g}: "
                 f"${spent:.4f} are spent or reserved and the next call could cost ${worst:.4f}; "
                 "replies so far are cached, so a run with a higher budget continues from here"
             )

@@ -48,7 +48,7 @@ def _of_body(
     def judged(seen: AgentObservation) -> CheckFinding:
         body = seen.run["sync"].json
         if body is None or seen.run["sync"].status != 200:
-            return not_applicable("there is no response to look at")
+            return not_applicable("there is no response to check")
         return judge(body, seen)
 
     return judged
@@ -57,7 +57,7 @@ def _of_body(
 def _answered(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.status is None and answer.timed_out:
-        return not_applicable("no answer came in time")
+        return not_applicable("no response in time")
     if answer.status is None:
         return fail(answer.failure or "no answer")
     return PASS if answer.status == 200 else fail(f"a valid request got HTTP {answer.status}")
@@ -67,13 +67,13 @@ def _in_time(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.timed_out:
         return fail(answer.failure or "")
-    return PASS if answer.failure is None else not_applicable("there is no complete answer")
+    return PASS if answer.failure is None else not_applicable("there is no complete response")
 
 
 def _content_type(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.status != 200:
-        return not_applicable("there is no response to look at")
+        return not_applicable("there is no response to check")
     if answer.media_type == "application/json":
         return PASS
     return fail(f"the content type is {answer.media_type[:40]!r}")
@@ -82,13 +82,13 @@ def _content_type(seen: AgentObservation) -> CheckFinding:
 def _json_object(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["sync"]
     if answer.status != 200 or answer.timed_out:
-        return not_applicable("there is no response to look at")
+        return not_applicable("there is no response to check")
     return PASS if answer.json is not None else fail(answer.failure or "the body is not an object")
 
 
 def _task_type(body: JsonObject, seen: AgentObservation) -> CheckFinding:
     if "task_type" not in body:
-        return not_applicable("a sync response may leave it out")
+        return not_applicable("optional in a sync response")
     return echoed(body, "task_type", seen.task_type)
 
 
@@ -108,7 +108,9 @@ def _ready(seen: AgentObservation) -> CheckFinding:
     if body.get("status") not in ("ready", "degraded"):
         return fail('the status of GET /health/ready is neither "ready" nor "degraded"')
     if body["status"] == "degraded":
-        return warning("the agent says that it is degraded; other checks may fail for that")
+        return warning(
+            "the agent reports that it is degraded, which may cause other checks to fail"
+        )
     return PASS if status == 200 else fail("GET /health/ready says ready, with HTTP 503")
 
 
@@ -127,7 +129,7 @@ def _repeat(seen: AgentObservation) -> CheckFinding:
 
 def _reuse(seen: AgentObservation) -> CheckFinding:
     if seen.run["sync"].status != 200:
-        return not_applicable("there is no run whose id could be reused")
+        return not_applicable("there is no successful run whose id could be reused")
     if seen.reused.status == 409:
         return PASS
     return warning(
@@ -136,21 +138,23 @@ def _reuse(seen: AgentObservation) -> CheckFinding:
 
 
 HEALTH_CHECKS = (
-    Check("health", "GET /health says ok and names the service.", _health),
-    Check("health-ready", "GET /health/ready says ready or degraded.", _ready),
+    Check("health", "GET /health reports ok and the service name.", _health),
+    Check("health-ready", "GET /health/ready reports ready or degraded.", _ready),
 )
 
 SYNC_CHECKS = (
     Check("sync-status", "A valid request is answered with HTTP 200.", _answered),
-    Check("sync-time", "A sync run answers within 15 s.", _in_time),
+    Check("sync-time", "A sync run responds within 15 s.", _in_time),
     Check("sync-content-type", "A sync response is application/json.", _content_type),
     Check("sync-json", "A sync response is a JSON object.", _json_object),
     Check(
         "sync-request-id",
-        "request_id is the echo of the request's.",
+        "request_id echoes that of the request.",
         _of_body(lambda b, o: echoed(b, "request_id", o.run["sync"].request_id)),
     ),
-    Check("sync-task-type", "task_type, where sent, is the request's.", _of_body(_task_type)),
+    Check(
+        "sync-task-type", "task_type, if present, echoes that of the request.", _of_body(_task_type)
+    ),
     Check(
         "sync-outputs",
         "outputs is present and an object, even if empty.",
@@ -158,7 +162,7 @@ SYNC_CHECKS = (
     ),
     Check(
         "sync-success",
-        'A good run says so: status "ok" or "success", or ok true.',
+        'A successful run reports it: status "ok" or "success", or ok true.',
         _of_body(lambda b, _: successful(b)),
     ),
     Check(
@@ -173,7 +177,7 @@ SYNC_CHECKS = (
     ),
     Check(
         "repeat-same-answer",
-        "The same request_id with the same body is run once (recommended).",
+        "The same request_id with the same body runs once (recommended).",
         _repeat,
     ),
     Check(
@@ -252,7 +256,9 @@ def _unreachable(health: Exchange) -> str | None:
     if health.refused_connection:
         return "no connection; is the agent running at this address?"
     if health.timed_out and health.status is None:
-        return f"it accepts connections, but GET /health got no response in {health.seconds:.0f} s"
+        return (
+            f"connections are accepted, but GET /health got no response in {health.seconds:.0f} s"
+        )
     return None
 
 

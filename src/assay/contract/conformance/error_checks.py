@@ -97,7 +97,9 @@ def _failed_sync(seen: AgentObservation) -> CheckFinding:
     if answer.json is not None and success_of(answer.json) is True:
         return not_applicable("the task runs without inputs")
     if answer.status >= 500 or answer.json is None:
-        return fail(f"answered HTTP {answer.status} instead of a response that says why")
+        return fail(
+            f"answered HTTP {answer.status} instead of a response that explains the failure"
+        )
     return _verdict(answer.json, failed_shape(answer.json))
 
 
@@ -109,7 +111,7 @@ def _failed_stream(seen: AgentObservation) -> CheckFinding:
         return _failed_before_stream(answer)
     body = terminal_data(answer.stream)
     if body is None or one_terminal(answer.stream) != PASS:
-        return fail("a run that fails does not end in exactly one terminal event")
+        return fail("a failed run does not end in exactly one terminal event")
     if success_of(body) is True:
         return not_applicable("the task runs without inputs")
     return _verdict(body, failed_shape(body))
@@ -125,11 +127,12 @@ def _no_echo(seen: AgentObservation) -> CheckFinding:
     canary = seen.canary.encode()
     leaks = [each for each in seen.errors() if canary in each.body or canary in each.headers]
     if leaks:
-        return fail(f"{len(leaks)} error answers repeat text of the inputs")
+        return fail(f"{len(leaks)} error responses repeat text of the inputs")
     named = [each for each in seen.errors() if seen.canary_key.encode() in each.body]
     if named:
         return warning(
-            f"{len(named)} error answers repeat a key of the inputs, which callers choose"
+            f"{len(named)} error responses repeat a key of the inputs, which is chosen by the "
+            "caller"
         )
     return PASS
 
@@ -138,13 +141,13 @@ REFUSAL_CHECKS = (
     *(make(way) for make in (_unknown_task, _broken_json, _missing, _wrong_type) for way in WAYS),
     Check(
         "sync-failed-run",
-        'A run that fails answers status "error", ok false, outputs {} and an error.',
+        'A failed run responds with status "error", ok false, outputs {} and an error.',
         _failed_sync,
     ),
     Check(
         "stream-failed-run",
-        "A run that fails still ends in exactly one terminal event that says so.",
+        "A failed run still ends in exactly one terminal event that reports the failure.",
         _failed_stream,
     ),
-    Check("no-echo", "No error answer repeats text of the inputs.", _no_echo),
+    Check("no-echo", "No error response repeats text of the inputs.", _no_echo),
 )

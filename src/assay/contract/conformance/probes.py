@@ -172,7 +172,7 @@ async def record_exchange(
     except (httpx.ConnectError, httpx.ConnectTimeout):
         seen |= {"failure": "no connection", "refused_connection": True}
     except httpx.HTTPError as error:
-        seen["failure"] = f"the connection broke ({type(error).__name__})"
+        seen["failure"] = f"the connection was lost ({type(error).__name__})"
     return Exchange(**seen, chunks=tuple(chunks), seconds=clock() - started)
 
 

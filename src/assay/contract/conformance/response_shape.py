@@ -34,8 +34,8 @@ def successful(body: Mapping[str, Any]) -> CheckFinding:
     if success is None:
         return fail("status, ok and success are absent, unknown, or contradict each other")
     return fail(
-        f"the agent answered with an error{_code(body)}; if the inputs do not suit it, "
-        "pass others with --inputs"
+        f"the agent responded with an error{_code(body)}; if the sample inputs do not "
+        "suit it, pass others with --inputs"
     )
 
 

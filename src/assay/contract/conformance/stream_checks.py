@@ -32,7 +32,7 @@ def _of_events(
     def judged(seen: AgentObservation) -> CheckFinding:
         stream = seen.run["stream"].stream
         if seen.run["stream"].status != 200 or not stream.events:
-            return not_applicable("there are no events to look at")
+            return not_applicable("there are no events to check")
         return judge(stream)
 
     return judged
@@ -61,7 +61,7 @@ def one_terminal(stream: StreamView) -> CheckFinding:
     count = sum(name in TERMINAL_EVENTS for name in stream.names)
     if count == 1:
         return PASS
-    cut = "" if stream.ended else "; the stream was still open or broke off"
+    cut = "" if stream.ended else "; the stream was still open or was cut off"
     return fail(f"{count} of {len(stream.events)} events are terminal{cut}")
 
 
@@ -80,14 +80,14 @@ def _answered(seen: AgentObservation) -> CheckFinding:
     if answer.status != 200:
         return fail(f"a valid request got HTTP {answer.status}")
     if answer.timed_out and not answer.stream.events:
-        return not_applicable("no event came in time")
-    return PASS if answer.stream.events else fail("the stream holds no events")
+        return not_applicable("no event in time")
+    return PASS if answer.stream.events else fail("the stream has no events")
 
 
 def _content_type(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["stream"]
     if answer.status != 200:
-        return not_applicable("there is no stream to look at")
+        return not_applicable("there is no stream to check")
     if answer.media_type == "text/event-stream":
         return PASS
     return fail(f"the content type is {answer.media_type[:40]!r}")
@@ -95,7 +95,7 @@ def _content_type(seen: AgentObservation) -> CheckFinding:
 
 def _framing(seen: AgentObservation) -> CheckFinding:
     if seen.run["stream"].status != 200:
-        return not_applicable("there is no stream to look at")
+        return not_applicable("there is no stream to check")
     return fail_if(seen.run["stream"].stream.problems)
 
 
@@ -112,7 +112,7 @@ def _type_repeated(stream: StreamView) -> CheckFinding:
 def _started(seen: AgentObservation) -> CheckFinding:
     stream = seen.run["stream"].stream
     if not stream.objects:
-        return not_applicable("there are no events to look at")
+        return not_applicable("there are no events to check")
     started = [data for name, data in stream.objects if name == "started"]
     if not started or stream.names[0] != "started":
         return warning("the first event is not started")
@@ -122,7 +122,7 @@ def _started(seen: AgentObservation) -> CheckFinding:
 def _first_event(seen: AgentObservation) -> CheckFinding:
     answer, limit = seen.run["stream"], seen.limits.first_event_s
     if answer.status != 200:
-        return not_applicable("there is no stream to look at")
+        return not_applicable("there is no stream to check")
     first = answer.stream.first_event_s
     if first is None and answer.seconds < limit:
         return not_applicable("the stream ended without an event")
@@ -134,7 +134,7 @@ def _first_event(seen: AgentObservation) -> CheckFinding:
 def _ends(seen: AgentObservation) -> CheckFinding:
     answer = seen.run["stream"]
     if answer.status is None:
-        return not_applicable("there is no stream to look at")
+        return not_applicable("there is no stream to check")
     return PASS if answer.failure is None else fail(answer.failure)
 
 
@@ -153,9 +153,9 @@ def _agrees(seen: AgentObservation) -> CheckFinding:
     successes = {success_of(sync), success_of(stream)}
     ours, theirs = outputs_of(sync), outputs_of(stream)
     if None in successes or ours is None or theirs is None:
-        return not_applicable("one of the results is not readable")
+        return not_applicable("one of the results cannot be parsed")
     if len(successes) > 1:
-        return fail("one succeeds and the other does not")
+        return fail("one succeeds, the other fails")
     return fail_if(_differences(ours, theirs))
 
 
@@ -187,7 +187,7 @@ STREAM_CHECKS = (
         _framing,
     ),
     Check("stream-json", "The data of each event is a JSON object.", _of_events(_data_json)),
-    Check("stream-type", "data repeats the event's name as type.", _of_events(_type_repeated)),
+    Check("stream-type", "data repeats the event name as type.", _of_events(_type_repeated)),
     Check("stream-started", "The first event is started, with the request_id.", _started),
     Check("stream-heartbeat", "A stream is never silent for over 15 s.", _heartbeat),
     Check("terminal-one", "Exactly one event is terminal.", _of_events(one_terminal)),
@@ -205,17 +205,17 @@ STREAM_CHECKS = (
     Check("terminal-status", "The terminal event has a status.", _of_terminal(_status_present)),
     Check(
         "terminal-success",
-        "The terminal event of a good run says that it succeeded.",
+        "The terminal event of a successful run reports success.",
         _of_terminal(lambda b, _: successful(b)),
     ),
     Check(
         "terminal-outputs",
-        "The terminal event has outputs or data, so that the result can be kept.",
+        "The terminal event has outputs or data, so that the result can be stored.",
         _of_terminal(lambda b, _: has_outputs(b, or_data=True)),
     ),
     Check(
         "terminal-fields",
-        "Its optional fields have the types of AgentRunResponse.",
+        "The optional fields of the terminal event have the types of AgentRunResponse.",
         _of_terminal(lambda b, _: well_typed(b)),
     ),
     Check(
@@ -223,5 +223,5 @@ STREAM_CHECKS = (
         "A field without a value is absent, never null.",
         _of_events(lambda s: without_null([data for _, data in s.objects])),
     ),
-    Check("sync-stream-agree", "Sync and stream do the same work.", _agrees),
+    Check("sync-stream-agree", "Sync and stream produce the same result.", _agrees),
 )

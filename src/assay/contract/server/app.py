@@ -190,7 +190,7 @@ class _Endpoints:
         try:
             known = self._runs.find(request.request_id, accepted.fingerprint)
         except RequestIdConflict:
-            message = "request_id was already used with another body; give each request its own"
+            message = "request_id was already used with another body; use a new id for each request"
             raise rejected(409, ErrorCode.VALIDATION_ERROR, message, request.request_id) from None
         if known is not None:
             return known

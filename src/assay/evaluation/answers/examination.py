@@ -35,7 +35,7 @@ Documents = Mapping[str, Document]
 Reply = TypeVar("Reply")
 
 _CONTEXT_IGNORED = (
-    "the agent gave the same answers whatever documents it was given, so that shows nothing: "
+    "the agent ignored the documents that it was given, so asking again shows nothing: "
     "failures are diagnosed from this run alone"
 )
 _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS: "distractors"}
@@ -127,11 +127,11 @@ async def examine_answers(
     except (ProviderError, BudgetExceeded) as error:
         found.trouble = str(error)
     except TargetLost:
-        found.trouble = "the target was lost while questions were asked again"
+        found.trouble = "the target became unreachable while questions were asked again"
         found.target_lost = True
     found.trouble = found.trouble or _unreadable(found)
     if stop.is_set() and found.trouble is None:
-        found.trouble = "interrupted before all answers were examined"
+        found.trouble = "interrupted before all answers were judged"
     return found
 
 
@@ -301,6 +301,6 @@ def _unreadable(found: AnswerExamination) -> str | None:
     if 2 * undecided <= len(asked):
         return None
     return (
-        f"the judge's replies were no verdict for {undecided} of {len(asked)} questions; choose "
+        f"the judge gave no verdict for {undecided} of {len(asked)} questions; choose "
         "another model, or allow it more tokens: see docs/answers.md"
     )

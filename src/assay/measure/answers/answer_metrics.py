@@ -177,19 +177,19 @@ _ALL = [
     ),
     AnswerMetric(
         "faithfulness",
-        "sentences whose words and numbers stand in a cited document",
+        "sentences whose words and numbers appear in a cited document",
         _answerable,
         _faithful,
     ),
     AnswerMetric(
         "answer_relevance",
-        "words of the question that the answer takes up",
+        "words of the question that the answer uses",
         _answerable,
         lambda case, answer, _: answer_relevance(case.question, answer),
     ),
     AnswerMetric(
         "abstention",
-        "declined exactly where there is no answer, by the usual phrases",
+        "declined exactly if there is no answer, by common phrases",
         lambda case: True,
         lambda case, answer, _: abstention(answer, answerable=case.answerable),
     ),

@@ -53,7 +53,9 @@ def _row(record: Record) -> LabelledAnswer:
     if recorded is None:
         for key in ("question", "answer"):
             if key not in record.fields:
-                raise record.refusal(f"has no {key!r}, which a judge needs; add it, or a 'verdict'")
+                raise record.refusal(
+                    f"has no {key!r}, which the judge needs; add it, or a 'verdict'"
+                )
         if "reference" not in record.fields:
             raise record.refusal("has no 'reference'; add it, or null where there is no answer")
     label = record.fields.get("label")
@@ -126,9 +128,9 @@ def prediction_powered_mean(
             f"every label needs its verdict, got {truth.size} labels and {seen.size} verdicts"
         )
     if not truth.size or not rest.size:
-        raise UsageError("labelled and unlabelled answers are both needed; one of them is empty")
+        raise UsageError("both labeled and unlabeled answers are needed; one of them is empty")
     if not 0 < confidence < 1:
-        raise UsageError(f"confidence lies between 0 and 1, got {confidence!r}")
+        raise UsageError(f"confidence must be between 0 and 1, got {confidence!r}")
     error = seen - truth
     mean = float(rest.mean() - error.mean())
     if truth.size < 2:

@@ -114,7 +114,7 @@ def diagnose(seen: Observation, others: Counterfactuals = NOT_TRIED) -> Diagnosi
 def _without_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
     if others.gold is False:
         # Fixing one component alone gains nothing here, so neither gets the point.
-        why = "a needed document was not retrieved, and with it the answer is wrong as well"
+        why = "a needed document was not retrieved, and the answer is wrong even with it"
         return _found(seen, Failure.RETRIEVAL_MISSED, True, why, component=Component.BOTH)
     why = "a needed document was not retrieved"
     if others.gold:
@@ -131,15 +131,15 @@ def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
             seen,
             failure,
             True,
-            "right with the needed documents alone, wrong as soon as others stand beside them",
+            "right with only the needed documents, wrong when others are added",
         )
     if others.gold and others.distractors:
         return _found(
             seen,
             failure,
             True,
-            "right with the needed documents and with others "
-            "beside them: what this retrieval puts around them misleads",
+            "right with the needed documents, also "
+            "with others added: what this retrieval adds misleads",
             component=Component.RETRIEVAL,
         )
     if others.no_context:

@@ -55,7 +55,7 @@ class SearchService:
 
     async def search(self, query: str, mode: str) -> list[Hit]:
         """The best documents for a query. Raises `AssayError` where the request is not valid."""
-        assert self._loading is not None, "open() comes before search()"
+        assert self._loading is not None, "call open() before search()"
         retriever, _ = await self._loading.get()
         checked = check_request(query, SHOWN, mode)
         return await asyncio.to_thread(retriever.search, query, SHOWN, mode=checked)
