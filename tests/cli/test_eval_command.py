@@ -56,10 +56,10 @@ def test_a_baseline_adds_a_paired_comparison(run_assay: RunAssay, folder: Path) 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("nonsense",), 2, "cannot tell what target 'nonsense' is"),
+        (("nonsense",), 2, "unknown target 'nonsense'"),
         (("builtin:magic",), 2, "there is no target 'builtin:magic'"),
         (("python:target",), 2, "write python:module:function"),
-        (("python:absent:f",), 2, "there is no module 'absent'"),
+        (("python:absent:f",), 2, "no module 'absent'"),
         (("python:target:absent",), 2, "module 'target' has no 'absent'"),
         (("python:target:number",), 2, "target:number is a int, not a function"),
         (("python:target:right", "--gate", "p@5>=0.5"), 2, "the best possible Precision@5 is 0.4"),
@@ -145,11 +145,11 @@ def test_settings_come_from_flag_then_variable_then_file(run_assay: RunAssay, fo
     ("content", "message"),
     [
         ("top_k = ", "assay.toml is not TOML"),
-        ("colour = 1", "'colour' is no option"),
-        ("[evil]\ntop_k = 1", "there is no verb 'evil'"),
-        ("[eval]\ncolour = 1", "[eval] 'colour' is no option"),
-        ("[serve.purple]\ntop_k = 1", "[serve.purple] 'top_k' is no option"),
-        ("[serve.pink]\nmode = 1", "there is no verb 'pink'"),
+        ("colour = 1", "'colour' is not an option"),
+        ("[evil]\ntop_k = 1", "unknown command 'evil'"),
+        ("[eval]\ncolour = 1", "[eval] 'colour' is not an option"),
+        ("[serve.purple]\ntop_k = 1", "[serve.purple] 'top_k' is not an option"),
+        ("[serve.pink]\nmode = 1", "unknown command 'pink'"),
     ],
 )
 def test_a_wrong_settings_file_is_refused(
@@ -245,7 +245,7 @@ def test_two_processes_never_write_one_run(
 def test_a_target_out_of_reach_exits_3(run_assay: RunAssay, folder: Path) -> None:
     done = run_assay("eval", "python:target:refuses", *TINY, "--retries", "0")
     assert done.returncode == 3
-    assert "the target stays unreachable; giving up" in done.stderr
+    assert "the target is still unreachable; giving up" in done.stderr
     assert report_of(only_run(folder))["state"] == "target lost"
 
 

@@ -12,12 +12,12 @@ from assay.errors import UsageError
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('num_queries = "five"', "assay.toml: 'num_queries' must be a whole number, got 'five'"),
-        ("[eval]\ntop-k = 2.5", "assay.toml: 'top_k' must be a whole number, got 2.5"),
-        ("num_queries = true", "'num_queries' must be a whole number, got True"),
+        ('num_queries = "five"', "assay.toml: 'num_queries' must be an integer, got 'five'"),
+        ("[eval]\ntop-k = 2.5", "assay.toml: 'top_k' must be an integer, got 2.5"),
+        ("num_queries = true", "'num_queries' must be an integer, got True"),
         ('max_cost = "much"', "'max_cost' must be a number, got 'much'"),
         ('[ground-truth]\nresume = "yes"', "'resume' must be true or false, got 'yes'"),
-        ('[nextcloud.upload]\nconcurrency = "x"', "'concurrency' must be a whole number"),
+        ('[nextcloud.upload]\nconcurrency = "x"', "'concurrency' must be an integer"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_blamed_on_the_file(

@@ -196,8 +196,14 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
         ),
         ({"corpus.jsonl": "[1]\n"}, r"corpus.jsonl:1: must be one JSON object.*got \[1\]"),
         ({"corpus.jsonl": '{"id": "x"}\n'}, r"corpus.jsonl:1: has no '_id', only \['id'\]; add"),
-        ({"corpus.jsonl": '{"_id": ""}\n'}, r"corpus.jsonl:1: '_id' must be text .*got ''"),
-        ({"corpus.jsonl": '{"_id": true}\n'}, r"corpus.jsonl:1: '_id' must be text .*got True"),
+        (
+            {"corpus.jsonl": '{"_id": ""}\n'},
+            r"corpus.jsonl:1: '_id' must be a non-empty string .*got ''",
+        ),
+        (
+            {"corpus.jsonl": '{"_id": true}\n'},
+            r"corpus.jsonl:1: '_id' must be a non-empty string .*got True",
+        ),
         ({"corpus.jsonl": '{"_id": "x"}\n'}, r"corpus.jsonl:1: document 'x' has no 'text'"),
         ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be a string, got 5"),
         (

@@ -89,16 +89,19 @@ RECORD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"query_id": " "}, "record 2 .*'query_id' must be text"),
+        ({"query_id": " "}, "record 2 .*'query_id' must be a non-blank string"),
         ({"query_text": 7}, "record 2 .*'query_text' must be a non-blank string or null"),
         ({"query_text": "coffee in Bern"}, "query 'q2' is 'coffee in Bern' here"),
-        ({"ground_truth_answer": " \n"}, "record 2 .*'ground_truth_answer' must be text"),
+        (
+            {"ground_truth_answer": " \n"},
+            "record 2 .*'ground_truth_answer' must be a non-blank string",
+        ),
         ({"expected_document_ids": [["x"]]}, "record 2 .*'expected_document_ids' must be a list"),
         ({"expected_document_ids": "b"}, "record 2 .*'expected_document_ids' must be a list"),
         ({"expected_document_ids": []}, "none of the documents that query 'q2' expects"),
         ({"expected_document_ids": ["b", "z"]}, "no document 'z', which 'expected_document_ids'"),
-        ({"highly_relevant_count": "1"}, "record 2 .*must be a whole number"),
-        ({"highly_relevant_count": True}, "record 2 .*must be a whole number"),
+        ({"highly_relevant_count": "1"}, "record 2 .*must be an integer"),
+        ({"highly_relevant_count": True}, "record 2 .*must be an integer"),
         ({"provenance": "me"}, "record 2 .*'provenance' must be an object"),
         ({"provenance": {"document_ids": 5}}, "record 2 .*'document_ids' must be a list"),
         ({"provenance": {"document_ids": [{}]}}, "record 2 .*'document_ids' must be a list"),

@@ -163,7 +163,7 @@ def test_labels_are_read_with_what_judges_said_before(tmp_path: Path) -> None:
         ({**ROW, "verdict": "perhaps"}, "a verdict is true, false or 'unparseable'"),
         ({**ROW, "verdicts": []}, "at least one verdict"),
         ({**ROW, "label": None}, "has no line with a label"),
-        ({**ROW, "answer": 7}, "'answer' must be text"),
+        ({**ROW, "answer": 7}, "'answer' must be a string"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_told(

@@ -103,7 +103,7 @@ def test_secrets_are_masked_in_the_command() -> None:
 @pytest.mark.parametrize(
     ("field", "text", "message"),
     [
-        ("top_k", "many", "top_k must be a whole number, got 'many'"),
+        ("top_k", "many", "top_k must be an integer, got 'many'"),
         ("top_k", "0", "top_k must be between 1 and 1000, got 0"),
         ("timeout", "soon", "timeout must be a number, got 'soon'"),
         ("timeout", "nan", "timeout must be a positive number of seconds, got nan"),

@@ -129,7 +129,7 @@ def test_a_setting_that_is_no_number_is_refused(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("QDRANT_SHARD_NUMBER", value)
-    with pytest.raises(UsageError, match="QDRANT_SHARD_NUMBER must be a whole number"):
+    with pytest.raises(UsageError, match="QDRANT_SHARD_NUMBER must be an integer"):
         ClusterSettings.from_environment()
 
 

@@ -91,7 +91,7 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
     [
         ({"target": ""}, "name a target"),
         ({"target": "builtin:bm25", "top_k": "0"}, "top_k must be between 1 and 1000"),
-        ({"target": "builtin:bm25", "top_k": "ten"}, "top_k must be a whole number"),
+        ({"target": "builtin:bm25", "top_k": "ten"}, "top_k must be an integer"),
         ({"target": "builtin:bm25", "timeout": "-1"}, "timeout must be a positive number"),
         ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "looks at 99 documents"),
         ({"target": "builtin:bm25", "track": "mine"}, "track must be one of"),

@@ -88,7 +88,7 @@ class BuiltinAgent:
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Search, and answer where answers are wanted."""
-        assert self._search is not None, "open() comes before ask()"
+        assert self._search is not None, "call open() before ask()"
         try:
             doc_ids = await self._threads.run(self._search, query, top_k)
         except AssayError as error:
@@ -104,7 +104,9 @@ class BuiltinAgent:
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Answer from these passages, without a search."""
-        assert self._answers is not None, "takes_context says whether this can be asked"
+        assert self._answers is not None, (
+            "this agent does not take a context; check takes_context first"
+        )
         return await self._answers.from_passages(query, passages)
 
     def _load_lexical(self) -> _Search:

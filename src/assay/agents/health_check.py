@@ -34,7 +34,7 @@ _FUNCTION_REMEDIES = {
     '{"doc_ids": [...], "answer": "..."}',
     FailureKind.AGENT_ERROR: "fix the function at the line in the message",
 }
-_NO_DOCUMENTS = "built-in targets search a data set, and none is open here; try: assay eval {}"
+_NO_DOCUMENTS = "built-in targets search a data set, and none is loaded here; try: assay eval {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,8 @@ async def _call(agent: Agent, way: str, sample: SampleQuery) -> SampleCall:
 def _about_place(place: str) -> list[Finding]:
     if place.endswith(WELL_KNOWN[0]):
         return []
-    what = f"the card is not at {WELL_KNOWN[0]}, where newer clients look"
-    return [Finding(what, f"serve it there as well; it was found at {redact_url(place)}")]
+    what = f"the card is not at {WELL_KNOWN[0]}, where current clients look"
+    return [Finding(what, f"serve it there too; it was found at {redact_url(place)}")]
 
 
 def _about_calls(
@@ -215,5 +215,5 @@ def _about_ids(doc_ids: tuple[str, ...], top_k: int) -> list[Problem]:
         problems.append(Problem(what, "send at most top_k: the rest scores nothing", grave=False))
     if len(set(doc_ids)) < len(doc_ids):
         remedy = "send each id once: a repeat scores nothing and takes a place"
-        problems.append(Problem("the answer repeats ids", remedy, grave=False))
+        problems.append(Problem("the answer has duplicate ids", remedy, grave=False))
     return problems

@@ -92,12 +92,12 @@ class ProbedAgent:
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Pass the call on."""
         taker = None if self._agent is None else context_taker(self._agent)
-        assert taker is not None, "takes_context says whether this can be asked"
+        assert taker is not None, "this agent does not take a context; check takes_context first"
         return await taker.answer_from(query, passages)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Pass the call on."""
-        assert self._agent is not None, "open() comes before ask()"
+        assert self._agent is not None, "call open() before ask()"
         return await self._agent.ask(query, top_k)
 
     async def close(self) -> None:
@@ -123,8 +123,8 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
             return Probed(found, kind.name, tuple(tried))
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
-        f"cannot tell what agent answers at {redact_url(base)}; tried:{lines}\n"
-        "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the address."
+        f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
+        "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the URL."
     )
 
 
@@ -191,7 +191,7 @@ async def _end_session(http: httpx.AsyncClient, place: str, headers: Mapping[str
 
 
 async def probe_contract(http: httpx.AsyncClient, base: str, tried: list[str]) -> str | None:
-    """The target for an agent of the HTTP contract, with the retrieval task that it does."""
+    """The target for an agent of the HTTP contract, with the retrieval task that it supports."""
     base = base.partition("?")[0]  # the contract has no use for a query
     status, _, health = await _get(http, f"{base}/health")
     if not (isinstance(health.get("status"), str) and isinstance(health.get("service"), str)):

@@ -66,7 +66,7 @@ class PurpleProcess:
     @property
     def pid(self) -> int:
         """The process id."""
-        assert self._process is not None, "open() comes first"
+        assert self._process is not None, "call open() first"
         return self._process.pid
 
     async def open(self) -> None:
@@ -84,7 +84,7 @@ class PurpleProcess:
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Ask the process over A2A."""
-        assert self._agent is not None, "open() comes before ask()"
+        assert self._agent is not None, "call open() before ask()"
         return await self._agent.ask(query, top_k)
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ class PurpleProcess:
         except TimeoutError:
             raise self._failed(f"did not start within {_START_S:g} s") from None
         if not line:
-            raise self._failed("ended before it listened")
+            raise self._failed("exited before it listened")
         return line.decode().strip()
 
     async def _wait_until_ready(self, url: str) -> None:
@@ -130,7 +130,7 @@ class PurpleProcess:
                 if await self._is_ready(http, url):
                     return
                 await asyncio.sleep(_POLL_S)
-        raise self._failed("ended while it loaded its index")
+        raise self._failed("exited while loading its index")
 
     async def _is_ready(self, http: httpx.AsyncClient, url: str) -> bool:
         try:

@@ -164,7 +164,7 @@ def _provider(spec: str) -> tuple[str, str]:
     kind, _, rest = spec.strip().partition(":")
     if kind not in ("", "extractive", "ollama", "openai", "anthropic", "gguf"):
         shown = kind if "@" in spec else spec  # what precedes an @ may be a password
-        raise UsageError(f"no provider is called {shown[:80]!r}")
+        raise UsageError(f"unknown provider {shown[:80]!r}")
     return kind, rest
 
 
@@ -183,7 +183,8 @@ _KINDS = (
     TargetKind(
         name="builtin",
         syntax="builtin:bm25|dense|hybrid|tuned[#PROVIDER]",
-        description="Assay's own retriever in process; #PROVIDER names a model that answers",
+        description="Assay's own retriever, in process; #PROVIDER selects the model that writes "
+        "answers",
         agent="assay.agents.builtin:BuiltinAgent",
         runs_code=False,
         starts_process=False,
@@ -208,7 +209,7 @@ _KINDS = (
     TargetKind(
         name="purple",
         syntax="purple:hybrid",
-        description="the reference agent in a process of its own, over A2A",
+        description="the reference agent in a separate process, over A2A",
         agent="assay.agents.purple_process:PurpleProcess",
         runs_code=False,
         starts_process=True,
@@ -247,7 +248,7 @@ _KINDS = (
     TargetKind(
         name="mcp-stdio",
         syntax="mcp-stdio:COMMAND[#tool]",
-        description="an MCP server that is started by a command and spoken to over pipes",
+        description="an MCP server started by a command, over stdio",
         agent="assay.agents.mcp.agent:McpAgent",
         runs_code=True,
         starts_process=True,
@@ -273,7 +274,7 @@ _KINDS = (
     TargetKind(
         name="http",
         syntax="http:URL=TASK[#stream]",
-        description="an agent of the HTTP contract",
+        description="an agent that implements the HTTP agent contract",
         agent="assay.agents.contract:ContractAgent",
         runs_code=False,
         starts_process=False,
@@ -286,7 +287,7 @@ _KINDS = (
     TargetKind(
         name="url",
         syntax="http://... (probed)",
-        description="a bare address: the protocol that is spoken there is found out",
+        description="a plain URL: the protocol is detected",
         agent="assay.agents.probe:ProbedAgent",
         runs_code=False,
         starts_process=False,

@@ -25,7 +25,7 @@ FILE = "assay.toml"
 REPEATABLE = frozenset({"gate", "metric", "skip", "runs", "more", "targets", "tasks"})
 """Options and arguments that take several values; a test holds this to the command line."""
 
-_KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+_KINDS: Mapping[type, str] = {int: "an integer", float: "a number", bool: "true or false"}
 
 Options = set[str] | Mapping[str, "Options"]
 """The names of a verb's options; or, for a group, its verbs with theirs."""

@@ -92,7 +92,7 @@ def _fields(file: TextFile, line: int, text: str, layout: _Layout) -> tuple[str,
 
 
 def _integer(file: TextFile, line: int, text: str) -> int:
-    """Table software writes a column of whole numbers as 1.0, 2.0."""
+    """Table software writes a column of integers as 1.0, 2.0."""
     if not _is_number(text) or not float(text).is_integer():
         raise _wrong_grade(file, line, text)
     return int(float(text))

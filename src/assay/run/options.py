@@ -58,7 +58,7 @@ class RunSetting:
             try:
                 return self.kind(text)
             except ValueError:
-                what = "a whole number" if self.kind is int else "a number"
+                what = "an integer" if self.kind is int else "a number"
                 raise UsageError(f"{self.name} must be {what}, got {text!r}") from None
         return text
 

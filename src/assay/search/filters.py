@@ -41,7 +41,7 @@ def _condition(field: str, value: object) -> FilterCondition:
     if not values or not _alike(values):
         raise UsageError(
             f"filter {field!r} must be a text, a number, true or false, a list of texts or of "
-            f'whole numbers, or a range such as {{"gte": 2019}}; got {value!r}'
+            f'integers, or a range such as {{"gte": 2019}}; got {value!r}'
         )
     if isinstance(values[0], float):
         return FilterCondition(key, bounds={"gte": values[0], "lte": values[0]})
@@ -49,7 +49,7 @@ def _condition(field: str, value: object) -> FilterCondition:
 
 
 def _alike(values: Sequence[Any]) -> bool:
-    """Engines take a list of texts or of whole numbers; the rest only alone."""
+    """Engines take a list of texts or of integers; the rest only alone."""
     kinds = {type(value) for value in values}
     return kinds in ({str}, {int}) or (len(values) == 1 and kinds <= {bool, float})
 

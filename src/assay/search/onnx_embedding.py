@@ -294,7 +294,7 @@ def _workers() -> int:
     chosen = os.environ.get("ASSAY_THREADS", "")
     if chosen:
         if not chosen.isdecimal() or int(chosen) < 1:
-            raise UsageError(f"ASSAY_THREADS must be a whole number from 1, got {chosen!r}")
+            raise UsageError(f"ASSAY_THREADS must be an integer >= 1, got {chosen!r}")
         return int(chosen)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(4, cores or 1)

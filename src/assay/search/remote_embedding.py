@@ -70,7 +70,7 @@ def open_remote(spec: str) -> "RemoteEmbedder":
     url = url or os.environ.get("OLLAMA_HOST", "") * (kind == "ollama") or api.default_url
     url = url.rstrip("/").removesuffix("/v1")
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise UsageError(f"--embedder {spec!r}: {url!r} is not an http(s) address")
+        raise UsageError(f"--embedder {spec!r}: {url!r} is not an http(s) URL")
     return RemoteEmbedder(f"{kind}:{model}", model, url, api)
 
 

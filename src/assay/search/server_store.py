@@ -55,7 +55,7 @@ class ClusterSettings:
 
     @classmethod
     def from_environment(cls) -> "ClusterSettings":
-        """Raises `UsageError` for a value that is not a whole number from 1."""
+        """Raises `UsageError` for a value that is not an integer from 1."""
         return cls(*(_positive(f"QDRANT_{name.upper()}") for name in cls.__slots__))
 
 
@@ -339,7 +339,7 @@ def _positive(name: str) -> int | None:
     if not value:
         return None
     if not value.isdecimal() or int(value) < 1:
-        raise UsageError(f"{name} must be a whole number from 1, got {value!r}")
+        raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
     return int(value)
 
 

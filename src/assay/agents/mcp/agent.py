@@ -99,7 +99,7 @@ class McpAgent:
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Call the search tool."""
-        assert self._tool is not None, "open() comes before ask()"
+        assert self._tool is not None, "call open() before ask()"
         result = await self._session.call(self._tool.name, self._tool.arguments(query, top_k))
         answer = self._reader.read(result)
         if self._tool.top_k is None:  # the tool was not told how many to return
@@ -145,7 +145,7 @@ class McpSession:
             message = "the result does not follow the MCP schema"
             raise AgentFailure(FailureKind.PROTOCOL, message) from error
         except RuntimeError as error:  # what the SDK raises for a breach of the output schema
-            message = f"the result does not fit the output schema of {tool!r}"
+            message = f"the result does not match the output schema of {tool!r}"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message) from error
 
     async def close(self) -> None:
@@ -242,7 +242,7 @@ def _opening_failure(error: Exception) -> AgentFailure:
         return _failure_of(error, ExchangeRecord())
     if isinstance(error, OSError):
         return AgentFailure(FailureKind.CONNECTION, error.strerror or type(error).__name__)
-    message = f"what answers there does not speak MCP ({type(error).__name__})"
+    message = f"the server there does not speak MCP ({type(error).__name__})"
     return AgentFailure(FailureKind.PROTOCOL, message)
 
 
@@ -252,7 +252,7 @@ def _failure_of(error: MCPError, exchange: ExchangeRecord) -> AgentFailure:
     if code == CONNECTION_CLOSED:
         return AgentFailure(FailureKind.CONNECTION, "the connection was closed", retryable=True)
     if exchange.status == _SESSION_GONE:
-        return AgentFailure(FailureKind.CONNECTION, "the session is gone", retryable=True)
+        return AgentFailure(FailureKind.CONNECTION, "the session has expired", retryable=True)
     if code == REQUEST_TIMEOUT:
         return AgentFailure(FailureKind.TIMEOUT, "the server reported a timeout")
     if code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND):

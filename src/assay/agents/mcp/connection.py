@@ -220,7 +220,9 @@ class StdioServer:
         except ValueError as error:
             raise UsageError(f"cannot parse the command {command!r}: {error}") from None
         if not words:
-            raise UsageError("there is no command; write mcp-stdio:COMMAND, such as 'uvx server'")
+            raise UsageError(
+                "no command given; write mcp-stdio:COMMAND, such as 'mcp-stdio:uvx server'"
+            )
         environment = {key: value for key, value in os.environ.items() if key not in _WITHHELD}
         self._parameters = StdioServerParameters(
             command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"

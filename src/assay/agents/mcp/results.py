@@ -136,7 +136,9 @@ def _value_of(result: CallToolResult) -> Any:
     if links:
         return links
     if result.content and not texts:
-        raise AgentFailure(FailureKind.INVALID_ANSWER, "the result holds no text and no structure")
+        raise AgentFailure(
+            FailureKind.INVALID_ANSWER, "the result has neither text nor structured content"
+        )
     values = [_json(text) for text in texts]
     return values[0] if len(values) == 1 else values
 
@@ -164,7 +166,7 @@ def _find_list(value: Any, depth: int) -> list[Any] | None:
 
 
 def _fields(item: Any) -> dict[str, str]:
-    """Texts and whole numbers of a result, those of a nested document after its own."""
+    """Texts and integers of a result, those of a nested document after its own."""
     if isinstance(item, str):
         return {"doc_id": item}
     return dict(_pairs(item)) if isinstance(item, dict) else {}

@@ -88,8 +88,8 @@ def find_search_tool(
     best = max(rated, key=lambda pair: pair[0], default=(0, None))
     if best[1] is None or best[0] <= 0:
         raise TargetError(
-            f"none of the server's tools looks like a search; name one after the target: "
-            f"...#TOOL. It has: {_names(tools)}"
+            f"none of the server's tools looks like a search tool; append its name to "
+            f"the target: ...#TOOL. Available: {_names(tools)}"
         )
     return _search_tool(best[1], mapping)
 
