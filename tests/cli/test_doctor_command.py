@@ -94,7 +94,7 @@ def test_a_failing_agent_exits_1_with_a_remedy(mode: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("duplicates", "repeats ids"), ("too_many", "the answer has 502 ids, top_k is 5")],
+    [("duplicates", "duplicate ids"), ("too_many", "the answer has 502 ids, top_k is 5")],
 )
 def test_ids_that_earn_nothing_are_pointed_out(mode: str, words: str) -> None:
     with bad_agent() as agent:
@@ -135,7 +135,7 @@ def test_the_installation_is_shown_in_words(tmp_path: Path) -> None:
     variables = {"ASSAY_CACHE": str(tmp_path), "NFCORPUS_ARCHIVE": str(tmp_path / "absent.zip")}
     done = run(variables=variables)
     assert done.exit_code == 0
-    for words in ("a2a-sdk", "python", "notes", "comes with Assay", "not downloaded", "default"):
+    for words in ("a2a-sdk", "python", "notes", "bundled with Assay", "not downloaded", "default"):
         assert words in done.output
 
 

@@ -21,25 +21,28 @@ def doctor(
     url: Annotated[
         str | None,
         typer.Argument(
-            help="The agent's address, bare or with its protocol: http://host:9010, a2a:URL, or "
-            "any other target. Left out: show the settings in force, kinds of targets, versions "
-            "and data sets here.",
+            help="The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), "
+            "or any other target. If omitted: show the current settings, the kinds of targets, the "
+            "versions and the local data sets.",
             autocompletion=complete_target,
             metavar="[URL]",
         ),
     ] = None,
     query: Annotated[
-        str, typer.Option(help="What the sample call asks.", metavar="TEXT")
+        str, typer.Option(help="The query of the sample call.", metavar="TEXT")
     ] = "Does vitamin D lower blood pressure?",
     top_k: Annotated[
-        int, typer.Option(help="How many documents it asks for.", envvar="ASSAY_TOP_K", min=1)
+        int, typer.Option(help="How many documents to request.", envvar="ASSAY_TOP_K", min=1)
     ] = 5,
     timeout: Annotated[
-        float, typer.Option(help="Seconds for the sample call.", envvar="ASSAY_TIMEOUT", min=0.001)
+        float,
+        typer.Option(
+            help="Timeout of the sample call in seconds.", envvar="ASSAY_TIMEOUT", min=0.001
+        ),
     ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Examine an agent, or this installation: each problem comes with its remedy.
+    """Diagnose an agent or this installation; each problem is shown with its remedy.
 
     Exit codes: 0 good, 1 something must be fixed, 3 the agent could not be reached.
     """
@@ -98,7 +101,7 @@ def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
         yield "streaming", "offered" if offered else "not offered"
     for place, interface in enumerate(found.interfaces):
         yield "" if place else "interfaces", interface
-    yield "calls go by", found.details.partition("; ")[2] or found.details or found.protocol
+    yield "calls use", found.details.partition("; ")[2] or found.details or found.protocol
     for call in found.calls:
         yield f"{call.way} call", _outcome(call)
 

@@ -138,7 +138,7 @@ def _cache() -> tuple[str, str]:
 
 
 def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
-    yield "notes", "comes with Assay"
+    yield "notes", "bundled with Assay"
     named = os.environ.get("NFCORPUS_ARCHIVE")
     if named:
         yield "nfcorpus", _archive_state(Path(named).expanduser(), "NFCORPUS_ARCHIVE")
@@ -169,7 +169,7 @@ def _rendered(found: Installation) -> Iterator[Any]:
 
     from assay.cli.doctor import labelled
 
-    yield Text("settings in force", style="bold")
+    yield Text("current settings", style="bold")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("verb", "option", "value", "set by"):
         table.add_column(heading, overflow="fold")
@@ -177,9 +177,11 @@ def _rendered(found: Installation) -> Iterator[Any]:
         if each.verb == "eval" or each.source != "default":
             table.add_row(*map(Text, (each.verb, each.option, each.value, each.source)))
     yield table
-    yield Text("Options of other verbs are shown where they are set; --json has all.", "dim")
+    yield Text(
+        "Options of other commands are listed only if they are set; --json lists all.", "dim"
+    )
     for name in found.unread_variables:
-        yield labelled("warning", f"{name} is set, but no option is read from it", "yellow")
+        yield labelled("warning", f"{name} is set, but no option uses it", "yellow")
     yield from ("", Text("targets", style="bold"))
     for name, kind in found.targets.items():
         yield labelled(name, f"{kind['syntax']}: {kind['description']}")
