@@ -64,7 +64,7 @@ def of_kind(kind: int) -> zipfile.ZipInfo:
 def test_hostile_members_are_refused(
     write_archive: WriteArchive, member: str | zipfile.ZipInfo, message: str
 ) -> None:
-    with pytest.raises(DataError, match=r"set.zip: refused: it holds") as refusal:
+    with pytest.raises(DataError, match=r"set.zip: refused: it contains") as refusal:
         load_dataset(write_archive((member, b"/etc/passwd")))
     assert message in str(refusal.value)
 

@@ -198,17 +198,17 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
         ({"corpus.jsonl": '{"id": "x"}\n'}, r"corpus.jsonl:1: has no '_id', only \['id'\]; add"),
         (
             {"corpus.jsonl": '{"_id": ""}\n'},
-            r"corpus.jsonl:1: '_id' must be a non-empty string .*got ''",
+            r"corpus.jsonl:1: '_id' must be a non-empty string, got ''",
         ),
         (
             {"corpus.jsonl": '{"_id": true}\n'},
-            r"corpus.jsonl:1: '_id' must be a non-empty string .*got True",
+            r"corpus.jsonl:1: '_id' must be a non-empty string, got True",
         ),
         ({"corpus.jsonl": '{"_id": "x"}\n'}, r"corpus.jsonl:1: document 'x' has no 'text'"),
         ({"corpus.jsonl": '{"_id": "x", "text": 5}'}, r":1: 'text' must be a string, got 5"),
         (
             {"corpus.jsonl": D1 + "\n" + '{"_id": "d1", "text": "else"}\n'},
-            r"corpus.jsonl:3: _id 'd1' was already used on line 1 for something else; .*rename",
+            r"corpus.jsonl:3: _id 'd1' was already used on line 1 for other content; .*rename",
         ),
         (
             {"queries.jsonl": "\n" + Q1 + '{"_id": "q1", "text": "else"}\n'},
@@ -226,7 +226,7 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
             {"qrels/test.tsv": "q1\td1\t1\nq1\td2\n"},
             r"test.tsv:2: has 2 columns.*earlier lines have 3",
         ),
-        ({"qrels/test.tsv": "q1\td1\thigh\n"}, r"test.tsv:1: a grade must be a whole.*'high'"),
+        ({"qrels/test.tsv": "q1\td1\thigh\n"}, r"test.tsv:1: a grade must be an integer.*'high'"),
         ({"qrels/test.tsv": "q1\td1\t0.5\n"}, r"test.tsv:1: a grade must be an integer.*'0.5'"),
         ({"qrels/test.tsv": "q1\t\t1\n"}, r"test.tsv:1: a column is empty"),
         (
@@ -244,7 +244,7 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
         ),
         (
             {"answers.jsonl": '{"query_id": "q1", "answer": "x", "documents": [1]}'},
-            r"answers.jsonl:1: 'documents' must hold texts",
+            r"answers.jsonl:1: 'documents' must hold non-empty strings",
         ),
     ],
 )

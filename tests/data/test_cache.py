@@ -44,13 +44,17 @@ def test_a_cache_that_cannot_be_made_names_the_variable(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(DataError, match=r"cannot be written: .*set ASSAY_CACHE to a folder"):
+    with pytest.raises(
+        DataError, match=r"cannot be written: .*set ASSAY_CACHE to a writable folder"
+    ):
         cache_folder()
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot be written: .*set ASSAY_CACHE to a folder"):
+    with pytest.raises(
+        DataError, match=r"cannot be written: .*set ASSAY_CACHE to a writable folder"
+    ):
         write_cached(tmp_path / "file" / "inside", b"content")
 
 

@@ -52,8 +52,8 @@ def test_compressed_judgments_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no judgments"),
-        ("query-id\tcorpus-id\tscore\n", "holds no judgments"),
+        ("", "has no judgments"),
+        ("query-id\tcorpus-id\tscore\n", "has no judgments"),
         ("q 0 d 1 x\n", ":1: has 5 columns; judgments have three"),
         ("q 0 d 1\nq d 1\n", ":2: has 3 columns, earlier lines have 4"),
         ("q 0 d one\n", ":1: a grade must be an integer up to 1000, such as 0, 1 or 2, got 'one'"),

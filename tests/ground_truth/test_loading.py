@@ -71,7 +71,7 @@ def test_a_file_that_is_something_else_is_told(
 ) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(content)
-    expect_refusal(path, drinks, "JSON|record 1 is no reference answer")
+    expect_refusal(path, drinks, "JSON|record 1 is not a reference answer")
     expect_refusal(tmp_path / "absent.json", drinks, "no such file")
     expect_refusal(tmp_path, drinks, "cannot be read: ")
 

@@ -228,7 +228,7 @@ def test_too_few_documents_are_not_taken_for_rejected_candidates(tmp_path: Path)
     for number, sentence in enumerate(sentences):
         (mine / f"{number}.md").write_text(sentence)
     told = " ".join(_output(mine, "--questions", 6, "--out", "new").split())
-    assert "4 of 6 questions were made: only 4 documents could be asked about" in told
+    assert "4 of 6 questions were made: only 4 documents had enough text" in told
     assert "rejected" not in told
 
 
@@ -338,7 +338,7 @@ def test_a_corpus_without_questions_will_do(folder: Path, invoke: Invoke) -> Non
     ("name", "content", "message"),
     [
         ("empty", None, "has no documents"),
-        ("picture.png", b"\x89PNG", "has no documents that can be read"),
+        ("picture.png", b"\x89PNG", "has no readable documents"),
         ("latin.md", "Übung".encode("latin-1"), "cannot be read as UTF-8"),
     ],
 )

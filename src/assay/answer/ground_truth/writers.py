@@ -24,8 +24,8 @@ from assay.text import sentences
 
 TOKENS = 500
 EXTRACT_NOTE = (
-    "An extract: one sentence of each document, verbatim, chosen by the words that it shares with "
-    "the question and by its position. Not written by a model, and not checked by a person."
+    "An extract: a sentence of each document as it stands, chosen by the words that it shares with "
+    "the question and by its place. No model and no person wrote or checked it."
 )
 MODEL_NOTE = "Written by a language model from the documents; no person checked it."
 
