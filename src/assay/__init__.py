@@ -1,4 +1,4 @@
-"""Assay measures retrieval agents: how good, how sure, where they fail, and what changed.
+"""Assay measures retrieval agents: how good they are, where they fail and what changed.
 
     import assay
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 class AssayError(Exception):
-    """A mistake in the input or the surroundings, told in words for the person who can mend it."""
+    """A mistake in the input or the environment, with a message for the user who can fix it."""
 
     exit_code = 2
 
@@ -95,7 +95,7 @@ class ProviderError(AssayError):
 
 
 class BudgetExceeded(AssayError):
-    """Nothing was lost: what was paid for is kept, and the same command goes on from there."""
+    """The budget is spent. Paid replies are cached, so the same command continues from there."""
 
 
 class TargetError(AssayError):

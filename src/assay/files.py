@@ -62,7 +62,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file without waiting; False where another process holds the lock.
+    """Lock an open file without waiting; False if another process holds the lock.
 
     The lock ends with the descriptor, also when the process dies. `shared` locks exclude only
     exclusive ones (on Windows every lock is exclusive).
@@ -89,7 +89,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds an exclusive lock on `path`; False where there is no file."""
+    """Whether some process holds an exclusive lock on `path`; False if there is no file."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -113,7 +113,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock without waiting; False where another process holds it."""
+        """Take the lock without waiting; False if another process holds it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         if not try_lock(descriptor):

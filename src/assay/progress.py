@@ -1,4 +1,4 @@
-"""How long work tells how far it is, without knowing who listens."""
+"""Progress callbacks of long-running work."""
 
 from collections.abc import Callable
 
@@ -7,4 +7,4 @@ Progress = Callable[[str, int, int | None], None]
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
-    """For callers who do not want to be told."""
+    """A callback that ignores all progress."""

@@ -201,7 +201,7 @@ def test_a_file_that_was_cut_anywhere_gives_no_traceback(
         ("report.json", ("statistics",), "statistics: Field required"),
         ("report.json", ("per_query_results", 2, "ndcg_at_5"), "row 3: ndcg_at_5 is not a number"),
         ("report.json", ("per_query_results", 0, "query_id"), "row 1: query_id: Field required"),
-        ("comparison.json", ("metrics",), "metrics: Field required; delete it, or make it again"),
+        ("comparison.json", ("metrics",), "metrics: Field required; delete it, or recreate it"),
         ("run.json", ("config", "target"), "config: was not written by this version"),
         ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; take it"),
     ],

@@ -62,7 +62,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     ],
 )
 def test_what_is_no_address_is_refused_in_words(address: str) -> None:
-    with pytest.raises(UsageError, match=r"is not an http\(s\) address"):
+    with pytest.raises(UsageError, match=r"is not an http\(s\) URL"):
         resolve_agent(address, {})
 
 

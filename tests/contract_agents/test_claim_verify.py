@@ -124,7 +124,7 @@ async def test_outputs_have_the_shape_that_callers_rely_on(agents: Agents) -> No
         "claim": "Blood pressure did not change.",
         "verdict": "pass",
         "evidence": [{"chunkId": "c1", "quote": "Blood pressure did not change."}],
-        "reason": "the grounding says it",
+        "reason": "the grounding supports it",
     }
     assert (second["claim"], second["evidence"]) == ("Statins raise it.", [])
     assert outputs["overallPass"] is True

@@ -86,7 +86,7 @@ async def test_a_note_that_is_not_kept_as_sent_is_told(
     client: NotesClient, server: NotesServer, part: str
 ) -> None:
     server.meddle = lambda note: setattr(note, part, "other")
-    with pytest.raises(NotesError, match=r"stored another text in note|into category 'other'"):
+    with pytest.raises(NotesError, match=r"stored different text in note|into category 'other'"):
         await client.create("t", "x", "c")
 
 
@@ -95,7 +95,7 @@ async def test_a_change_that_is_not_kept_as_sent_is_told(
 ) -> None:
     note = await client.create("t", "x", "c")
     server.meddle = lambda note: setattr(note, "content", "other")
-    with pytest.raises(NotesError, match="stored another text in note"):
+    with pytest.raises(NotesError, match="stored different text in note"):
         await client.update(note, "t", "y")
 
 
@@ -155,7 +155,7 @@ async def test_a_rest_that_is_too_long_is_not_waited_for(
 ) -> None:
     headers = {"Retry-After": "3600", "X-Nextcloud-Maintenance-Mode": "1"}
     server.faults = [Fault("GET", 503, headers)]
-    with pytest.raises(NotesError, match=r"maintenance mode.*asks to wait 3600 s"):
+    with pytest.raises(NotesError, match=r"maintenance mode.*asked to wait 3600 s"):
         await client.notes_in("c")
     assert not pauses
 

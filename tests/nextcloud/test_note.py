@@ -96,5 +96,5 @@ def test_a_category_that_can_be_a_folder_is_accepted(category: str) -> None:
 
 @pytest.mark.parametrize("category", ["a:b", ".hidden", "a//b", "a/ b", "", "/a"])
 def test_a_category_that_would_be_kept_under_another_name_is_refused(category: str) -> None:
-    with pytest.raises(UsageError, match="cannot keep the category"):
+    with pytest.raises(UsageError, match="cannot store the category"):
         check_category(category)

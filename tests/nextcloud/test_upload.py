@@ -151,7 +151,7 @@ async def test_notes_that_are_changed_meanwhile_are_an_error(
         if what == "uploading notes":
             setattr(server.notes[first], part, "scribbled over")
 
-    with pytest.raises(NotesError, match=r"1 notes do not hold what was written.*'d0'"):
+    with pytest.raises(NotesError, match=r"1 notes differ from what was written.*'d0'"):
         await upload_documents(many(4), client, mapping_path, progress=scribble)
 
 

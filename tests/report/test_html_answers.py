@@ -238,7 +238,7 @@ def test_without_references_nothing_is_called_right_or_wrong(
     run = evaluate(says, hostile_dataset, out=tmp_path, answers=True)
     page = read_page((run.folder.path / "report.html").read_text())
     assert "the data set has no reference answers" in page.text
-    assert "Which half to fix" not in page.text
+    assert "What to fix first" not in page.text
     assert "Perhaps." in page.text
 
 
@@ -247,7 +247,7 @@ def test_trouble_with_the_judge_is_told(answered_run: Run) -> None:
     answers = answered_run.report.answers.model_copy(update={"trouble": "the budget is spent"})
     report = answered_run.report.model_copy(update={"answers": answers})
     page = read_page(render(answered_run, report=report))
-    assert "Not everything was examined: the budget is spent" in page.text
+    assert "The evaluation of the answers is incomplete: the budget is spent" in page.text
 
 
 def test_a_book_for_an_answer_is_cut(answered_run: Run, answered_dataset: Dataset) -> None:

@@ -235,7 +235,7 @@ def test_a_baseline_stands_in_the_report(hostile_run: Run, plain_run: Run) -> No
     report = plain_run.report.model_copy(update={"comparison": comparison})
     page = read_page(render(plain_run, report=report))
     assert "Against the baseline" in page.text
-    assert "are enough to be sure" in page.text or "cannot be told apart" in page.text
+    assert "are enough to be certain" in page.text or "do not differ significantly" in page.text
 
 
 def test_moments_are_read_by_people() -> None:
@@ -250,7 +250,7 @@ def test_no_figure_is_left_out_where_nothing_was_answered(tmp_path: Path) -> Non
     run = evaluate(broken, "notes", out=tmp_path, num_queries=3, retries=0)
     page = read_page((run.folder.path / "report.html").read_text())
     assert "0 of 3" in page.text
-    assert "Too few answers to draw" in page.text
+    assert "Too few responses to plot" in page.text
 
 
 def test_a_notebook_gets_the_figures_without_page_and_script(hostile_run: Run) -> None:

@@ -177,7 +177,7 @@ def test_a_run_that_stopped_says_so_and_what_failed() -> None:
     assert "for example 'q1': no answer within 60 s" in text
     assert "ndcg@5>=0.3  passed: 0.3400" in text
     assert "correctness>=0.5  FAILED: –" in text
-    assert "nDCG@5 0.3000 on 50 new to training" in text
+    assert "nDCG@5 0.3000 on 50 not seen in training" in text
 
 
 def test_a_latency_of_nothing_is_a_dash() -> None:
@@ -213,7 +213,7 @@ def test_a_comparison_has_a_line_a_metric_a_verdict_and_its_warnings() -> None:
     assert "a = old\nb = new\n" in text
     words = " ".join(text.split())
     assert "nDCG@5 0.3000 0.3500 +0.0500 [0.0100, 0.0900] 0.020 60/30/10" in words
-    assert "b is 0.0500 better in nDCG@5; 100 queries are enough to be sure." in words
+    assert "b is 0.0500 better in nDCG@5; 100 queries are enough to be certain." in words
     assert "note: the tracks differ" in words
 
 
@@ -222,12 +222,13 @@ def test_verdicts() -> None:
     assert verdict(worse, a="A", b="B").startswith("B is 0.0500 worse in nDCG@5")
     unsure = comparison(**{"ndcg@5": paired(p_adjusted=0.2)})
     assert verdict(unsure) == (
-        "b and a cannot be told apart in nDCG@5 with 100 queries; about 80 queries would be needed."
+        "b and a do not differ significantly in nDCG@5 with 100 queries; about 80 queries would be "
+        "needed."
     )
     same = comparison(**{"ndcg@5": paired(wins=0, losses=0, queries_needed=None)})
     assert verdict(same) == "b and a score the same nDCG@5 on every query."
     both = comparison(**{"correctness": paired(), "ndcg@5": paired()})
-    assert verdict(both).count("are enough to be sure") == 2
+    assert verdict(both).count("are enough to be certain") == 2
 
 
 def test_names_from_elsewhere_cannot_control_the_terminal() -> None:

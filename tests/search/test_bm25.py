@@ -138,7 +138,7 @@ def test_frequencies_are_packed_and_unpacked(frequencies: dict[int, int]) -> Non
 
 @pytest.mark.parametrize("packed", ["", "?", "AAAA", pack_frequencies({1: 2})[:-4]])
 def test_damaged_frequencies_are_refused(packed: str) -> None:
-    with pytest.raises(SearchError, match="build it again: assay index"):
+    with pytest.raises(SearchError, match="rebuild it with: assay index"):
         unpack_frequencies(packed)
 
 
@@ -266,7 +266,7 @@ def test_an_index_of_the_earlier_format_is_refused_and_built_again(
     old = content["manifest"] | {"format": 1, "lexical": "bm25 k=1.2", "average_length": 8.0}
     del old["bm25"]
     path.write_text(json.dumps(content | {"manifest": old}))
-    with pytest.raises(SearchError, match=r"with another BM25; build it again: assay index"):
+    with pytest.raises(SearchError, match=r"with a different BM25; rebuild it with: assay index"):
         open_index(store, embedder)
     assert build_index(DOCUMENTS, embedder, store).changed == len(DOCUMENTS)
     with open_index(store, embedder) as retriever:

@@ -183,7 +183,7 @@ def test_a_damaged_index_is_told_and_mended_by_building_again(
 ) -> None:
     build_index(DOCUMENTS, embedder, edge_store)
     damage(generations(folder)[0])
-    with pytest.raises(SearchError, match="build it again: assay index"):
+    with pytest.raises(SearchError, match="rebuild it with: assay index"):
         open_index(edge_store, embedder)
     embedder.seen.clear()
     changed = [replace(DOCUMENTS[0], text="Tea is steeped."), *DOCUMENTS[1:]]

@@ -162,7 +162,7 @@ def test_a_request_that_can_never_succeed_is_not_asked_again(
 
 def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
     with pytest.raises(
-        SearchError, match=r"no embeddings .* from http://127\.0\.0\.1:9: ConnectError"
+        SearchError, match=r"could not get embeddings .* from http://127\.0\.0\.1:9: ConnectError"
     ):
         open_embedder(embedder="ollama:m@http://user:word@127.0.0.1:9")
     assert len(pauses) == 4

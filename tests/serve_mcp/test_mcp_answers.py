@@ -151,7 +151,7 @@ async def test_a_client_that_refuses_to_sample_gets_our_answer(url: str) -> None
     answer = await ask(url, "legacy", QUESTION, refuse)
     assert answer["search_method"] == "bm25+extractive"
     assert answer["warnings"] == [
-        "sampling was offered but gave no answer: the client refused or failed (code -32600)"
+        "sampling was available but produced no answer: the client refused or failed (code -32600)"
     ]
 
 

@@ -207,7 +207,7 @@ def test_answers_and_a_baseline_are_evaluated_from_the_form(
     assert report.answers.questions == 8
     assert report.comparison is not None
     page = client.get(f"/runs/{run.name}").text
-    assert "Which half to fix" in page
+    assert "What to fix first" in page
     assert "answers=on" in page  # in the link that fills in the form again
 
 

@@ -56,7 +56,7 @@ def test_a_page_number_that_makes_no_sense_is_forgiven(server: httpx.Client, pag
 
 def test_a_run_s_page_is_its_report(server: httpx.Client, first: str) -> None:
     page = read_page(server.get(f"/runs/{first}").text)
-    for heading in ("All metrics", "Latency", "Worst queries", "How to make this run again"):
+    for heading in ("All metrics", "Latency", "Worst queries", "How to repeat this run"):
         assert heading in page.text
     assert "Title 0 <script>" in page.text  # the data set was found: grades and texts are there
 

@@ -34,7 +34,7 @@ def test_the_run_s_page_holds_its_answers_and_links_to_their_lists(
     answer_server: httpx.Client, bm25: str
 ) -> None:
     page = read_page(answer_server.get(f"/runs/{bm25}").text)
-    assert "Which half to fix" in page.text
+    assert "What to fix first" in page.text
     links = {a.get("href", "") for a in page.tags("a")}
     assert f"/runs/{bm25}/questions" in links
     assert f"/runs/{bm25}/questions?diagnosis=retrieval+missed" in links

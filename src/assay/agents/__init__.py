@@ -1,4 +1,4 @@
-"""How to talk to an agent under test: one module for each protocol, one Protocol class."""
+"""Clients for agents under test: one module for each protocol, one `Agent` protocol class."""
 
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.agents.python_call import PythonAgent

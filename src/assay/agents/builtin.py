@@ -87,7 +87,7 @@ class BuiltinAgent:
             await self._answers.close()
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Search, and answer where answers are wanted."""
+        """Search, and answer if answers were requested."""
         assert self._search is not None, "call open() before ask()"
         try:
             doc_ids = await self._threads.run(self._search, query, top_k)
@@ -144,7 +144,7 @@ class BuiltinAgent:
 class BuiltinAnswers:
     """Answers from documents that were found or are given.
 
-    Answerers and models are imported here: a run without answers does without them.
+    Answerers and models are imported here: a run without answers does not need them.
 
     Parameters:
         dataset: where the documents are.

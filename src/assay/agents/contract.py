@@ -64,7 +64,7 @@ _PMID = re.compile(r"pubmed(?:\.ncbi\.nlm\.nih\.gov)?/(\d{1,9})")
 
 
 class OutputReader:
-    """From the outputs of an agent to ranked document ids, and an answer where there is one.
+    """From the outputs of an agent to ranked document ids, and an answer if there is one.
 
     `documents` are those of the data set, whose ids are looked for.
     """
@@ -78,7 +78,7 @@ class OutputReader:
                 self._by_pmid[match[1]] = document.id
 
     def read(self, response: AgentRunResponse) -> AgentAnswer:
-        """The answer in a response; `AgentFailure` where it has no documents."""
+        """The answer in a response; `AgentFailure` if it has no documents."""
         outputs = response.outputs
         chunks = _chunks(response)
         papers = _objects(outputs.get("papers"))
@@ -236,7 +236,7 @@ class ContractAgent:
         )
 
     async def open(self) -> None:
-        """Connect; `TargetError` where nothing responds there."""
+        """Connect; `TargetError` if nothing responds there."""
         try:
             self._policy.check_url(self._base)
         except OutboundRefused as error:

@@ -39,7 +39,7 @@ _NO_DOCUMENTS = "built-in targets search a data set, and none is loaded here; tr
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with an agent; `grave` where it cannot be evaluated before that is fixed."""
+    """A problem of an agent; `grave` if it prevents an evaluation."""
 
     what: str
     remedy: str
@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SampleCall:
-    """A sample call: `way` is how it was made, `failure` is empty where it succeeded."""
+    """A sample call: `way` is how it was made, `failure` is empty if it succeeded."""
 
     way: str
     milliseconds: float
@@ -61,7 +61,7 @@ class SampleCall:
 class HealthReport:
     """What was found out about one agent.
 
-    `card` is the agent's card as it is served, where there is one.
+    `card` is the agent's card as it is served, if there is one.
     """
 
     url: str
@@ -99,7 +99,7 @@ async def check_health(
         sample: what to ask.
         build: opens targets other than `a2a:`.
 
-    Raises `TargetError` where the agent cannot be reached.
+    Raises `TargetError` if the agent cannot be reached.
     """
     target = parse_target(url)
     if target.kind == "url":

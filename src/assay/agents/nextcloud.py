@@ -128,7 +128,7 @@ def _declared(tools: list[Tool], name: str) -> Mapping[str, Any]:
 
 
 def _require_author(result: CallToolResult) -> None:
-    """Fail where the server had no model to write an answer and sent an apology instead."""
+    """Fail if the server had no model and sent an apology instead of an answer."""
     value = result.structured_content
     if not isinstance(value, dict) or "generated_answer" not in value:
         return

@@ -1,4 +1,4 @@
-"""Finds out which protocol is spoken at a bare http(s) address, by the probes of the table."""
+"""Finds out which protocol is spoken at a bare http(s) URL, by the probes of the table."""
 
 import asyncio
 import uuid
@@ -109,7 +109,7 @@ class ProbedAgent:
 async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRESTRICTED) -> Probed:
     """Try each kind of target that can be probed, in the table's order.
 
-    Raises `TargetError` with everything that was tried where nothing is recognized.
+    Raises `TargetError` with everything that was tried if nothing is recognized.
     """
     base = base_address(url)
     try:

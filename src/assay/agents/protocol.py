@@ -22,7 +22,7 @@ class AgentAnswer:
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
     """What a run records about its target. `track` is how the target may have learned, and
-    `learned_from` the splits it learned from, where that is known.
+    `learned_from` the splits it learned from, if that is known.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Agent(Protocol):
         ...
 
     async def open(self) -> None:
-        """Connect. Raises `TargetError` where the agent cannot be reached or loaded."""
+        """Connect. Raises `TargetError` if the agent cannot be reached or loaded."""
         ...
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -68,5 +68,5 @@ class TakesContext(Protocol):
 
 
 def context_taker(agent: Agent) -> TakesContext | None:
-    """The agent as one that takes passages; None where it does not."""
+    """The agent as one that takes passages; None if it does not."""
     return agent if isinstance(agent, TakesContext) and agent.takes_context else None

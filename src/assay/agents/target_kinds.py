@@ -1,4 +1,4 @@
-"""The one table of targets: what an agent under test can be.
+"""The table of target kinds.
 
 A target kind is one entry in `TARGET_KINDS`. The help text, the error listing, `assay doctor`, the
 rules of the web pages, shell completion and probing are derived from the table. The module that
@@ -120,7 +120,7 @@ class TargetKind:
 
 
 def load(reference: str) -> Any:
-    """The object that `module:name` stands for; its module is imported now."""
+    """Import and return the object `module:name`."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
 

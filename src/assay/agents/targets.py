@@ -90,7 +90,7 @@ def open_target(
 
 
 def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
-    """Refuse what somebody else than the user of this machine may not have evaluated on it.
+    """Refuse targets that only the user of this machine may evaluate.
 
     Only kinds that run no code, start no process and read no file are permitted, and only where
     `policy` names every host that they contact. Raises `UsageError`.

@@ -1,4 +1,4 @@
-"""Who answers a question from passages: a language model, or quotes if there is no model."""
+"""Answer a question from passages: with a language model, or with quotes if there is no model."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

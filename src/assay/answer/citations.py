@@ -64,7 +64,7 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
 
 
 def _named(numbers: re.Match[str]) -> Sequence[int]:
-    """`3`, or all of `1-3`; for what is no range, such as `3-1` or `1-900`, both ends."""
+    """`3`, or all of `1-3`; for an invalid range, such as `3-1` or `1-900`, both ends."""
     ends = [int(number) for number in numbers.groups() if number]
     if len(ends) == 2 and 0 < ends[1] - ends[0] <= _WIDEST:
         return range(ends[0], ends[1] + 1)

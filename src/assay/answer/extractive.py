@@ -150,7 +150,7 @@ def _scored(
 
 
 def is_instruction(sentence: str) -> bool:
-    """Whether a sentence tells its reader what to answer, instead of being about something."""
+    """Whether a sentence is an instruction to the reader (a prompt injection)."""
     return _INSTRUCTION.search(sentence[:_MAX_LENGTH]) is not None
 
 

@@ -20,7 +20,7 @@ class Passage:
 class Answer:
     """An answer; `citations` are places among the passages, from 1, as `[1]` in its text.
 
-    `found` is False where the passages do not answer the question.
+    `found` is False if the passages do not answer the question.
     """
 
     text: str

@@ -65,7 +65,7 @@ def delimited(kind: str, code: str, text: str) -> str:
 
 
 def _delimiter_pattern(*words: str) -> re.Pattern[str]:
-    """The `<` of whatever a reader could take for a delimiter of these words.
+    """Match the `<` of anything that could be read as one of these delimiters.
 
     Any number of blanks, slashes and invisible characters may be in between. No `<` is among them
     and the match is possessive, so a text is read once, however many blanks it has.

@@ -173,7 +173,7 @@ def _gates(context: typer.Context, given: list[str]) -> tuple[str, ...]:
 
 
 def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
-    """What was asked for; where nothing was, NFCorpus, or the bundled set with a warning."""
+    """What was asked for; if nothing was, NFCorpus, or the bundled set with a warning."""
     from assay.data import load_dataset
 
     try:
@@ -196,7 +196,7 @@ def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
 
 
 def judge_spec(given: str | None, max_cost: float | None = None) -> str:
-    """What `--judge` or `RAG_EVAL_PROVIDER` names; empty where no model is to judge."""
+    """What `--judge` or `RAG_EVAL_PROVIDER` names; empty if no model judges."""
     from assay.answer.extractive import EXTRACTIVE
     from assay.answer.providers.opening import configured_spec, open_provider
 
@@ -258,7 +258,7 @@ def _stdout_for_results_only() -> Iterator[None]:
 def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> tuple["Run", bool]:
     """Run the baseline, or finish it, and keep the comparison in the report.
 
-    False where the baseline was interrupted: half a baseline is nothing to compare with.
+    False if the baseline was interrupted: half a baseline is nothing to compare with.
     """
     from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
 

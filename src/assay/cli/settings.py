@@ -32,7 +32,7 @@ Options = set[str] | Mapping[str, "Options"]
 
 
 def read_settings(options: Mapping[str, Options], folder: Path | None = None) -> dict[str, Any]:
-    """Defaults for each verb, as the command line wants them."""
+    """Defaults for each verb, in the form that typer expects."""
     path = (folder or Path()) / FILE
     if not path.is_file():
         return {}
@@ -51,7 +51,7 @@ def read_settings(options: Mapping[str, Options], folder: Path | None = None) ->
 def _defaults(
     options: Options, inherited: Mapping[str, Any], table: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """What stands above a verb holds for it too, where it has such an option."""
+    """Settings at the top level apply to every verb that has the option."""
     own = {
         _name(key): _value(_name(key), value)
         for key, value in table.items()
@@ -94,7 +94,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _refuse_wrong_kinds(defaults: Mapping[str, Any], app: "Typer") -> None:
-    """The command line would blame its own option and a variable for what stands in the file."""
+    """Otherwise typer would report the mistake as one of an option or variable, not of the file."""
     for command in app.registered_commands:
         verb = command.callback
         if verb is None or not (values := defaults.get(command.name or verb.__name__)):

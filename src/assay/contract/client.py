@@ -111,7 +111,7 @@ class ClientLimits:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """`data` is empty where it was not an object. Only the terminal event has a `response`."""
+    """`data` is empty if it was not an object. Only the terminal event has a `response`."""
 
     name: str
     data: JsonObject = field(default_factory=dict, repr=False)
@@ -223,8 +223,8 @@ class AgentClient:
     ) -> AsyncGenerator[AgentEvent, None]:
         """The events as they come; the last one carries `response`.
 
-        Leaving early closes the stream (wrap it in `contextlib.aclosing`), which tells the agent
-        to stop working.
+        Leaving early closes the stream (wrap it in `contextlib.aclosing`), which signals
+        the agent to stop.
         """
         base = resolve_agent(agent, self._endpoints)
         with self._breaker_of(base), _classify_errors(Fault.IDLE, base):

@@ -56,7 +56,7 @@ def _no_flag(value: Any) -> Any:
     return value
 
 
-# Pydantic reads true as 1: a budget of one millisecond, which nobody meant. It comes after a
+# Pydantic reads true as 1: a budget of one millisecond, which is never intended. It comes after a
 # number's bounds in an annotation, so that these still show in the schema.
 NO_FLAG = BeforeValidator(_no_flag)
 Positive = Annotated[int, Field(ge=1), NO_FLAG]
@@ -77,7 +77,7 @@ class ContractModel(BaseModel):
 
 
 class Budgets(ContractModel):
-    """What a run may cost; an absent limit is no limit."""
+    """What a run may cost; an absent limit means unlimited."""
 
     max_output_tokens: Positive | None = Field(
         default=None,

@@ -94,7 +94,7 @@ def field_problems(
 
 
 def _path(location: Iterable[int | str], known: frozenset[str], prefix: str) -> str:
-    # Keys of free-form objects are the caller's own text: a star stands for them.
+    # Keys of free-form objects are the caller's own text: they are replaced by a star.
     parts = [str(part) if isinstance(part, int) or part in known else "*" for part in location]
     return ".".join([prefix, *parts] if prefix else parts) or "body"
 

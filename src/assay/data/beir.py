@@ -108,7 +108,7 @@ def _dataset_files(path: Path) -> dict[str, TextFile]:
 
 
 def _folder_files(path: Path) -> dict[str, TextFile]:
-    """Files by their path as in an archive; `x.gz` is used where there is no `x`."""
+    """Files by their path as in an archive; `x.gz` is used if there is no `x`."""
     patterns = ("*.jsonl", "qrels/*.tsv", "*/*.jsonl", "*/qrels/*.tsv")
     found = [p for pattern in patterns for p in (*path.glob(pattern + ".gz"), *path.glob(pattern))]
     return {p.relative_to(path).as_posix().removesuffix(".gz"): plain_file(p) for p in found}

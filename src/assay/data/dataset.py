@@ -25,7 +25,7 @@ class Document:
         id: The id that rankings and judgments name it by.
         title: Its title, or "".
         text: Its text without the title.
-        metadata: Whatever else the file had about it.
+        metadata: All other fields of its record.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceAnswer:
-    """What a correct answer says; `answer` is None where the documents hold no answer.
+    """What a correct answer says; `answer` is None if the documents hold no answer.
 
     `documents` are the ids of the documents that the answer is taken from.
     """
@@ -137,7 +137,7 @@ class Dataset:
         return reference is not None and (reference.answer is None or query_id in ranked)
 
     def judgments_in(self, split: str) -> Judgments:
-        """The judgments of one split; `UsageError` where there is no such split."""
+        """The judgments of one split; `UsageError` if there is no such split."""
         if split not in self.judgments:
             known = ", ".join(sorted(self.judgments)) or "none"
             raise UsageError(f"data set {self.name!r} has no split {split!r}; it has: {known}")

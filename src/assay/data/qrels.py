@@ -60,8 +60,8 @@ def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, in
 
 
 def _layout(file: TextFile, line: int, text: str) -> _Layout:
-    """The layout of a file by its first line. A tab separates where there is one, because BEIR ids
-    may contain spaces; TREC files mix tabs and spaces: their iteration column tells them apart.
+    """The layout of a file by its first line. A tab separates if there is one, because BEIR ids
+    may contain spaces; TREC files mix tabs and spaces: their iteration column distinguishes them.
     """
     words = text.split()
     header = words[0].lower() in _HEADERS and not _is_number(words[-1])

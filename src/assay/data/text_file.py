@@ -165,7 +165,7 @@ def read_by_id(
     file: TextFile, key: str, build: Callable[[Record, str], Item], findings: Findings
 ) -> dict[str, Item]:
     """Items by the id in field `key`. A repeated line is noted in `findings`; another item with the
-    same id is refused, because no score may depend on which of the two was meant.
+    same id is refused, because scores would depend on which of the two is used.
     """
     found: dict[str, Item] = {}
     for record in records(file):

@@ -103,7 +103,7 @@ class Evaluation:
         listener: Listener = SILENT,
         stop: asyncio.Event | None = None,
     ) -> Run:
-        """Ask what was not asked yet; calls that came back, good or bad, stand."""
+        """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
         self._refuse_other_references(folder)
         recorded = folder.read_header().dataset.fingerprint
         if recorded != self.dataset.fingerprint:

@@ -38,7 +38,7 @@ SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`metric` is None where the gate is on one of SUMMARY_FIGURES, or on a metric of answers."""
+    """`metric` is None if the gate is on one of SUMMARY_FIGURES, or on a metric of answers."""
 
     text: str
     name: str

@@ -1,4 +1,4 @@
-"""Targets in order, with ranks that are shared where the queries cannot tell them apart."""
+"""The leaderboard: targets in order; those that do not differ significantly share a rank."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _File = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class BoardPlace:
-    """`shared` where others have the same rank: they cannot be told from the best of it."""
+    """`shared` if others have the same rank: they do not differ significantly from its best."""
 
     rank: int
     shared: bool
@@ -28,7 +28,8 @@ class BoardPlace:
 
 
 def rank_lines(lines: Sequence[RunLine], separates: Separates) -> list[BoardPlace]:
-    """`lines` best first. A rank goes on for as long as its first one is not surely better."""
+    """`lines` best first. A target ranks lower only if the leader is significantly
+    better."""
     ranks: list[int] = []
     leader: RunLine | None = None
     for place, line in enumerate(lines, start=1):

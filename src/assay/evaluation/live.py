@@ -1,4 +1,4 @@
-"""What a progress bar shows while a run goes on, scored a few times a second and not per call."""
+"""Live figures for a progress bar, computed a few times a second instead of once per call."""
 
 import asyncio
 import time
@@ -40,7 +40,7 @@ class LiveFigures:
         self._next = 0.0
 
     def catch_up(self, earlier: Iterable[Call]) -> None:
-        """Count the calls of an interrupted run, in batches, before it goes on."""
+        """Count the calls of an interrupted run, in batches, before it continues."""
         for call in earlier:
             self._waiting.append(call)
             if len(self._waiting) == 1000:
@@ -54,7 +54,7 @@ class LiveFigures:
 
     @asynccontextmanager
     async def kept_current(self) -> AsyncIterator[None]:
-        """While the next calls take long, what came back before them is told all the same."""
+        """Report finished calls periodically, even while the next calls take long."""
         telling = asyncio.create_task(self._tell_what_waits())
         try:
             yield

@@ -1,4 +1,4 @@
-"""Shards of one evaluation, put together: the same run as if it had never been divided.
+"""Merge the shards of one evaluation: the result equals a run without shards.
 
 The calls of all shards are written into a new run in the order of the undivided plan and scored
 from there, so every figure equals the undivided run's to the last digit.
@@ -66,8 +66,8 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
 
 
 class _Absent:
-    """Stands for the agent when its calls are already made. Queries that a shard could not ask,
-    because it lost the agent, are recorded as not asked."""
+    """A placeholder for the agent when all its calls have been made. Queries that a shard could not
+    ask, because it lost the agent, are recorded as not asked."""
 
     def __init__(self, header: RunHeader, shards: int) -> None:
         self.info = AgentInfo(
@@ -93,7 +93,7 @@ class _Absent:
 def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: list[str]) -> None:
     """Those of the run, and of the further questions in other contexts.
 
-    Times are laid end to end, as if the shards had run one after the other.
+    Times are shifted as if the shards had run one after the other.
     """
     for name in sorted({path.name for shard in shards for path in shard.path.glob("calls*.jsonl")}):
         _write_log(folder.path / name, [shard.path / name for shard in shards], plan)

@@ -9,7 +9,7 @@ from assay.run.config import RunConfig
 
 
 def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
-    """The sample that the seed stands for; the same draw as the public evaluator's.
+    """The sample for a seed; the same as that of the public evaluator.
 
     All queries in file order where no number is asked for, else
     `random.Random(seed).sample(valid, n)`; a shard takes every num_shards-th of those.

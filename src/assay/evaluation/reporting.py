@@ -147,7 +147,7 @@ def build_report(
     unseen: Sequence[int] | None = None,
     answers: AnswersReport | None = None,
 ) -> Report:
-    """Every figure of a run. `unseen` are the places of queries that are new to training."""
+    """Every figure of a run. `unseen` are the places of queries that are not seen in training."""
     scores = results.scores
     spread = {m: summarize(scores.values[m], seed=config.seed) for m in scores.metrics}
     latency = _latency(results)
@@ -277,7 +277,7 @@ def _unseen(results: Results, places: Sequence[int], seed: int) -> UnseenQueries
 
 
 def _latency(results: Results) -> Latency:
-    """0 where nothing was timed: a report holds no NaN, which is not JSON."""
+    """0 if nothing was timed: a report holds no NaN, which is not JSON."""
     timed = results.latencies[~np.isnan(results.latencies)]
     p50, p90, p95, p99 = np.percentile(timed, _PERCENTILES).tolist() if timed.size else [0.0] * 4
     timeouts = results.failures[FailureKind.TIMEOUT]

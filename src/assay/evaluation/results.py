@@ -38,7 +38,7 @@ _USUAL_CUTS = (5, 10)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A stretch of the plan with its calls and scores, for whoever writes the rows."""
+    """A part of the plan with its calls and scores, for writing the rows."""
 
     queries: Sequence[Query]
     calls: Sequence[Call | None]
@@ -74,10 +74,10 @@ class Results:
 
 
 def unseen_places(queries: Sequence[Query], dataset: Dataset, split: str) -> list[int] | None:
-    """Where the queries stand that no train query says nearly the same as.
+    """Positions of the queries that are not near-duplicates of a train query.
 
-    A system that learned from the train judgments can only have skill there, not memory. None
-    where there is nothing to have learned from.
+    A system that learned from the train judgments must generalize there: it cannot have memorized
+    them. None if there is nothing to have learned from.
     """
     if split == "train" or "train" not in dataset.judgments:
         return None

@@ -22,6 +22,6 @@ class AnswerFigure:
 
 
 def parse_figure(text: str) -> Metric | AnswerFigure:
-    """The figure of that name; `UsageError` where there is none."""
+    """The figure of that name; `UsageError` if there is none."""
     name = answer_metric_name(text)
     return parse_metric(text) if name is None else AnswerFigure(name)

@@ -162,7 +162,7 @@ def _counts(summary: JsonObject, rows: Sequence[ReportedQuery]) -> Iterator[str]
 
 
 def _means(report: JsonObject) -> Iterator[str]:
-    """Every mean of one metric must be the same, wherever it stands, and inside its interval."""
+    """Every mean of one metric must be the same everywhere, and inside its interval."""
     for metric, places in _written_means(report).items():
         (first, value), *others = places
         for place, other in others:
@@ -238,7 +238,7 @@ def _is_figure(value: Any) -> TypeGuard[float]:
 
 
 def _metric(name: str) -> Metric | None:
-    """None for what is no metric of rankings, such as a mean latency."""
+    """None for anything but a ranking metric, such as a mean latency."""
     try:
         return parse_metric(name)
     except UsageError:

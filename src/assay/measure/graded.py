@@ -1,6 +1,6 @@
-"""Many ranked lists as three flat arrays: where the judged documents stand, and their grades.
+"""Many ranked lists as three flat arrays: the ranks of the judged documents, and their grades.
 
-A document without a judgment earns nothing anywhere, so only the judged ones are kept. The ideal
+A document without a judgment never scores, so only the judged ones are kept. The ideal
 lists have the same shape, which is why a ceiling is the metric itself, measured on them.
 """
 
@@ -20,7 +20,7 @@ _UNJUDGED = int(np.iinfo(np.int64).min)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradedLists:
-    """Entry i says: in list `owner[i]`, at `rank[i]` (from 0), stands a document of `grade[i]`.
+    """Entry i says: in list `owner[i]`, at `rank[i]` (from 0), is a document of `grade[i]`.
 
     Entries are ordered by list, then by rank.
     """
@@ -82,7 +82,7 @@ class GradedLists:
 
     @cached_property
     def position(self) -> Integers:
-        """How many entries of the same list stand before each one."""
+        """How many entries of the same list precede each one."""
         return np.arange(self.owner.size) - (np.cumsum(self.counts) - self.counts)[self.owner]
 
     def total(self, weights: Floats) -> Floats:

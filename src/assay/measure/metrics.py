@@ -41,8 +41,8 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 class Metric:
     """One measure of a ranked list, between 0 and 1; its repr is its id, `nDCG@10`.
 
-    Write `nDCG @ 10` or `parse_metric("ndcg@10")`. Metrics are values: equal ones compare and hash
-    alike, so they are keys of dictionaries.
+    Write `nDCG @ 10` or `parse_metric("ndcg@10")`. Metrics are values: equal ones have equal
+    hashes, so they are keys of dictionaries.
 
     Attributes:
         name: The metric without its cut-off: `nDCG`, `Recall`, `nDCG(gain=exp)`.
@@ -110,7 +110,7 @@ class Metric:
         return float(self.measure(ideal.top(depth), ideal)[0])
 
     def require_cutoff(self) -> None:
-        """Raise `UsageError` where the metric needs a cut-off and has none."""
+        """Raise `UsageError` if the metric needs a cut-off and has none."""
         if self.cutoff is None and self._definition.cutoff == "required":
             raise UsageError(f"{self.name} needs a cut-off, for example {self.name}@10")
 

@@ -84,7 +84,7 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
     """Whether b scores differently from a on the same queries, given in the same order.
 
     The interval of the difference comes from the percentile bootstrap, widened for few queries.
-    The p-value is that of the two-sided randomisation test, which Smucker, Allan and Carterette
+    The p-value is that of the two-sided randomization test, which Smucker, Allan and Carterette
     2007 recommend over the Wilcoxon and sign tests: under the null hypothesis the two labels of
     each query could be swapped. The observed labelling counts as one of the resamples, so no
     number of them ever gives p = 0 (Phipson and Smyth 2010).

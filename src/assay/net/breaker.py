@@ -1,4 +1,4 @@
-"""The circuit breaker: stops calling a service that is gone, until it has had time to recover.
+"""The circuit breaker: stops calling a service that fails, until it has had time to recover.
 
     closed ──(threshold outages in a row)──▶ open ──(a pause, then one probe)──▶ closed
                                               └──(the probe failed: the next pause)──▶ open … lost
@@ -106,7 +106,8 @@ class CircuitBreaker:
             self.record(ticket, outage=False)
 
     def record(self, ticket: int, *, outage: bool) -> None:
-        """Tell how a call ended. One that was sent before the breaker opened is no probe."""
+        """Record how a call ended. A call sent before the breaker opened is
+        not a probe."""
         if not outage:
             self._close()
         elif ticket == self._generation:

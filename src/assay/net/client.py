@@ -1,6 +1,6 @@
 """The one place where HTTP clients are made: bounded in size, guarded where the policy asks.
 
-Whatever is called through these clients, by our own code or by somebody's SDK, cannot fill the
+No response, read by our own code or by an SDK, can exhaust
 memory: raw and decoded bytes are counted below everything that reads them.
 """
 
@@ -210,7 +210,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 def token_for(base: str, policy: OutboundPolicy, *variables: str) -> TokenFor | None:
     """The token of the first variable that is set, for calls to `base`.
 
-    None where the address came in a request instead of from the user.
+    None if the address came in a request instead of from the user.
     """
     if policy.public_only:
         return None

@@ -18,7 +18,7 @@ from assay.net.outbound import OutboundRefused, split_address
 from assay.net.retry import parse_retry_after
 
 MAX_BYTES = 1_000_000
-"""What an answer may have. A thousand ids are 20 kB; whoever sends far more answers wrongly."""
+"""Size limit of a response. A thousand ids are 20 kB; far more is a mistake."""
 
 _MAX_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -105,7 +105,7 @@ async def read_chunks(
 
 
 async def read_body(response: httpx.Response, limit: int = MAX_BYTES) -> bytes:
-    """The whole body; raises `AgentFailure` where it has more than `limit` bytes."""
+    """The whole body; raises `AgentFailure` if it has more than `limit` bytes."""
     return b"".join([chunk async for chunk in read_chunks(response, limit)])
 
 
@@ -150,7 +150,7 @@ def too_large(limit: int) -> AgentFailure:
 
 
 def failure_of_status(response: httpx.Response) -> AgentFailure | None:
-    """What a status means before the body is looked at. None where that is for the body to say."""
+    """What a status means before the body is looked at. None if that is for the body to say."""
     status = response.status_code
     if status == _BUSY or status in _AWAY:
         kind = FailureKind.AGENT_ERROR if status == _BUSY else FailureKind.CONNECTION
@@ -193,7 +193,7 @@ def classify_http_errors() -> Iterator[None]:
 
 
 def _reason(error: httpx.ConnectError) -> str:
-    """In words, where the operating system said why; TLS errors are told as they are."""
+    """A readable reason if the operating system gave one; TLS errors are kept as they are."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):

@@ -1,4 +1,4 @@
-"""JSON documents that somebody else wrote."""
+"""JSON documents from outside: requests, responses and files of other programs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ JsonObject = dict[str, Any]
 
 
 def parse_object(content: str | bytes) -> JsonObject | None:
-    """The JSON object in `content`; None where it is not JSON, or not an object."""
+    """The JSON object in `content`; None if it is not JSON, or not an object."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:

@@ -1,9 +1,9 @@
-"""Which addresses may be called when a stranger names them.
+"""Which addresses a server may call on behalf of its clients.
 
 On the command line the user names the target, and everything is allowed. A server that others can
-reach is told addresses by whoever asks: without a policy it would fetch, on their behalf, what only
-it can see (the private network, the cloud's metadata service). Names are not enough to judge by,
-since a name may resolve to anything: what counts are the addresses at the moment of connecting.
+reach receives addresses from its clients: without a policy it would fetch, on their behalf, what
+only it can see (the private network, the cloud's metadata service). Names are not enough to judge
+by, since a name may resolve to anything: what counts are the addresses at the moment of connecting.
 """
 
 import asyncio
@@ -80,12 +80,12 @@ class OutboundPolicy:
             raise self._refusal(host, "a name of this machine")
 
     def names(self, host: str, port: int) -> bool:
-        """Whether the host is allowed by its name, whatever that resolves to."""
+        """Whether the host is allowed by name, regardless of its address."""
         name = host.lower().rstrip(".")
         return (name, None) in self._names or (name, port) in self._names
 
     def check(self, host: str, port: int, address: Address) -> None:
-        """Refuse one address that `host` stands for."""
+        """Refuse one address that `host` resolves to."""
         if not self.public_only or self.names(host, port):
             return
         plain = _unwrapped(address)
@@ -108,7 +108,7 @@ UNRESTRICTED = OutboundPolicy()
 async def permitted_addresses(
     policy: OutboundPolicy, host: str, port: int, resolve: Resolve | None = None
 ) -> list[str]:
-    """The addresses behind `host` that may be called. Raise where there is none."""
+    """The addresses behind `host` that may be called. Raise if there is none."""
     literal = as_address(host)
     found = [host] if literal is not None else await (resolve or system_resolve)(host, port)
     permitted = []
@@ -134,7 +134,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
 
 
 def split_address(url: str) -> tuple[str, int]:
-    """Host and port of an http(s) address."""
+    """Host and port of an http(s) URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -51,7 +51,8 @@ def redact_credentials(text: str) -> str:
 
 
 def redact_secrets(text: str, *secrets: str | None) -> str:
-    """A service's own words on one short line, without `secrets` and whatever looks like a key."""
+    """A service's message on one short line, without `secrets` or anything like
+    a key."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")

@@ -15,7 +15,7 @@ def parse_retry_after(value: str | None, now: datetime | None = None) -> float |
     """Seconds to wait from a Retry-After header: a number or an HTTP date (RFC 9110, 10.2.3).
 
     Fractions of a second are accepted, because some services send them. A date is always UTC: one
-    without a zone, or with `-0000`, is not local time. None where the header is absent or
+    without a zone, or with `-0000`, is not local time. None if the header is absent or
     malformed, 0 where the date has passed.
     """
     text = (value or "").strip()

@@ -39,7 +39,7 @@ class Event:
 
 
 class EventTooLarge(ValueError):
-    """An event that goes on beyond any size that its reader would hold in memory."""
+    """An event that is larger than the limit."""
 
 
 class EventReader:
@@ -72,7 +72,7 @@ class EventReader:
         return events
 
     def close(self) -> bool:
-        """Whether the stream ended between events. An unfinished event is no event."""
+        """Whether the stream ended between events. An unfinished event does not count."""
         if not self._buffer and not self._fields_seen:
             return True
         self._note("the stream ended inside an event")

@@ -47,7 +47,7 @@ class Account:
         parts = urlsplit(self.host)
         if "@" in parts.netloc:  # not quoted: what precedes the @ is a password
             raise UsageError(
-                f"{HOST} must not hold a user name or password; set {USERNAME} and {PASSWORD}"
+                f"{HOST} must not contain a user name or password; set {USERNAME} and {PASSWORD}"
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(
@@ -55,7 +55,7 @@ class Account:
                 f"got {self.host!r}"
             )
         if ":" in self.username:  # it would end the name in HTTP's basic authentication
-            raise UsageError(f"{USERNAME} must not hold a colon, got {self.username!r}")
+            raise UsageError(f"{USERNAME} must not contain a colon, got {self.username!r}")
 
     @property
     def api(self) -> str:
@@ -125,7 +125,7 @@ class NotesClient:
         prune_before: int = 0,
         unless_etag: str | None = None,
     ) -> Listing | None:
-        """The notes of a category; None where nothing changed since the listing with `unless_etag`.
+        """The notes of a category; None if nothing changed since the listing with `unless_etag`.
 
         `exclude` names fields that are not needed; `prune_before` is the `last_modified` of an
         earlier listing, so that only later changes are sent in full.
@@ -152,7 +152,7 @@ class NotesClient:
             if cursor in seen:
                 raise self._unreadable("the same cursor twice")
             if len(parts) >= _MAX_PARTS:
-                raise self._unreadable(f"a listing does not end after {_MAX_PARTS:,} parts")
+                raise self._unreadable(f"the listing did not end after {_MAX_PARTS:,} parts")
             seen.add(cursor)
             params = {**wanted, "chunkCursor": cursor}
             parts.append(await self._request("GET", "notes", params=params))
@@ -170,7 +170,7 @@ class NotesClient:
         if made.category != category:
             raise NotesError(
                 f"{self.account.host} put note {made.id} into category {made.category!r} instead "
-                f"of {category!r}; choose a category that it keeps as it is"
+                f"of {category!r}; choose a category name that Nextcloud does not change"
             )
         return made
 
@@ -190,7 +190,7 @@ class NotesClient:
         return current
 
     async def delete(self, note_id: int) -> None:
-        """Delete a note; one that is gone already is no failure."""
+        """Delete a note; a note that does not exist is not a failure."""
         try:
             await self._request("DELETE", f"notes/{note_id}")
         except NotesError as error:
@@ -214,7 +214,7 @@ class NotesClient:
         except NotesError as error:
             if not should_retry(error):
                 raise
-            wait = f"; it asks to wait {error.retry_after:g} s" if error.retry_after else ""
+            wait = f"; it asked to wait {error.retry_after:g} s" if error.retry_after else ""
             raise error.with_message(f"{error} (attempts: {error.attempts}{wait})") from None
 
     async def _send(self, method: str, path: str, request: Mapping[str, Any]) -> httpx.Response:
@@ -231,9 +231,9 @@ class NotesClient:
     def _require_same(self, note: Note, content: str) -> None:
         if note.content != content:
             raise NotesError(
-                f"{self.account.host} stored another text in note {note.id} than was sent "
+                f"{self.account.host} stored different text in note {note.id} than was sent "
                 f"({len(note.content):,} characters instead of {len(content):,}); another app "
-                "changes notes as they are written"
+                "may be changing notes as they are written"
             )
 
     def _note(self, response: httpx.Response) -> Note:

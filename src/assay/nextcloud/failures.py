@@ -21,7 +21,7 @@ class NotesError(AssayError):
     """One failed request to the Notes API.
 
     Attributes:
-        status: The HTTP status, or None where there was no response.
+        status: The HTTP status, or None if there was no response.
         retryable: Whether another attempt can help.
         retry_after: Seconds to wait before it, where the server said so.
         maybe_done: Whether the request may have had its effect all the same.

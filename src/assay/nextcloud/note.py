@@ -94,8 +94,8 @@ def check_category(category: str) -> None:
     kept = "/".join(_DROPPED.sub("", step).strip().lstrip(". ") for step in category.split("/"))
     if kept != category or "//" in f"/{category}/":
         raise UsageError(
-            f"Nextcloud cannot keep the category {category!r}: a name must not contain "
-            '* | \\ : " < > ?, nor begin with a blank or a dot'
+            f"Nextcloud cannot store the category {category!r}: a name must not contain "
+            '* | \\ : " < > ?, nor begin with a space or a dot'
         )
 
 

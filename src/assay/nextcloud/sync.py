@@ -50,7 +50,7 @@ def read_sync_state(folder: Path, source: str) -> SyncState:
         return SyncState(source)  # damaged: what it would have saved is fetched again
     if seen.source != source:
         raise UsageError(
-            f"{folder} holds the notes of {seen.source}, not those of {source}; "
+            f"{folder} contains the notes of {seen.source}, not those of {source}; "
             "choose another folder: --folder DIR"
         )
     return seen
@@ -71,7 +71,7 @@ def _refuse_foreign(folder: Path) -> None:
     """A data set that was not made by a sync must not be overwritten."""
     if (folder / "corpus.jsonl").exists():
         raise UsageError(
-            f"{folder} holds a data set that was not made by a sync; "
+            f"{folder} contains a data set that was not created by a sync; "
             "choose another folder: --folder DIR"
         )
 

@@ -225,7 +225,7 @@ class _Upload:
             if not each.matches_by_marker(existing[notes[each.doc_id]])
         ]
         if changed:
-            raise self._disturbed(changed, "do not hold what was written", "changes")
+            raise self._disturbed(changed, "differ from what was written", "changes")
 
     def _disturbed(self, doc_ids: Sequence[str], what: str, does: str) -> NotesError:
         return NotesError(

@@ -104,6 +104,6 @@ def _not_found(
     more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
     why = f"; the last search failed: {failure[0]}" if failure else ""
     return NotRetrievable(
-        f"search does not find {len(missing)} of {total} documents after {timeout:g} s: "
+        f"search does not return {len(missing)} of {total} documents after {timeout:g} s: "
         f"{names}{more}{why}. Wait longer (--timeout), or check the logs of the indexer"
     )

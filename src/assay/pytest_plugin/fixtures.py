@@ -87,7 +87,7 @@ def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> 
 def nfcorpus_test_data(
     pytestconfig: pytest.Config, assay_settings: Settings, request: pytest.FixtureRequest
 ) -> "RagTestData":
-    """The selected queries, each with its expected documents and, where there is one, its
+    """The selected queries, each with its expected documents and, if there is one, its
     reference answer; `dataset` holds everything.
     """
     from assay.pytest_plugin.cases import load_test_data, reference_answers

@@ -1,4 +1,4 @@
-"""The report of a session: written whatever happened, as JSON and as lines for the terminal."""
+"""The report of a session: always written, as JSON and as lines for the terminal."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -250,7 +250,7 @@ def summary_lines(results: CaseResults, settings: Settings) -> Iterator[str]:
 
 
 def _alike(cases: list[CaseResult]) -> list[str]:
-    """One line where nothing was measured, because all were skipped or failed for one reason."""
+    """One line if nothing was measured, because all were skipped or failed for one reason."""
     if len({(case.outcome, case.reason) for case in cases}) > 1 or any(c.figures for c in cases):
         return []
     reason = f": {cases[0].reason}" if cases[0].reason else ""
@@ -266,7 +266,7 @@ def _table(cases: list[CaseResult]) -> Iterator[str]:
         rows.append(["mean", "", *(figure(average.get(name)) for name in names)])
     yield from _aligned(rows)
     if len(shown) < len(cases):
-        yield f"  and {counted(len(cases) - len(shown), 'case')} more, which the report holds"
+        yield f"  and {counted(len(cases) - len(shown), 'case')} more, see the report"
 
 
 def _shown(cases: list[CaseResult]) -> list[CaseResult]:

@@ -46,7 +46,7 @@ class SamplingClient:
     sampling: str | None
 
     async def call_tool(self, name: str, arguments: JsonObject | None = None) -> JsonObject:
-        """The tool's structured result; `AgentFailure` where the tool answers with an error."""
+        """The tool's structured result; `AgentFailure` if the tool answers with an error."""
         result = await self.loop.ask(self.client.call_tool, name, arguments or {})
         return _structured(name, result)
 
@@ -106,7 +106,7 @@ def _no_session(target: str, error: BaseException, stderr: str) -> TargetError:
 
 
 def speaks_mcp(target: str) -> bool:
-    """Whether an MCP session with the target can be opened; False for what is no target."""
+    """Whether an MCP session with the target can be opened; False for an invalid target."""
     try:
         return TARGET_KINDS[parse_target(target).kind].speaks_mcp
     except UsageError:

@@ -19,17 +19,17 @@ OLLAMA_VARIABLE = "RAG_EVAL_OLLAMA_BASE_URL"
 
 def add_options(parser: pytest.Parser) -> None:
     """The `--assay-...` options of pytest."""
-    group = parser.getgroup("assay", "evaluation of retrieval and answers (Assay)")
+    group = parser.getgroup("assay", "retrieval and answer evaluation (Assay)")
     group.addoption(
         "--assay-target",
         metavar="TARGET",
-        help="What is evaluated, as 'assay eval' names it: mcp:URL, python:module:function, ... "
+        help="The target to evaluate, as for 'assay eval': mcp:URL, python:module:function, ... "
         f"(ASSAY_TARGET; {TARGET}).",
     )
     group.addoption(
         "--assay-provider",
         metavar="NAME",
-        help="The language model that judges, and that the sampling client offers: ollama, "
+        help="The language model for judging and for the sampling client: ollama, "
         f"anthropic, openai:MODEL, ... ({PROVIDER_VARIABLE}).",
     )
     group.addoption(
@@ -40,23 +40,23 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--assay-ground-truth",
         metavar="FILE",
-        help=f"Reference answers, as 'assay ground-truth' writes them ({GROUND_TRUTH}).",
+        help=f"Reference answers written by 'assay ground-truth' ({GROUND_TRUTH}).",
     )
     group.addoption(
         "--assay-all-queries",
         action="store_true",
-        help="All judged queries of the test split instead of five.",
+        help="Evaluate all judged queries of the test split instead of five.",
     )
     group.addoption(
         "--assay-report",
         metavar="FILE",
-        help="Where the JSON report goes (rag-report.json in pytest's cache folder).",
+        help="Where to write the JSON report (rag-report.json in pytest's cache folder).",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`provider` and `ground_truth` are None where there is none."""
+    """`provider` and `ground_truth` are None if there is none."""
 
     target: str
     dataset: str
@@ -102,7 +102,7 @@ def _ground_truth(config: pytest.Config, dataset: str) -> Path | None:
 
 
 def _provider_of_environment() -> str | None:
-    """An address of Ollama is enough: where nothing else is said, Ollama is the provider."""
+    """An address of Ollama is enough: if nothing else is said, Ollama is the provider."""
     if named := os.environ.get(PROVIDER_VARIABLE, "").strip():
         return named
     return "ollama" if os.environ.get(OLLAMA_VARIABLE, "").strip() else None

@@ -111,7 +111,7 @@ class QueryFigures:
         return self._groups.by_title()
 
     def latency_over_time(self) -> LatencyOverTime | None:
-        """Percentiles over the run; None where too few queries were timed."""
+        """Percentiles over the run; None if too few queries were timed."""
         if len(self._latencies) < 8 or max(self._latencies) <= 0:
             return None
         latencies = np.array(self._latencies)
@@ -207,7 +207,7 @@ def run_view(
     """The view model of a run's page; parameters as for `render_run`.
 
     `query_links`, where queries have pages, is the address before their ids; `question_links` is
-    the address of the list of questions, where there is one.
+    the address of the list of questions, if there is one.
     """
     metric, score = report.headline
     judged = JudgedDocuments.of(report.config, dataset)

@@ -86,7 +86,7 @@ class AnswersView:
     """What the templates `answers_body.html` and `answers_questions.html` show.
 
     `outside` counts questions that the mosaic leaves out: those without an answer in the documents,
-    and those that the agent failed on. `links` is the address of the list of questions.
+    and those where the agent failed. `links` is the address of the list of questions.
     """
 
     report: AnswersReport

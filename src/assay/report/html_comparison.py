@@ -61,7 +61,7 @@ class ComparedSide:
 
 @dataclass(frozen=True, slots=True)
 class SideView:
-    """A run in the table of all; `label` tells runs of one target apart by their time."""
+    """A run in the table of all; `label` distinguishes runs of one target by their time."""
 
     label: str
     name: str
@@ -295,7 +295,7 @@ def _changed_answers(
     dataset: Dataset | None,
     prefix: str,
 ) -> AnswerChanges | None:
-    """None where the comparison has no figure of answers."""
+    """None if the comparison has no figure of answers."""
     compared = _answer_figure(comparison)
     if compared is None:
         return None

@@ -102,7 +102,7 @@ class JudgedDocuments:
         ]
 
     def documents(self, query_id: str, ids: Sequence[str]) -> list[DocumentView]:
-        """Each with its grade, whatever stands before it: for lists that are not rankings."""
+        """Each with its grade, regardless of position: for lists that are not rankings."""
         grades = self.grades(query_id)
         return [self._document(each, *self._judged(each, grades, ())) for each in ids[:LISTED]]
 
@@ -144,11 +144,11 @@ class JudgedDocuments:
         if self.dataset is None:
             return "", "unjudged", ""
         if doc_id in before:
-            return "×2", "fault", "repeated: earns nothing"
+            return "×2", "fault", "duplicate: scores nothing"
         if doc_id not in self.dataset.documents:
             return "?", "fault", "no document has this id"
         if len(before) >= self.top_k:
-            return "+", "fault", "beyond top_k: earns nothing"
+            return "+", "fault", "beyond top_k: scores nothing"
         if doc_id not in grades:
             return "–", "unjudged", "not judged for this query"
         return _graded(grades[doc_id])

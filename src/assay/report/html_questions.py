@@ -63,7 +63,7 @@ def split_citations(
 
 
 def _known(answer: str, citations: Sequence[str], retrieved: Sequence[str]) -> Mapping[str, str]:
-    """What a mark can be, and the document that it stands for."""
+    """The citation marks that are known, with the document of each."""
     ids = {doc_id: doc_id for doc_id in (*retrieved, *citations)}
     return {**_numbers(answer, citations, retrieved), **ids}
 
@@ -128,12 +128,13 @@ class QuestionDocuments:
         ]
 
     def is_invented(self, doc_id: str) -> bool:
-        """Whether no document has this id; False without the data set, which alone can tell."""
+        """Whether no document has this id; False without the data set, which it
+        needs."""
         dataset = self.judged.dataset
         return dataset is not None and doc_id not in dataset.documents
 
     def href(self, doc_id: str) -> str:
-        """The link to a document; empty where it is not on the page."""
+        """The link to a document; empty if it is not on the page."""
         return f"#{self._anchor(doc_id)}" if doc_id in self._numbers else ""
 
     @cached_property
@@ -156,7 +157,7 @@ class QuestionDocuments:
 
 @dataclass(frozen=True, slots=True)
 class FactView:
-    """A key fact; `stated` is None where its accepted wordings are not known."""
+    """A key fact; `stated` is None if its accepted wordings are not known."""
 
     text: str
     stated: bool | None

@@ -1,7 +1,7 @@
 """Renders templates to pages: no script, no network; light mode, dark mode and paper.
 
-Whatever a run holds (queries, ids, documents, messages of agents) is shown as text. A page that
-stands alone forbids scripts altogether and allows no style but its own, which it names by its hash.
+All content of a run (queries, ids, documents, messages of agents) is escaped. A
+standalone page forbids all scripts and allows only its own style, identified by its hash.
 """
 
 import base64
@@ -52,7 +52,7 @@ def environment(*folders: Path) -> Environment:
 
 
 def render_page(template: str, **values: Any) -> str:
-    """A page that stands alone: its style is in it, and its policy allows nothing else."""
+    """A standalone page: its style is inline, and its policy allows nothing else."""
     style = style_sheet()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

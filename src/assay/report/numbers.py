@@ -26,7 +26,7 @@ def interval(low: float | None, high: float | None, digits: int = _DIGITS) -> st
 
 
 def with_interval(value: float, low: float | None, high: float | None) -> str:
-    """`0.3412 [0.3102, 0.3753]`, or the figure alone where there is no interval."""
+    """`0.3412 [0.3102, 0.3753]`, or the figure alone if there is no interval."""
     if low is None or high is None:
         return figure(value)
     return f"{figure(value)} {interval(low, high)}"

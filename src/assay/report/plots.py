@@ -240,7 +240,7 @@ def point_bars(points: Mapping[str, float]) -> Markup:
     height = 8 + 34 * len(shown)
     parts.append(line(across.start, 2, across.start, height, "axis"))
     says = ", ".join(f"{half} {figure(value, 1)}" for half, value in shown.items())
-    return drawing(WIDTH, height + 4, parts, f"Points that each half is worth: {says}", "points")
+    return drawing(WIDTH, height + 4, parts, f"Percentage points per component: {says}", "points")
 
 
 def _mosaic_column(name: str, numbers: list[int], x: float, width: float, total: int) -> list[str]:
@@ -277,7 +277,7 @@ def _mosaic_cell(
 
 
 def _sizes(numbers: list[int], room: float, least: float) -> list[float]:
-    """Divide `room` in proportion, no part so small that its number does not fit."""
+    """Divide `room` in proportion; no part is too small for its label."""
     used = [number for number in numbers if number]
     if len(used) < 2:
         return [room if number else 0.0 for number in numbers]

@@ -147,10 +147,10 @@ def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
     if row.significant:
         better = "better" if row.difference > 0 else "worse"
         size = figure(abs(row.difference))
-        return f"{b} is {size} {better} in {metric}; {queries} are enough to be sure."
+        return f"{b} is {size} {better} in {metric}; {queries} are enough to be certain."
     needed = row.queries_needed
     more = f"; about {count(needed)} queries would be needed" if needed else ""
-    return f"{b} and {a} cannot be told apart in {metric} with {queries}{more}."
+    return f"{b} and {a} do not differ significantly in {metric} with {queries}{more}."
 
 
 def _title(report: "Report") -> str:
@@ -174,7 +174,7 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     if unseen := report.unseen_queries:
         metric, _ = report.headline
         score = with_interval(unseen.mean, unseen.low, unseen.high)
-        yield "unseen", f"{metric} {score} on {count(unseen.queries)} new to training"
+        yield "unseen", f"{metric} {score} on {count(unseen.queries)} not seen in training"
     if report.failures:
         kinds = sorted(report.failures.items(), key=lambda item: -item[1])
         yield "failures", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
@@ -228,7 +228,7 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     if "correctness" in answers.statistics:
         yield "right if", answers.correctness_by
     elif not answers.trouble:
-        yield "right if", "not decided: the references have no key facts; add --judge"
+        yield "right if", "undecided: the references have no key facts; add --judge"
     if answers.trouble:
         yield "not judged", answers.trouble
     if answers.judge:

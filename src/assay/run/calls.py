@@ -62,7 +62,7 @@ class Call:
 
     @classmethod
     def from_json(cls, record: JsonObject) -> "Call":
-        """Raise KeyError, TypeError or ValueError where it is no record of a call."""
+        """Raises KeyError, TypeError or ValueError if this is not a call record."""
         failure = record.get("failure")
         return cls(
             query_id=_typed(str, record["query_id"]),
@@ -86,7 +86,7 @@ class CallWriter:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         if not _locked(self._descriptor):
             os.close(self._descriptor)
-            raise RunError(f"another process is writing {path.parent}; wait until it has ended")
+            raise RunError(f"another process is writing {path.parent}; wait until it has finished")
         self._cut_torn_line()
 
     def append(self, call: Call) -> None:
@@ -95,7 +95,7 @@ class CallWriter:
         written = os.write(self._descriptor, line)
         if written != len(line):  # a disk that fills up takes a part of the line
             os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-            raise OSError(f"{self._path} took {written} of {len(line)} bytes")
+            raise OSError(f"{self._path} accepted only {written} of {len(line)} bytes")
 
     def withdraw(self, query_id: str) -> None:
         """Take back a failure that was the outage's and not the agent's: it counts as not asked."""
@@ -155,7 +155,7 @@ class CallLog:
         return len(self._offsets)
 
     def read(self, query_ids: list[str]) -> Iterator[Call | None]:
-        """The last call of each query, in the order asked for; None where there is none."""
+        """The last call of each query, in the order asked for; None if there is none."""
         if not self._path.exists():
             yield from (None for _ in query_ids)
             return
@@ -203,7 +203,7 @@ def _records(path: Path) -> Iterator[tuple[int, JsonObject]]:
             except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
                 raise RunError(
                     f"{path}:{number}: not a call record; delete that line and resume the run "
-                    "to ask its query again"
+                    "to repeat its query"
                 ) from None
             yield offset, record
             offset += len(line)

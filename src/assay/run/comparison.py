@@ -36,7 +36,7 @@ class ComparedRun:
     def of(
         cls, report: Report, rows: Iterable[QueryRow], answers: Iterable[AnswerRow] = ()
     ) -> "ComparedRun":
-        """What is known of a query's answer stands beside what is known of its ranking."""
+        """Combine the facts about a query's answer with those about its ranking."""
         scores: dict[str, dict[str, float]] = {}
         both: Iterable[QueryRow | AnswerRow] = chain(rows, answers)
         for row in both:
@@ -104,7 +104,7 @@ def compare_with_each(
 
 
 def _queries_needed(paired: PairedComparison, spread: float) -> int | None:
-    """How many queries would show a difference of this size; None where there is none."""
+    """How many queries would show a difference of this size; None if there is none."""
     if paired.difference == 0 or spread == 0:
         return None
     return queries_needed(spread, abs(paired.difference))
@@ -116,7 +116,7 @@ def _require_same_data(a: Report, b: Report) -> None:
         if first != second:
             raise RunError(
                 f"the runs are on different {what} ({a.dataset.name} {first[:12]} and "
-                f"{b.dataset.name} {second[:12]}): their scores say nothing about each other"
+                f"{b.dataset.name} {second[:12]}): their scores cannot be compared"
             )
 
 
@@ -151,7 +151,7 @@ def _columns(
     """On the queries that the metric is about: a question without an answer has no ranking."""
     about = [each for each in shared if figure.key in rows_a[each] or figure.key in rows_b[each]]
     if not about:
-        raise RunError(f"neither run has {figure}; ask for one that both have")
+        raise RunError(f"neither run has {figure}; choose one that both have")
     return (
         np.array([_score(rows_a[query_id], figure, "first") for query_id in about]),
         np.array([_score(rows_b[query_id], figure, "second") for query_id in about]),
@@ -170,13 +170,13 @@ def _warnings(a: ComparedRun, b: ComparedRun, shared: int) -> list[str]:
     warnings = []
     if not shared == len(a.scores) == len(b.scores):
         warnings.append(
-            f"compared on the {shared} queries that both runs asked "
+            f"compared on the {shared} queries that both runs have "
             f"(of {len(a.scores)} and {len(b.scores)})"
         )
     reports = (a.report, b.report)
     judged = [report.answers.correctness_by for report in reports if report.answers]
     if len(set(judged)) > 1:
-        warnings.append(f"correctness was decided in two ways: by {' and by '.join(judged)}")
+        warnings.append(f"correctness was measured in two ways: by {' and by '.join(judged)}")
     if a.report.track != b.report.track:
         warnings.append(f"the tracks differ: {a.report.track} and {b.report.track}")
     warnings += [

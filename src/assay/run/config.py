@@ -43,7 +43,7 @@ class Option:
         needs: the setting without which this one has no meaning.
         on_resume: whether a resumed run may change it.
         same_in_shards: whether the shards of one evaluation must agree on it.
-        request_field: the key in the A2A evaluator's request; empty where it takes none.
+        request_field: the key in the A2A evaluator's request; empty if it takes none.
         request_high: the largest value that a request may ask for, where it is below `high`.
         cli: whether `assay eval` has it.
         optional: whether the command line tells "not given" from the default.

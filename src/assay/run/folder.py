@@ -38,7 +38,7 @@ LATEST = "latest"
 RUNNING = "running"
 UNFINISHED = "unfinished"
 
-_HEADER_REMEDY = "take it from a copy of the run, or start another run with: assay eval"
+_HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
 _PACKAGES = ("agent-assay", "numpy", "PyStemmer")
 
 
@@ -95,7 +95,7 @@ class RunFolder:
         return self.path / "run.json"
 
     def read_header(self) -> RunHeader:
-        """`run.json`. Raises `RunError` where it is missing, damaged or of a newer format."""
+        """`run.json`. Raises `RunError` if it is missing, damaged or of a newer format."""
         value = _read_object(self.header_file, _HEADER_REMEDY)
         require_format(value, self.header_file)
         return RunHeader.read(value, self.header_file, _HEADER_REMEDY)
@@ -116,11 +116,13 @@ class RunFolder:
             return False
 
     def read_report(self) -> Report:
-        """The report without its rows, with the comparison where there is one."""
+        """The report without its rows, with the comparison if there is one."""
         report = read_report_head(self._finished_report())
         if not self.comparison_file.exists():
             return report
-        remedy = f"delete it, or make it again: assay eval --resume {self.path} --baseline TARGET"
+        remedy = (
+            f"delete it, or recreate it with: assay eval --resume {self.path} --baseline TARGET"
+        )
         value = _read_object(self.comparison_file, remedy)
         comparison = Comparison.read(value, self.comparison_file, remedy)
         return report.model_copy(update={"comparison": comparison})
@@ -133,14 +135,14 @@ class RunFolder:
         """One row for each question; none where answers were not evaluated."""
         if not self.answers_file.exists():
             return
-        remedy = f"write it again with: assay eval --resume {self.path}"
+        remedy = f"recreate it with: assay eval --resume {self.path}"
         with self.answers_file.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 try:
                     value = orjson.loads(line)
                 except orjson.JSONDecodeError:
                     raise RunError(
-                        f"{self.answers_file}:{number}: not the answer to a question; {remedy}"
+                        f"{self.answers_file}:{number}: not an answer record; {remedy}"
                     ) from None
                 yield AnswerRow.read(value, self.answers_file, remedy, f"line {number}")
 
@@ -191,7 +193,7 @@ class RunFolder:
             self.read_header()  # says so where this is no run at all
             if is_locked(self.calls_file):
                 raise RunError(
-                    f"run {self.name!r} is still running; its report is written when it ends"
+                    f"run {self.name!r} is still running; its report is written when it finishes"
                 )
             raise RunError(
                 f"run {self.name!r} has no report yet; finish it with: "
@@ -255,7 +257,7 @@ def find_run(reference: str, out: Path) -> RunFolder:
     if reference == LATEST:
         latest = next((run for run in reversed(runs) if not run.is_baseline()), None)
         if latest is None:
-            raise RunError(f"there is no run under {out}; make one with: assay eval")
+            raise RunError(f"no run in {out}; create one with: assay eval")
         return latest
     matches = [run for run in runs if run.name.startswith(reference)]
     if len(matches) != 1:
@@ -314,5 +316,5 @@ def _read_object(path: Path, remedy: str) -> JsonObject:
     except orjson.JSONDecodeError as error:
         raise RunError(f"{path} is damaged: {error}; {remedy}") from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: it does not hold an object; {remedy}")
+        raise RunError(f"{path} is damaged: it is not a JSON object; {remedy}")
     return value

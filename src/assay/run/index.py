@@ -29,7 +29,7 @@ Signature = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run as one line of a list; figures are None where the run has no report."""
+    """A run as one line of a list; figures are None if the run has no report."""
 
     name: str
     state: str
@@ -84,7 +84,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What may stand in one ranking: the same judgments, metric and track."""
+    """One leaderboard: runs with the same judgments, metric and track."""
 
     dataset: str
     split: str

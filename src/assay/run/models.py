@@ -208,7 +208,7 @@ class ViolationCount(RunModel):
 
 
 class Latency(RunModel):
-    """Milliseconds of answered queries, and of timeouts at their limit; 0 where nothing was timed.
+    """Milliseconds of answered queries, and of timeouts at their limit; 0 if nothing was timed.
 
     `queries` is None in runs that are older than the count.
     """
@@ -243,7 +243,7 @@ class PairedResult(RunModel):
 
     @property
     def significant(self) -> bool:
-        """Whether the difference can be believed at 0.05."""
+        """Whether the difference is significant at 0.05."""
         return self.p_adjusted < 0.05
 
 
@@ -369,7 +369,7 @@ class AnswerRow(RunModel):
         return self.__pydantic_extra__
 
     def score(self, name: str) -> float | None:
-        """A metric of the answer; None where it has none."""
+        """A metric of the answer; None if it has none."""
         return self.__pydantic_extra__.get(name)
 
 

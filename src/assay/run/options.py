@@ -102,7 +102,7 @@ def form_settings() -> list[RunSetting]:
 def arguments(
     config: RunConfig, hide: Callable[[str], str] = lambda text: text
 ) -> list[tuple[str, str | None]]:
-    """Flags with their values that make this run again; a flag without a value is a switch.
+    """Flags with their values that repeat this run; a flag without a value is a switch.
 
     Every setting that means something is spelled out, whatever the environment says. `hide` masks
     secrets in texts.
@@ -137,7 +137,7 @@ def _has_meaning(setting: RunSetting, config: RunConfig) -> bool:
 
 
 def read_form(given: Mapping[str, str]) -> RunConfig:
-    """The settings that a form's fields stand for. Raises `UsageError`."""
+    """The settings in a form's fields. Raises `UsageError`."""
     values = {
         setting.name: setting.parse(given.get(setting.name, ""))
         for setting in form_settings()
@@ -157,7 +157,7 @@ def form_fields(config: RunConfig) -> dict[str, str]:
 def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfig:
     """The settings of a resumed run: its own, with `changes` where these are allowed.
 
-    Raises `UsageError` where a change would give other scores than the run was started for.
+    Raises `UsageError` if a change would give other scores than the run was started for.
     """
     allowed = {}
     for name, value in changes.items():
@@ -167,7 +167,7 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
         elif str(value) != str(getattr(config, name)):
             raise UsageError(
                 f"run {run!r} was started with {name} {getattr(config, name)!r}, not {value!r}; "
-                "leave it out to resume the run, or start another"
+                "omit it to resume the run, or start a new one"
             )
     return replace(config, **allowed)
 

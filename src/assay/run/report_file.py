@@ -1,7 +1,7 @@
 """`report.json`: figures first, then one row for each query, written and read as a stream.
 
 The rows of a large run take hundreds of megabytes; lists of runs need the figures only, and pages
-look at each row once. A report that was written by another program, or formatted anew, is read as
+look at each row once. A report that was written by another program, or reformatted, is read as
 a whole.
 """
 
@@ -76,7 +76,7 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
 
 def report_remedy(path: Path) -> str:
     """What to do about a damaged report."""
-    return f"write it again from the calls with: assay eval --resume {path.parent}"
+    return f"recreate it from the call log with: assay eval --resume {path.parent}"
 
 
 def _report(path: Path, value: dict[str, Any]) -> Report:
@@ -98,7 +98,7 @@ def _rows(path: Path) -> Iterator[Any]:
                 yield _parsed(path, line.rstrip(b",\n"))
             elif line == _END:
                 return
-    raise _damaged(path, "it ends in the middle")
+    raise _damaged(path, "it is truncated")
 
 
 def _rows_of_whole(path: Path) -> list[Any]:
@@ -111,7 +111,7 @@ def _rows_of_whole(path: Path) -> list[Any]:
 def _object(path: Path, content: bytes) -> dict[str, Any]:
     value = _parsed(path, content)
     if not isinstance(value, dict):
-        raise _damaged(path, "it does not hold an object")
+        raise _damaged(path, "it is not a JSON object")
     return value
 
 

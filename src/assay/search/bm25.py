@@ -119,7 +119,7 @@ def terms(text: str) -> list[str]:
 
 
 def count_terms(text: str) -> Counter[int]:
-    """How often each term occurs, by the hash that stands for it in a sparse vector."""
+    """How often each term occurs, by its hash in a sparse vector."""
     words = _WORD.findall(_folded(text))
     try:
         counts = Counter(map(_lexicon.hashes.__getitem__, words))
@@ -191,7 +191,7 @@ class Bm25Model:
         return CorpusCounts().including(texts).model(settings or Bm25Settings())
 
     def same_weights(self, other: "Bm25Model") -> bool:
-        """Whether document vectors of the one can stand beside those of the other."""
+        """Whether document vectors of both can be mixed in one index."""
         return self._weighting == other._weighting
 
     @property
@@ -342,7 +342,7 @@ def unpack_frequencies(packed: str) -> dict[int, int]:
         planes = np.frombuffer(content, np.uint8).reshape(2, 4, -1).transpose(0, 2, 1)
     except (ValueError, zlib.error) as error:
         raise SearchError(
-            f"the term frequencies of the index are damaged ({error}); build it again: assay index"
+            f"the term frequencies of the index are damaged ({error}); rebuild it with: assay index"
         ) from None
     table = np.ascontiguousarray(planes).view("<u4").reshape(2, -1)
     indices = np.cumsum(table[0], dtype=np.int64)

@@ -96,7 +96,7 @@ def _short(text: str, piece: _Piece, most: int, embedder: Embedder) -> Iterator[
 
 
 def _packed(pieces: Sequence[_Piece], room: int) -> Iterator[_Span]:
-    """Runs of pieces that fill the room; the one that overfills a run also begins the next."""
+    """Runs of pieces that fill the limit; the piece that exceeds it also begins the next run."""
     first, filled = 0, 0
     for at, (span, size) in enumerate(pieces):
         if filled + size > room and at > first:

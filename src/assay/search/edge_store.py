@@ -165,7 +165,7 @@ class EdgeStore:
         return str(self._home)
 
     def manifest(self) -> Manifest | None:
-        """Of the live index; None where there is none."""
+        """Of the live index; None if there is none."""
         generation = self._live()
         if generation is None:
             return None

@@ -64,7 +64,7 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def holds(condition: FilterCondition, metadata: Mapping[str, object]) -> bool:
-    """Whether metadata meets a condition, for a search without an engine that could tell."""
+    """Whether metadata meets a condition, for a search in memory."""
     value = metadata.get(json.loads(condition.key.removeprefix("metadata.")))
     if condition.bounds is None:
         found = value if isinstance(value, list) else [value]

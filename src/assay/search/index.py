@@ -96,8 +96,8 @@ def _refuse_other_settings(manifest: Manifest, wanted: Bm25Settings | None) -> N
     model = manifest.bm25
     if wanted is not None and model is not None and model.settings != wanted:
         raise SearchError(
-            f"the index was built with BM25 {model.settings}, not with {wanted}: search with those "
-            "settings, or build the index again with these: assay index --bm25-k1 and --bm25-b"
+            f"the index was built with BM25 {model.settings}, not with {wanted}: search with "
+            "those settings, or rebuild the index with these: assay index --bm25-k1 and --bm25-b"
         )
 
 
@@ -171,7 +171,7 @@ def _is_ready(store: Store, manifest: Manifest) -> bool:
 
 
 def _live_manifest(store: Store) -> Manifest | None:
-    """None where the index cannot be read: it is then built again."""
+    """None if the index cannot be read: it is then built again."""
     try:
         return store.manifest()
     except DamagedIndexError:
@@ -282,7 +282,7 @@ def open_retriever(
     tuned: bool = False,
     progress: Progress = silent,
 ) -> Retriever:
-    """Ready to search these documents, whatever was indexed before; quick where nothing changed.
+    """Open a retriever for these documents, indexing what is new; quick if nothing changed.
 
     `bm25`: left out, ASSAY_BM25_K1 and ASSAY_BM25_B, else the defaults. `tuned` adds the ranking
     that learned from judgments: that of `assay tune`, or one learned from the train split now,

@@ -18,7 +18,7 @@ from assay.search.store import DamagedIndexError, Manifest
 
 _MANIFEST = "manifest.json"
 _BLOCK = 1 << 16
-# The engine maps its files into memory, where a full disk is no error but the end of the process:
+# The engine maps its files into memory, where a full disk is not an error but kills the process:
 # so this much must be left at each step.
 DISK_MARGIN = 64 << 20
 
@@ -39,9 +39,7 @@ def check_sizes(generation: Path) -> None:
     """A file that was cut short would end the process when the engine maps it."""
     for path, size in _files(generation).items():
         if not path.is_file() or path.stat().st_size != size:
-            raise damaged_index(
-                generation, f"{path.name} is missing or has another size than it had"
-            )
+            raise damaged_index(generation, f"{path.name} is missing or has a different size")
 
 
 def copy_generation(source: Path, target: Path) -> None:
@@ -64,7 +62,7 @@ def refuse_full_disk(home: Path, needed: int) -> None:
 def damaged_index(generation: Path, why: str) -> DamagedIndexError:
     """The error for an index whose files are not as they were written."""
     return DamagedIndexError(
-        f"the index at {generation.parent} is damaged ({why}); build it again: assay index "
+        f"the index at {generation.parent} is damaged ({why}); rebuild it with: assay index "
         "(vectors come from the cache)"
     )
 
@@ -78,7 +76,7 @@ def engine_errors(where: str) -> Iterator[None]:
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise DamagedIndexError(
-            f"the index at {where} cannot be used ({error}); build it again: assay index "
+            f"the index at {where} cannot be used ({error}); rebuild it with: assay index "
             "(vectors come from the cache)"
         ) from error
 
@@ -117,7 +115,7 @@ def _content(generation: Path) -> JsonObject:
 def _files(generation: Path) -> dict[Path, int]:
     sizes = _content(generation).get("sizes")
     if not isinstance(sizes, dict):
-        raise damaged_index(generation, f"{_MANIFEST} names no files")
+        raise damaged_index(generation, f"{_MANIFEST} lists no files")
     return {generation / name: size for name, size in sizes.items()}
 
 

@@ -1,4 +1,4 @@
-"""The built-in model once more, as a graph that multiplies integers.
+"""The built-in model as a graph that multiplies integers.
 
 Its file keeps weights of 8 bits, yet casts them back to floats before it multiplies. This graph has
 the same weights, rounds what meets them to 8 bits as well, and so uses the processor's 8-bit

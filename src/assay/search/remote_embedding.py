@@ -64,7 +64,7 @@ def open_remote(spec: str) -> "RemoteEmbedder":
     model, _, url = rest.partition("@")
     if kind not in _APIS or not model:
         raise UsageError(
-            f"--embedder {spec!r} is not understood; give ollama:MODEL[@URL] or openai:MODEL[@URL]"
+            f"--embedder {spec!r} is invalid; use ollama:MODEL[@URL] or openai:MODEL[@URL]"
         )
     api = _APIS[kind]
     url = url or os.environ.get("OLLAMA_HOST", "") * (kind == "ollama") or api.default_url
@@ -103,7 +103,7 @@ class RemoteEmbedder:
         return MAX_TOKENS
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The server's tokenizer is not at hand: three characters a token is on the safe side
+        """The server's tokenizer is not available: three characters a token is on the safe side
         for English, and one a token for scripts without spaces.
         """
         return [_estimate(text) for text in texts]
@@ -159,8 +159,9 @@ class RemoteEmbedder:
     def _error(self, reason: str) -> SearchError:
         keys = " or ".join(self._api.key_names)
         return SearchError(
-            f"no embeddings of the model {self._model!r} from {redact_url(self._url)}: {reason}; "
-            f"check the address, the name of the model and, if the server needs one, the key in "
+            f"could not get embeddings of model {self._model!r} from {redact_url(self._url)}: "
+            f"{reason}; "
+            f"check the URL, the model name and, if the server requires one, the API key in "
             f"{keys}"
         )
 

@@ -64,7 +64,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """Document ids best first, their scores, the chunks that stand for them, and the rank of
+    """Document ids best first, their scores, their best chunks, and the rank of
     documents in each signal.
     """
 
@@ -158,7 +158,8 @@ class Retriever:
     def _hybrid(
         self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
     ) -> _Ranking:
-        """In two rounds: what is found first says more about what is meant than the query alone."""
+        """In two rounds: pseudo-relevance feedback from the first
+        results refines the query."""
         query = self._bm25.query(text)
         candidates = Candidates(self._searcher, where)
         lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
@@ -170,7 +171,7 @@ class Retriever:
         nearer = candidates.dense(again, signal="feedback")
         both = lexical | candidates.lexical_of(nearer.keys() - lexical.keys(), query)
         fused = fuse(both, nearer | candidates.dense_of(lexical.keys() - nearer.keys(), again))
-        # In proportion to the query's own best cosine: where nothing is near, scores are low.
+        # In proportion to the query's own best cosine: if nothing is near, scores are low.
         scale = max(dense.values())
         scores = {doc_id: scale * score for doc_id, score in fused.items()}
         order = ranked(fused)[:top_k]
@@ -257,7 +258,7 @@ def check_request(query: str, top_k: int, mode: str) -> Mode:
     if not 1 <= top_k <= MOST:
         raise UsageError(f"top_k must be from 1 to {MOST}, got {top_k}")
     if not _readable(query):
-        raise UsageError("the query is empty; give at least one word")
+        raise UsageError("the query is empty; pass at least one word")
     for known in MODES:
         if known == mode:
             return known
@@ -271,8 +272,8 @@ def _readable(query: str) -> str:
 def _bm25_model(manifest: Manifest) -> Bm25Model:
     if manifest.bm25 is None or manifest.bm25.analyzer != ANALYZER:
         raise DamagedIndexError(
-            f"the index was built by Assay {manifest.assay} with another BM25; build it again: "
-            "assay index (vectors come from the cache)"
+            f"the index was built by Assay {manifest.assay} with a different BM25; rebuild it "
+            "with: assay index (vectors come from the cache)"
         )
     return manifest.bm25
 
@@ -281,6 +282,6 @@ def _refuse_another_embedder(manifest: Manifest, embedder: Embedder) -> None:
     if manifest.embedder != embedder.name:
         raise SearchError(
             f"the index was built with the embedder {manifest.embedder!r}, not with "
-            f"{embedder.name!r}: search with that one, or build the index again with this one: "
+            f"{embedder.name!r}: search with that one, or rebuild the index with this one: "
             "assay index --model or --embedder"
         )

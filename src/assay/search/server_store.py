@@ -148,7 +148,7 @@ class ServerStore:
         return f"{self._url} (collection {self._alias!r})"
 
     def manifest(self) -> Manifest | None:
-        """Of the live collection; None where there is none."""
+        """Of the live collection; None if there is none."""
         live = self._live()
         if live is None:
             return None
@@ -165,7 +165,7 @@ class ServerStore:
         return found
 
     def open(self) -> ServerSearcher:
-        """A searcher over the live collection; `SearchError` where there is none."""
+        """A searcher over the live collection; `SearchError` if there is none."""
         manifest = self.manifest()
         if manifest is None:
             raise SearchError(f"there is no index at {self.where}; build it: assay index")
@@ -247,7 +247,7 @@ class ServerStore:
             names = [one.collection_name for one in aliases if one.alias_name == self._alias]
             if not names and self._client.collection_exists(self._alias):
                 raise SearchError(
-                    f"{self.where} is a collection that Assay did not make; set COLLECTION_NAME "
+                    f"{self.where} is a collection that Assay did not create; set COLLECTION_NAME "
                     "to another name"
                 )
         return names[0] if names else None
@@ -302,7 +302,7 @@ def _client(url: str, api_key: str | None) -> QdrantClient:
         )
     parts = urlsplit(url)
     if api_key and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
-        _log.warning("QDRANT_API_KEY goes to %s unencrypted; use https", _address(url))
+        _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", _address(url))
     return client
 
 
@@ -318,7 +318,7 @@ def _refuse_old(version: str, url: str) -> None:
     if numbers and numbers < _OLDEST:
         raise SearchError(
             f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "
-            "Update the server, or unset QDRANT_URL to use the embedded engine"
+            "Update the server, or unset QDRANT_URL to use the embedded index"
         )
 
 
@@ -350,9 +350,9 @@ def server_errors(url: str) -> Iterator[None]:
         yield
     except ResponseHandlingException as error:
         raise SearchError(
-            f"Qdrant at {url} does not answer ({error.source}); start it or correct QDRANT_URL, "
-            "and try again: the index is kept on the server. Without QDRANT_URL the embedded "
-            "engine is used"
+            f"Qdrant at {url} does not respond ({error.source}); start it or correct "
+            "QDRANT_URL, and try again: the index is stored on the server. Without QDRANT_URL, "
+            "an embedded index is used"
         ) from error
     except UnexpectedResponse as error:
         hint = "set QDRANT_API_KEY" if error.status_code in (401, 403) else "see the server's log"

@@ -53,7 +53,7 @@ class Manifest:
     format: int = 2
 
     def made_like(self, other: "Manifest") -> bool:
-        """Whether points of the one can stand in the other."""
+        """Whether points of one index can be kept in the other."""
         return (
             self.bm25 is not None
             and other.bm25 is not None
@@ -77,7 +77,7 @@ class Manifest:
         except (KeyError, TypeError, UsageError):
             raise DamagedIndexError(
                 f"the index at {where} was made by another version of Assay, or is damaged: its "
-                "manifest is not understood; build it again: assay index"
+                "manifest cannot be parsed; rebuild it with: assay index"
             ) from None
 
 
@@ -186,7 +186,7 @@ class Store(Protocol):
         ...
 
     def manifest(self) -> Manifest | None:
-        """Of the live index; None where there is none."""
+        """Of the live index; None if there is none."""
         ...
 
     def contents(self) -> dict[str, tuple[str, int]]:
@@ -204,5 +204,5 @@ class Store(Protocol):
         ...
 
     def open(self) -> Searcher:
-        """The live index; `SearchError` where there is none."""
+        """The live index; `SearchError` if there is none."""
         ...

@@ -58,7 +58,7 @@ def guarded(
     host_hint: what to tell a caller whose Host or Origin is refused.
     access: replaces the checks of Host, Origin and token, for a server with access rules of its
         own (the web UI has a login form and a cookie).
-    body_limit: the largest request body in bytes; None where the app's routes set their own.
+    body_limit: the largest request body in bytes; None if the app's routes set their own.
     """
     if body_limit is not None:
         app = BodyLimit(app, body_limit, timeout=BODY_TIMEOUT_S)
@@ -139,13 +139,13 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 def _host_in(pattern: re.Pattern[str], text: str) -> str | None:
-    """The host name in a header, without its port; None where the header is malformed."""
+    """The host name in a header, without its port; None if the header is malformed."""
     match = pattern.fullmatch(text)
     return None if match is None else (match["v6"] or match["name"]).lower()
 
 
 class BearerToken:
-    """401 without the token, where one is set.
+    """401 without the token, if one is set.
 
     open_paths: can be read (GET, HEAD) without it.
     admin_paths: need `admin_token` instead. Agents under test hold the other token: with the same
@@ -164,7 +164,7 @@ class BearerToken:
         if admin_token is not None and admin_token == token:
             raise UsageError(
                 f"{ADMIN_TOKEN_VARIABLE} and {TOKEN_VARIABLE} are the same, so every caller could "
-                "reset the counts; give the operator another token"
+                "reset the counts; use a different token for the operator"
             )
         self._app = app
         self._token = token
@@ -192,7 +192,7 @@ class BearerToken:
 
 
 def has_bearer_token(scope: Scope, token: str | None) -> bool:
-    """Whether the request carries `token`; True where none is needed."""
+    """Whether the request carries `token`; True if none is needed."""
     if token is None:
         return True
     # The name of the scheme may be written in any case (RFC 9110, 11.1), the token may not.

@@ -43,7 +43,7 @@ class A2AAgent:
         streaming: whether to ask for a stream.
         track: how the agent may have learned.
         policy: which addresses may be called.
-        timeout: seconds for one call; None where the caller bounds it, as an evaluation does.
+        timeout: seconds for one call; None if the caller bounds it, as an evaluation does.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class A2AAgent:
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
-        """`a2a:URL`, or `a2a:URL#stream` for an agent that is to stream its answers."""
+        """`a2a:URL`, or `a2a:URL#stream` for an agent that should stream its answers."""
         way = target.fragment
         if way not in ("", "stream"):
             raise UsageError(f"target 'a2a:...#{way}': only '#stream' may follow the URL")
@@ -80,7 +80,7 @@ class A2AAgent:
         )
 
     async def open(self) -> None:
-        """Find the card and choose an interface. Raises `TargetError` where there is none."""
+        """Find the card and choose an interface. Raises `TargetError` if there is none."""
         quiet_loggers()
         try:
             self._policy.check_url(self._base)
@@ -106,7 +106,7 @@ class A2AAgent:
             self._http = None
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
-        """Send the query as `{"query", "top_k"}`, in the other protocol version if need be."""
+        """Send the query as `{"query", "top_k"}`, in the other protocol version if necessary."""
         text = orjson.dumps({"query": query, "top_k": top_k}).decode()
         try:
             async with asyncio.timeout(self._timeout):

@@ -300,7 +300,7 @@ def rebase(url: str, base: str) -> str:
 
 
 async def _why_wrong(url: str, base: str, policy: OutboundPolicy) -> str | None:
-    """None where the address is kept, '' where it is replaced silently, else the reason."""
+    """None if the address is kept, '' if it is replaced silently, else the reason."""
     try:
         host, port = split_address(url)
     except UsageError:

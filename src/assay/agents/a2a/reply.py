@@ -80,7 +80,7 @@ class A2AReply:
             self.task_id = task_id
 
     def answer(self) -> AgentAnswer:
-        """The answer of a finished reply. Raises `AgentFailure` where there is none."""
+        """The answer of a finished reply. Raises `AgentFailure` if there is none."""
         if self.state in _REFUSALS and self._message is None:
             code = _code_in(self._status)
             message = f"the task ended {self.state!r}" + (f" ({code})" if code else "")

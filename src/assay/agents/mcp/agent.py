@@ -121,7 +121,7 @@ class McpSession:
         self._opening = asyncio.Lock()
 
     async def open(self) -> tuple[Client, list[Tool]]:
-        """The client and the server's tools. Raises `TargetError` where there is no MCP server."""
+        """The client and the server's tools. Raises `TargetError` if there is no MCP server."""
         # Its errors quote what did not parse, which may be an answer.
         logging.getLogger("mcp.client").setLevel(logging.CRITICAL + 1)
         try:

@@ -96,7 +96,8 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
 
 
 def _decoder_for(request: httpx2.Request, response: httpx2.Response) -> BoundedDecoder | None:
-    """None for the event stream of a GET, which stays open as long as the session and is no answer.
+    """None for the event stream of a GET, which stays open as long as the session and is not a
+    response.
 
     The SDK bounds each of its events, after decoding: so it may not be compressed.
     """
@@ -192,7 +193,7 @@ class HttpServer:
     """A server at an address. One HTTP client serves all sessions: making one is expensive."""
 
     def __init__(self, url: str) -> None:
-        split_address(url)  # raises for anything but an http(s) address
+        split_address(url)  # raises for anything but an http(s) URL
         self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
         self._http: httpx2.AsyncClient | None = None
 

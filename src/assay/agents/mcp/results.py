@@ -1,4 +1,4 @@
-"""Document ids out of whatever a search tool returns.
+"""Extracts document ids from the results of a search tool.
 
 Results are looked for in structured content, in JSON text, and in linked resources. The field that
 holds the id is the first one whose values are documents of the data set.
@@ -64,7 +64,7 @@ class ResultReader:
     """Reads document ids, answer and citations from the result of a search tool.
 
     Parameters:
-        mapping: `results`, `doc_id` and `answer`: the fields that hold them, where given.
+        mapping: `results`, `doc_id` and `answer`: the fields that hold them, if given.
         known: the ids of the data set; the field that has held one of them is the id's field.
     """
 
@@ -76,7 +76,7 @@ class ResultReader:
         self._settled: tuple[str, Form] | None = None
 
     def read(self, result: CallToolResult) -> AgentAnswer:
-        """The answer in a tool's result. Raises `AgentFailure` where there is none."""
+        """The answer in a tool's result. Raises `AgentFailure` if there is none."""
         if result.is_error:
             raise AgentFailure(FailureKind.AGENT_ERROR, "the tool answered with an error")
         value = _value_of(result)

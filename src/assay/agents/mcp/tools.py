@@ -77,7 +77,7 @@ def find_search_tool(
 ) -> SearchTool:
     """The tool named `wanted`, else the first of those that look most like a search.
 
-    Raises `TargetError` where there is none, or where it needs an argument that is not mapped.
+    Raises `TargetError` if there is none, or where it needs an argument that is not mapped.
     """
     if wanted is not None:
         named = next((tool for tool in tools if tool.name == wanted), None)

@@ -120,7 +120,7 @@ class CandidateFilter:
         )
 
     def accept(self, candidate: QuestionCandidate) -> None:
-        """Remember the question, so that later ones like it are duplicates."""
+        """Record the question, so that later similar ones are duplicates."""
         self._taken.append(_words(candidate.question))
 
     def states_all(self, answer: str, candidate: QuestionCandidate) -> bool:

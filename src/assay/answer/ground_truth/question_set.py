@@ -41,7 +41,7 @@ _MIN_CHARACTERS = 40
 class QuestionSet:
     """The accepted questions, how many candidates there were, and why others were rejected.
 
-    `from_memory_checked` is False where there is no model that could know the answers.
+    `from_memory_checked` is False if there is no model that could know the answers.
     """
 
     questions: list[QuestionCandidate]

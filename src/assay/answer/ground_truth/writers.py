@@ -32,7 +32,7 @@ MODEL_NOTE = "Written by a language model from the documents; no person checked 
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """`text` is empty where the documents have no answer; `cut` if the limit was reached."""
+    """`text` is empty if the documents have no answer; `cut` if the limit was reached."""
 
     text: str
     cut: bool = False
@@ -153,7 +153,7 @@ class QuestionWriter(Protocol):
         ...
 
     async def answer_from_memory(self, question: str) -> str | None:
-        """The answer without any document; None where there is no model."""
+        """The answer without any document; None if there is no model."""
         ...
 
 

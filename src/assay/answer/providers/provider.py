@@ -1,4 +1,4 @@
-"""What a language model is to the rest of Assay, and how asking one can fail."""
+"""The interface of a language model, and its failures."""
 
 import os
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ _LISTED: Mapping[str, Price] = {
 
 
 def price_of(name: str) -> Price | None:
-    """The price of the model `KIND:MODEL`; None where it is not known.
+    """The price of the model `KIND:MODEL`; None if it is not known.
 
     `RAG_EVAL_PRICES` comes before the list, because services change their prices.
     """
@@ -91,7 +91,7 @@ def _price(pair: Any) -> Price:
 class Spending:
     """Calls, tokens and cost. `cached` replies cost nothing.
 
-    `cost` is None where the model's price is not known. Tokens that a service did not count are
+    `cost` is None if the model's price is not known. Tokens that a service did not count are
     those that were reserved for the call.
     """
 

@@ -43,7 +43,7 @@ from assay.net.redact import redact_url
 def _of_body(
     judge: Callable[[JsonObject, AgentObservation], CheckFinding],
 ) -> Callable[..., CheckFinding]:
-    """A judge of the response's body; it has nothing to say where there is none."""
+    """A judge of the response's body; it has nothing to say if there is none."""
 
     def judged(seen: AgentObservation) -> CheckFinding:
         body = seen.run["sync"].json

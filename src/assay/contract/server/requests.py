@@ -1,6 +1,6 @@
 """From the bytes of an HTTP request to a request that the agent will run, or a rejection.
 
-A rejection is contract-shaped whatever was wrong, and repeats nothing of the body.
+A rejection always has the shape of the contract and repeats nothing of the body.
 """
 
 import hashlib

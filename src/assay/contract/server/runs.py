@@ -85,7 +85,7 @@ class Watch:
 
 
 class Execution:
-    """One run; it starts at once. `task` returns a `RunResult`, whatever the work does.
+    """One run; it starts at once. `task` always returns a `RunResult`, even if the work fails.
 
     Parameters:
         request: what the work is called with.
@@ -180,7 +180,7 @@ class Execution:
         )
 
     def _result(self, response: AgentRunResponse, started: float) -> RunResult:
-        """The echo and the duration are set here, whatever the work put there."""
+        """The echoed ids and the duration are always set here, not by the work."""
         usage = response.usage
         if usage.duration_ms is None:
             duration_ms = round((time.perf_counter() - started) * 1000)

@@ -16,7 +16,7 @@ def cases_of(
     calls: Sequence[Call | None],
     top_k: int,
 ) -> list[AnswerCase]:
-    """One case for each query, with its call or None where it was not asked."""
+    """One case for each query, with its call or None if it was not asked."""
     grades = dataset.judgments_in(split)
     return [
         _case(dataset, grades, query, call, top_k)

@@ -45,7 +45,7 @@ _FIELDS = {Context.GOLD: "gold", Context.NONE: "no_context", Context.DISTRACTORS
 class Verdict:
     """What is known about one answer.
 
-    `correct` is None where nothing could be decided: there is no reference, or the judge is
+    `correct` is None if nothing could be decided: there is no reference, or the judge is
     undecided.
     """
 
@@ -79,8 +79,8 @@ class JudgeUse:
 class AnswerExamination:
     """What judge and counterfactual runs found.
 
-    `verdicts` are empty where a judge was to decide and did not finish: key facts are no substitute
-    for it. `counterfactuals` is None where no question was asked again. `trouble` says why the
+    `verdicts` are empty if a judge was to decide and did not finish: key facts are no substitute
+    for it. `counterfactuals` is None if no question was asked again. `trouble` says why the
     judge or the counterfactual runs stopped early, if they did.
     """
 
@@ -262,7 +262,7 @@ async def _each(
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event) -> Reply | None:
-    """None where `stop` came first; what the judge said until then is in its cache."""
+    """None if `stop` came first; what the judge said until then is in its cache."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)

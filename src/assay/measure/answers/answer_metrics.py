@@ -24,7 +24,7 @@ BY_FACTS = "every key fact stated by an accepted wording; declined where there i
 class AnswerCase:
     """One question, what a correct answer needs, and what an agent answered.
 
-    `answer` is None where the agent failed. `relevant` are the judgments of the question;
+    `answer` is None if the agent failed. `relevant` are the judgments of the question;
     `retrieved` and `citations` are document ids as the agent gave them.
     """
 
@@ -53,9 +53,9 @@ class AnswerCase:
 
 
 def correct_by_facts(case: AnswerCase) -> bool | None:
-    """Correct or not without a judge: every key fact stated, or declined where there is no answer.
+    """Correct or not without a judge: every key fact stated, or declined if there is no answer.
 
-    None where there is nothing to compare the answer with: no facts, or no reference at all.
+    None if there is nothing to compare the answer with: no facts, or no reference at all.
     """
     if not case.answerable:
         return case.answer is not None and abstained(case.answer)

@@ -36,8 +36,8 @@ def read_labels(path: Path) -> list[LabelledAnswer]:
     """Read JSON lines of answers, some of them labelled by people.
 
     Fields: `question`, `answer`, `reference` (null: there is no answer), `label`, and `verdict` or
-    `verdicts` where a judge has judged already. Lines without a label are what the calibrated
-    judge makes a statement about.
+    `verdicts` where a judge has judged already. The calibrated judge estimates the
+    lines without a label.
     """
     rows = [_row(record) for record in records(plain_file(path))]
     if not any(row.label is not None for row in rows):
@@ -57,7 +57,7 @@ def _row(record: Record) -> LabelledAnswer:
                     f"has no {key!r}, which the judge needs; add it, or a 'verdict'"
                 )
         if "reference" not in record.fields:
-            raise record.refusal("has no 'reference'; add it, or null where there is no answer")
+            raise record.refusal("has no 'reference'; add it, or null if there is no answer")
     label = record.fields.get("label")
     return LabelledAnswer(
         question=record.text("question"),
@@ -221,7 +221,7 @@ def calibrate(
 def cohen_kappa(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> float | None:
     """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
 
-    None where it does not exist: both always say the same one thing, so that chance alone agrees
+    None if it does not exist: both always say the same one thing, so that chance alone agrees
     everywhere. An undecided verdict is a category of its own.
     """
     n = len(labels)

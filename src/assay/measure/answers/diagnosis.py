@@ -240,7 +240,7 @@ def summarize_diagnoses(
 
     Args:
         seen: what the run shows, one for each question whose answer is correct or wrong.
-        others: results of counterfactual runs by query id; None where there were none.
+        others: results of counterfactual runs by query id; None if there were none.
         undecided: how many further questions a judge could not decide.
     """
     tried = others is not None

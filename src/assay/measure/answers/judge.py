@@ -62,7 +62,7 @@ class Judgment:
 
     @property
     def verdict(self) -> bool | None:
-        """The majority of all votes; None where there is none.
+        """The majority of all votes; None if there is none.
 
         An unparseable vote counts against both sides: if it were left out, one clear vote among
         five could decide.
@@ -91,7 +91,7 @@ def correctness_values(judgments: Sequence[Judgment]) -> Floats:
 def flip_rate(judgments: Sequence[Judgment]) -> float | None:
     """The share of answers about which the judge contradicts itself.
 
-    None where no answer was judged more than once.
+    None if no answer was judged more than once.
     """
     repeated = [each for each in judgments if len(each.votes) > 1]
     return sum(each.flipped for each in repeated) / len(repeated) if repeated else None
@@ -154,7 +154,7 @@ class Judge:
     async def correctness(self, question: str, answer: str, reference: str | None) -> Judgment:
         """Whether the answer says what the reference says.
 
-        Where there is no answer (`reference` None) declining is correct, and where there is one
+        Where there is no answer (`reference` None) declining is correct, and if there is one
         declining is wrong: the model is asked about neither, unless the wording is ambiguous.
         """
         declined = surely_abstained(answer)
@@ -239,7 +239,7 @@ def support_prompt(statement: str, sources: Sequence[str]) -> str:
 class JudgeInput(NamedTuple):
     """An answer to be judged.
 
-    `answer` is None where the agent failed, `reference` where declining is the correct answer.
+    `answer` is None if the agent failed, `reference` where declining is the correct answer.
     """
 
     question: str

@@ -40,7 +40,7 @@ class TuningData:
     query_texts: Sequence[str]
     query_vectors: Floats
     judgments: Mapping[str, Judgments]
-    """By split. `train` is learned from; `dev`, where there is one, only measures."""
+    """By split. `train` is learned from; `dev`, if there is one, only measures."""
 
     def __post_init__(self) -> None:
         documents, queries = len(self.doc_ids), len(self.query_ids)

@@ -201,7 +201,7 @@ def fit(
     """
     if "dev" in splits and not data.judged("dev"):
         raise DataError(
-            "there are no judged queries in the dev split to learn from: tune with --splits train"
+            "the dev split has no judged queries to learn from: tune with --splits train"
         )
     train = _training_queries(data, seed)
     dev = data.judged("dev")

@@ -74,7 +74,7 @@ class TunedRanker:
         return self.about.splits
 
     def rank(self, text: str, vector: Floats, top_k: int = 10) -> list[Ranked] | None:
-        """Best first; None where the zero-shot ranking is the better one."""
+        """Best first; None if the zero-shot ranking is the better one."""
         top_k = self._checked(vector, top_k)
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
@@ -100,7 +100,8 @@ class TunedRanker:
         expected = self.corpus.vectors.shape[1]
         if np.shape(vector) != (expected,):
             raise SearchError(
-                f"the query vector has shape {np.shape(vector)}, the tuned model knows vectors of "
+                f"the query vector has shape {np.shape(vector)}, the tuned model expects vectors "
+                "of "
                 f"{expected} numbers: embed with the model of the index, or run `assay tune` again"
             )
         return min(top_k, len(self.corpus.vectors))

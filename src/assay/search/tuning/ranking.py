@@ -101,7 +101,7 @@ PROPOSING = (
     "any_overlap",
     "kriging_1",
 )
-# The best vector similarity but four: low where nothing in the collection is about the query.
+# The best vector similarity but four: low if nothing in the collection is about the query.
 CLOSENESS_RANK = 5
 
 

@@ -60,7 +60,7 @@ def learn(
     splits: Sequence[str] = TRAIN,
     progress: Progress = silent,
 ) -> TunedRanker:
-    """Learn from the train split; the test split is not even handed over.
+    """Learn from the train split; the test split is never passed in.
 
     `retriever`: of the same documents. What is learned has to beat its hybrid ranking.
     `splits`: `check_splits` says which are allowed; dev is only remembered, after everything is
@@ -119,14 +119,14 @@ def describe_gain(held_out: HeldOut) -> str:
     gain = held_out.all
     where = f"{gain.queries} held-out queries of {held_out.split}"
     figures = f"nDCG@10 {gain.tuned.ndcg_10:.4f}, against {gain.hybrid.ndcg_10:.4f} for hybrid"
-    word = "it is better" if held_out.better else "it is not surely better"
+    word = "it is better" if held_out.better else "it is not significantly better"
     cost = "" if held_out.harmless else _cost(held_out.unfamiliar)
     return f"on {where} it reaches {figures}: {word}{cost}"
 
 
 def _cost(unfamiliar: Gain) -> str:
     return (
-        f", although {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
+        f", but {-unfamiliar.ndcg_10:.4f} worse on the {unfamiliar.queries} of them whose "
         "relevant documents no train query shares"
     )
 

@@ -44,7 +44,7 @@ class HeldOut:
     """How much better the tuned ranking is on queries that it has not learned from."""
 
     split: str
-    """`dev`, or `train` where there is no dev: then every query was answered by a model that had
+    """`dev`, or `train` if there is no dev: then every query was answered by a model that had
     learned from the others."""
     all: Gain
     unfamiliar: Gain

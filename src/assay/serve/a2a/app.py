@@ -42,7 +42,7 @@ def a2a_app(
     end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> ASGIApp:
-    """An A2A agent. Card and health are open to anyone; the rest needs `token`, where one is set.
+    """An A2A agent. Card and health are open to anyone; the rest needs `token`, if one is set.
 
     loading: what the agent needs before it can work; starts with the server.
     card_url: the address that the card names; None names the one by which it was requested.

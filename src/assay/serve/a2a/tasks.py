@@ -99,7 +99,7 @@ async def wait_until_loaded(loading: Loading[Loaded]) -> Loaded:
     try:
         return await loading.get()
     except AssayError:
-        raise ServerUnavailable("this server could not load what it needs; see its log") from None
+        raise ServerUnavailable("this server failed to load; see its log") from None
 
 
 def message_object(message: Message) -> JsonObject:
@@ -135,7 +135,7 @@ def log_task_failure(task_id: str, error: BaseException) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """File and line, which tell a maintainer enough and hold nothing that a caller wrote."""
+    """File and line: enough for a maintainer, and nothing that a caller wrote."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""Checks A2A requests before the SDK sees them: well-formed JSON, sane ids, room for new work.
+"""Checks A2A requests before the SDK sees them: well-formed JSON, valid ids, capacity for new work.
 
 The SDK accepts more than JSON allows (NaN, half a surrogate pair) and fails on it later with an
 internal error, and it keeps ids of any length.

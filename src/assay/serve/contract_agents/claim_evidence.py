@@ -210,7 +210,7 @@ class EvidenceBase:
         """The verdict on a claim; `needed` is the share of its words that evidence must have."""
         statement = read_statement(claim)
         if not statement.terms:
-            return ClaimFinding("unclear", "the claim has no words to look for")
+            return ClaimFinding("unclear", "the claim has no words to search for")
         spans = self._candidates(statement)
         supports = [span for span in spans if _supports(span, statement, needed)]
         contradicts = [
@@ -248,12 +248,14 @@ def _decide(supports: Sequence[_Span], contradicts: Sequence[tuple[_Span, str]])
     against = [span.evidence for span, _ in contradicts[:_MAX_QUOTES]]
     if supports and contradicts:
         both = (_shortest(supports)[0], against[0])
-        return ClaimFinding("unclear", "the grounding says it and contradicts it", both)
+        return ClaimFinding("unclear", "the grounding both supports and contradicts it", both)
     if supports:
-        return ClaimFinding("pass", "the grounding says it", tuple(_shortest(supports)))
+        return ClaimFinding("pass", "the grounding supports it", tuple(_shortest(supports)))
     if contradicts:
         return ClaimFinding("fail", contradicts[0][1], tuple(against))
-    return ClaimFinding("unclear", "nothing in the grounding says or contradicts it in these words")
+    return ClaimFinding(
+        "unclear", "nothing in the grounding supports or contradicts it in these words"
+    )
 
 
 def _shortest(spans: Sequence[_Span]) -> list[Evidence]:
@@ -286,7 +288,7 @@ def _agrees(clause: Statement, claim: Statement) -> bool:
 
 def _clauses_about(span: _Span, claim: Statement, needed: float) -> list[Statement]:
     """The clause that says it all, else all that have a part in it: where only some of them negate,
-    what is negated cannot be told without understanding."""
+    what is negated cannot be decided by words alone."""
     whole = [clause for clause in span.clauses if _share(claim, clause) >= needed]
     return whole[:1] or [clause for clause in span.clauses if _share(claim, clause)]
 
@@ -308,7 +310,7 @@ def _difference(clause: Statement, claim: Statement, share: float) -> str | None
     if claim.negates(clause) and not claim.opposes(clause):
         return "the grounding negates the claim, or the reverse"
     if share == 1 and claim.numbers and clause.numbers and not claim.numbers & clause.numbers:
-        return "the grounding has other numbers"
+        return "the grounding has different numbers"
     return None
 
 

@@ -59,7 +59,7 @@ class ChunkTally:
 
     @classmethod
     def read(cls, manifest: Manifest) -> "ChunkTally | None":
-        """None where an earlier version wrote it, which kept no sums or had another BM25."""
+        """None if written by an earlier version, which kept no sums or used another BM25."""
         found = _CORPUS.fullmatch(manifest.corpus)
         if found is None or is_outdated(manifest) or manifest.bm25 is None:
             return None

@@ -109,7 +109,7 @@ class LitRetrieval:
         """Only for a query that may leave this machine."""
         if request.risk_tier != "NON_SENSITIVE" or self.phi.kinds_in(search.inputs.query):
             search.warnings.append(
-                "PubMed was not asked: the query may contain protected information"
+                "PubMed was not queried: the query may contain protected information"
             )
             return
         try:

@@ -77,7 +77,7 @@ def _compiles(pattern: str) -> str:
 
 
 class _Part(BaseModel):
-    """An unknown key is an error in the file: a rule that is ignored protects nobody."""
+    """An unknown key is an error in the file: a rule that is ignored gives no protection."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -37,7 +37,7 @@ _PUBMED_URL = re.compile(r"(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What is known of a paper; None where it is not."""
+    """What is known of a paper; None if it is not."""
 
     title: str
     abstract: str

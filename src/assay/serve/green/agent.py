@@ -42,7 +42,7 @@ PROFILE = AgentProfile(
     "confidence intervals, failures by kind and latencies.",
     skill_id="nfcorpus_retrieval_eval",
     skill_name="Evaluate a retrieval agent",
-    skill_description="Send the address of an agent and how to test it; the report comes back.",
+    skill_description="Send the URL of an agent and how to test it; returns the report.",
     tags=("evaluation", "retrieval", "ndcg", "nfcorpus"),
     example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
     '"config": {"num_queries": 10, "top_k": 5, "random_seed": 42}}',

@@ -262,7 +262,7 @@ class JobQueue:
 
 
 class QueueFull(TaskRefused):
-    """A valid request for which there is no room now."""
+    """A valid request when the queue is full."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from assay.serve.retrieval import Hit
 
 SAMPLING = "sampling"
 NO_MODEL = "none"
-"""`model_used` where nothing was found, so that no model was asked."""
+"""`model_used` if nothing was found, so that no model was asked."""
 
 _SAMPLING_KEY = "answer"
 _MULTI_ROUND_VERSION = "2026-07-28"
@@ -85,7 +85,7 @@ class AnswerService:
             try:
                 return await sampled_answer(ctx, prompt, len(passages), max_tokens), SAMPLING
             except SamplingFailed as reason:
-                warnings = (f"sampling was offered but gave no answer: {reason}",)
+                warnings = (f"sampling was available but produced no answer: {reason}",)
         answer = await self._answerer.answer(query, passages, max_tokens)
         answer = replace(answer, warnings=(*warnings, *answer.warnings))
         return answer, self._answerer.name
@@ -111,7 +111,7 @@ class PendingHits:
     """Hits of calls whose client is being asked, so that the second round does not search again.
 
     They are kept under a name that goes to the client and back, sealed by the SDK and bound to the
-    call. At most `limit` calls are remembered: for an older one the search is repeated.
+    call. At most `limit` calls are kept: for an older one the search is repeated.
     """
 
     def __init__(self, limit: int = _MAX_PENDING) -> None:
@@ -127,7 +127,7 @@ class PendingHits:
         return name
 
     def take(self, name: str | None) -> Sequence[Hit] | None:
-        """Return and forget the hits of that name; None where they are not there."""
+        """Return and forget the hits of that name; None if they are not there."""
         return None if name is None else self._hits.pop(name, None)
 
 
@@ -152,7 +152,7 @@ async def sampled_answer(
         return InputRequiredResult(input_requests={_SAMPLING_KEY: request})
     reply = ctx.input_responses.get(_SAMPLING_KEY)
     if not isinstance(reply, CreateMessageResult):
-        raise SamplingFailed("the client's reply holds no message")
+        raise SamplingFailed("the client's reply contains no message")
     return _read_reply(reply, passages)
 
 

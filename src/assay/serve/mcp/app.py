@@ -128,7 +128,7 @@ def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute
         if not may_reset:
             message = (
                 f"set {ADMIN_TOKEN_VARIABLE} on the server to allow resets, and send that token: "
-                "with the one for searching, an agent under test could erase its own count"
+                "with the search token, an agent under test could reset its own count"
             )
             return _refusal(403, message)
         documents.search_calls = 0

@@ -13,14 +13,14 @@ QueryText = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_LENGTH),
     SEARCHABLE,
-    Field(description="What to look for, in plain words."),
+    Field(description="The query, in plain words."),
 ]
-TopK = Annotated[int, Field(ge=1, le=100, description="How many documents at most."), NO_FLAG]
+TopK = Annotated[int, Field(ge=1, le=100, description="Maximum number of documents."), NO_FLAG]
 Threshold = Annotated[
-    float, Field(ge=0.0, le=1.0, description="Leave out documents with a lower score.")
+    float, Field(ge=0.0, le=1.0, description="Omit documents with a lower score.")
 ]
 AnswerTokens = Annotated[
-    int, Field(ge=1, le=4000, description="How long the answer may be, in tokens."), NO_FLAG
+    int, Field(ge=1, le=4000, description="Maximum length of the answer in tokens."), NO_FLAG
 ]
 
 
@@ -50,10 +50,10 @@ class Health(BaseModel):
     """Result of `health_check`."""
 
     status: Literal["healthy", "loading", "unhealthy"]
-    ready: bool = Field(description="Whether a search would be answered at once.")
-    dataset: str | None = Field(description="What is searched; null until it has been loaded.")
+    ready: bool = Field(description="Whether the server is ready to search.")
+    dataset: str | None = Field(description="The data set being searched; null until it is loaded.")
     documents: int
-    mode: str | None = Field(description="How it is searched: hybrid, tuned, dense or bm25.")
+    mode: str | None = Field(description="The search mode: hybrid, tuned, dense or bm25.")
     version: str
 
 
@@ -85,10 +85,12 @@ class SemanticAnswer(BaseModel):
 
     success: bool
     query: str
-    generated_answer: str = Field(description="Cites its sources as [1], [2], by their place.")
-    sources: list[FoundNote] = Field(description="What the answer was made from, best first.")
-    total_found: int = Field(description="How many sources; 0 where they hold no answer.")
-    search_method: str = Field(description="How was searched, and who wrote: hybrid+sampling.")
+    generated_answer: str = Field(description="Cites its sources as [1], [2], by their position.")
+    sources: list[FoundNote] = Field(
+        description="The documents that the answer was written from, best first."
+    )
+    total_found: int = Field(description="The number of sources; 0 if they contain no answer.")
+    search_method: str = Field(description="The search mode and the writer: hybrid+sampling.")
     model_used: str
     stop_reason: str
     citations: list[str] = Field(description="Ids of the documents that the answer cites.")

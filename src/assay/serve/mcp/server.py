@@ -50,7 +50,7 @@ from assay.serve.mcp.search import DocumentSearch, found_note
 
 _INSTRUCTIONS = (
     "Searches a collection of documents. search_nfcorpus finds documents for a question; "
-    "nc_semantic_search_answer answers it with citations; doc://ID reads one document whole."
+    "nc_semantic_search_answer answers it with citations; doc://ID returns one full document."
 )
 _PROMPT_DOCUMENTS = 5
 _MAX_COMPLETIONS = 100  # MCP's own limit
@@ -177,7 +177,7 @@ def _add_documents(server: MCPServer[Any], documents: DocumentSearch) -> None:
 
     @server.prompt(title="Cited answer")
     async def cited_answer(
-        question: Annotated[QueryText, Field(description="What to answer.")],
+        question: Annotated[QueryText, Field(description="The question to answer.")],
     ) -> str:
         """Asks for an answer from the documents found for a question, with citations."""
         hits = await documents.search(question, _PROMPT_DOCUMENTS)

@@ -34,7 +34,7 @@ PROFILE = AgentProfile(
     description="Finds the documents that answer a question, best first.",
     skill_id="nfcorpus_retrieval",
     skill_name="Retrieve documents",
-    skill_description='Send {"query": "...", "top_k": 5} as JSON; ranked document ids come back.',
+    skill_description='Send {"query": "...", "top_k": 5} as JSON; returns ranked document ids.',
     tags=("retrieval", "search", "nfcorpus"),
     example='{"query": "What are the effects of calcium on bone health?", "top_k": 5}',
 )

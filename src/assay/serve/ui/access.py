@@ -1,4 +1,4 @@
-"""Who may use the web pages, and what a page may do in a browser.
+"""Access control of the web pages, and what a page may do in a browser.
 
 On loopback there is no token, but a page of another site could still send requests through the
 user's browser. So the Host must be a name of this machine, which stops DNS rebinding, and whatever
@@ -119,9 +119,9 @@ def _with_headers(send: Send) -> Send:
 
 async def _send_to_login(scope: Scope, send: Send) -> None:
     if scope["method"] not in _SAFE:
-        await refuse(send, 401, "this server needs a token", {"www-authenticate": "Bearer"})
+        await refuse(send, 401, "this server requires a token", {"www-authenticate": "Bearer"})
         return
     wanted = scope["path"] + (f"?{scope['query_string'].decode()}" if scope["query_string"] else "")
     await refuse(
-        send, 303, "this server needs a token", {"location": f"{LOGIN}?next={quote(wanted)}"}
+        send, 303, "this server requires a token", {"location": f"{LOGIN}?next={quote(wanted)}"}
     )

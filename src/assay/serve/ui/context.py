@@ -34,7 +34,7 @@ class DatasetCache:
         self._lock = asyncio.Lock()
 
     async def of(self, header: RunHeader) -> Dataset | None:
-        """The data set of a run; None where it is not on this machine, or has changed."""
+        """The data set of a run; None if it is not on this machine, or has changed."""
         fingerprint = header.dataset.fingerprint
         async with self._lock:
             if fingerprint not in self._kept:
@@ -82,7 +82,7 @@ class Ui:
         name = request.path_params["name"]
         line = self.index.get(name)
         if line is None:
-            raise HTTPException(404, f"there is no run {name!r} under {self.runs}")
+            raise HTTPException(404, f"no run {name!r} in {self.runs}")
         if line.state == DAMAGED:
             raise HTTPException(409, f"run {name!r} cannot be read: its files are damaged")
         return line, RunFolder(self.runs / name)

@@ -40,7 +40,7 @@ class FormField:
 
     @property
     def help(self) -> str:
-        """The help of the option, without what only a command line needs to be told."""
+        """The help of the option, without parts that only apply to the command line."""
         words = _COMMAND_LINE.sub("", self.setting.option.help)
         return _NEEDED_FLAG.sub(lambda found: found[1].upper(), words)
 
@@ -151,8 +151,8 @@ def check_allowed(ui: Ui, config: RunConfig) -> None:
         ui.rules.check_target(config.baseline)
     if config.ground_truth and ui.rules.policy.public_only:
         raise UsageError(
-            f"ground_truth {config.ground_truth!r} is a file on this server, which visitors from "
-            "other machines may not name; leave it empty, or open the pages on 127.0.0.1"
+            f"ground_truth {config.ground_truth!r} is a file on this server, which remote "
+            "visitors may not use; leave it empty, or open the pages on 127.0.0.1"
         )
     ui.rules.check_judge(config.judge)
     if config.judge:
@@ -208,7 +208,7 @@ async def _find_run(ui: Ui, started: StartedEvaluation) -> None:
 def _started(request: Request) -> StartedEvaluation:
     started = ui_of(request).evaluations.get(request.path_params["id"])
     if started is None:
-        raise HTTPException(404, "there is no such evaluation; its run may be in the list of runs")
+        raise HTTPException(404, "no such evaluation; look for its run in the list of runs")
     return started
 
 

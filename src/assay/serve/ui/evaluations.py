@@ -1,4 +1,4 @@
-"""Evaluations that are going on: the processes started from a page, and the progress of any run.
+"""Running evaluations: the processes started from a page, and the progress of any run.
 
 Each evaluation is `assay eval` in a process of its own. So the pages stay quick while it runs, code
 of a `python:` target is imported afresh each time, and the run continues if this server is killed.
@@ -72,7 +72,7 @@ class StartedEvaluation:
 
 
 class Evaluations:
-    """Starts evaluations as processes of their own, and remembers the last ones."""
+    """Starts evaluations as separate processes, and keeps the last ones."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -92,9 +92,9 @@ class Evaluations:
         return [each for each in self._started.values() if not each.ended]
 
     async def start(self, config: RunConfig) -> StartedEvaluation:
-        """Start an evaluation. Raises `UsageError` where too many are running."""
+        """Start an evaluation. Raises `UsageError` if too many are running."""
         if len(self.running()) >= LIMIT:
-            raise UsageError(f"{LIMIT} evaluations are running already; wait for one to end")
+            raise UsageError(f"{LIMIT} evaluations are already running; wait for one to finish")
         dropped = unset_variables(config)
         environment = {key: value for key, value in os.environ.items() if key not in dropped}
         since = datetime.now(UTC).isoformat(timespec="seconds")
@@ -154,7 +154,7 @@ async def _read_lines(started: StartedEvaluation) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """How far something is, in words for a page; `share` is None where the total is not known."""
+    """How far something is, in words for a page; `share` is None if the total is not known."""
 
     share: float | None = None
     done: str = ""

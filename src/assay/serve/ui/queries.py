@@ -62,7 +62,7 @@ class QueryFilter:
 
 @dataclass(frozen=True, slots=True)
 class QuestionFilter:
-    """Which questions are listed; an empty text stands for any."""
+    """Which questions are listed; an empty string matches all."""
 
     verdict: str
     diagnosis: str

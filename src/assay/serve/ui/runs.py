@@ -114,7 +114,7 @@ async def compare_page(request: Request) -> Response:
     names = list(dict.fromkeys(filter(None, request.query_params.getlist("run"))))
     for name in names:
         if ui.index.get(name) is None:
-            raise HTTPException(404, f"there is no run {name!r} under {ui.runs}")
+            raise HTTPException(404, f"no run {name!r} in {ui.runs}")
     if not 2 <= len(names) <= COMPARED_LIMIT:
         lines = ui.index.find({"state": COMPLETE}, limit=_OFFERED).lines
         return ui.page(
@@ -157,7 +157,7 @@ async def _unfinished(
         request,
         "running.html",
         line=line,
-        view=view if events else replace(view, message="stopped before it was finished"),
+        view=view if events else replace(view, message="stopped before it finished"),
         events=events,
         path=folder.path,
         started=ui.evaluations.of_run(folder.name),

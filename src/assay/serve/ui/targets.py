@@ -60,4 +60,4 @@ class TargetRules:
     def check_dataset(self, dataset: str) -> None:
         if self.policy.public_only and dataset not in KNOWN:
             known = ", ".join(KNOWN)
-            raise UsageError(f"data set {dataset!r} is not one of those offered here: {known}")
+            raise UsageError(f"data set {dataset!r} is not available here; choose one of: {known}")
