@@ -41,7 +41,7 @@ def test_an_address_is_shown_without_what_may_be_a_key(url: str, expected: str) 
 def test_an_address_that_cannot_be_called_is_complained_about_without_its_password(
     url: str,
 ) -> None:
-    with pytest.raises(UsageError, match="address") as raised:
+    with pytest.raises(UsageError, match="URL") as raised:
         split_address(url)
     assert "secret" not in str(raised.value)
 

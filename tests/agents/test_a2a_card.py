@@ -57,7 +57,7 @@ def test_the_binding_that_stands_first_is_preferred() -> None:
 @pytest.mark.parametrize("declared", ["", None, "0.2.6", "zero"])
 def test_a_doubtful_version_is_a_finding(declared: str | None) -> None:
     (finding,) = read_card(old(protocolVersion=declared)).findings
-    assert "taken for 0.3" in finding.what
+    assert "assuming 0.3" in finding.what
     assert "declare" in finding.remedy
 
 

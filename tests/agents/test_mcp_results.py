@@ -101,7 +101,7 @@ def test_the_user_can_say_where_the_ids_are() -> None:
             CallToolResult(
                 content=[ImageContent(type="image", data="AAAA", mime_type="image/png")]
             ),
-            "holds no text",
+            "neither text",
         ),
     ],
 )

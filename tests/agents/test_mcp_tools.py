@@ -64,7 +64,7 @@ def test_the_tool_can_be_named() -> None:
 
 
 def test_a_server_without_a_search_tool_is_refused() -> None:
-    with pytest.raises(TargetError, match=r"none of the server's tools .* It has: add"):
+    with pytest.raises(TargetError, match=r"none of the server's tools .* Available: add"):
         find_search_tool([tool("add", a=NUMBER)], None, {})
     with pytest.raises(TargetError, match="has no argument that looks like a query"):
         find_search_tool([tool("add", a=NUMBER)], "add", {})

@@ -8,7 +8,7 @@ import pytest
 
 from assay.errors import DataError, UsageError
 from assay.measure.answers.calibration import (
-    calibrate,
+    calibrate_judge,
     cohen_kappa,
     prediction_powered_mean,
     read_labels,
@@ -42,7 +42,7 @@ def test_kappa_where_it_is_plain(
 
 
 def test_an_undecided_judge_agrees_with_nobody() -> None:
-    result = calibrate([True, True, False, False], [TRUE, NONE, NONE, TRUE])
+    result = calibrate_judge([True, True, False, False], [TRUE, NONE, NONE, TRUE])
     assert result.accuracy.mean == 0.25
     assert result.confusion == {
         "true": {"true": 1, "false": 0, "undecided": 1},
@@ -57,7 +57,7 @@ def test_a_lenient_judge_is_corrected_by_its_errors() -> None:
     labels = [True] * 20 + [False] * 20
     judged = [TRUE] * 30 + [FALSE] * 10
     rest = [TRUE] * 750 + [FALSE] * 250
-    result = calibrate(labels, judged, rest)
+    result = calibrate_judge(labels, judged, rest)
     assert result.uncorrected == 0.75
     assert result.corrected is not None
     assert result.corrected.mean == pytest.approx(0.5)
@@ -87,7 +87,7 @@ def test_a_good_judge_makes_the_interval_shorter_than_labels_alone() -> None:
     truth = chance.random(5000) < 0.6
     judged = np.where(chance.random(5000) < 0.95, truth, ~truth)
     powered = prediction_powered_mean(truth[:200], judged[:200], judged[200:])
-    alone = calibrate(truth[:200].tolist(), [TRUE] * 200).labels_mean
+    alone = calibrate_judge(truth[:200].tolist(), [TRUE] * 200).labels_mean
     assert powered.low is not None
     assert powered.high is not None
     assert alone.low is not None
@@ -123,9 +123,9 @@ def test_what_cannot_be_estimated_is_refused(
 
 def test_calibration_needs_labels() -> None:
     with pytest.raises(UsageError, match="no answer has a label"):
-        calibrate([], [], [TRUE])
+        calibrate_judge([], [], [TRUE])
     with pytest.raises(UsageError, match="got 1 and 2"):
-        calibrate([True], [TRUE, TRUE])
+        calibrate_judge([True], [TRUE, TRUE])
 
 
 def write(tmp_path: Path, *rows: object) -> Path:

@@ -93,7 +93,7 @@ def main() -> None:
         print(str(interruption) or "interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read our output has gone. Without this, Python complains again when it exits.
+        # The reader of our output has gone. Without this, Python reports it again at exit.
         sys.stdout = None
         sys.exit(141)
     except OSError as error:

@@ -65,7 +65,7 @@ def check(
         print_json(report_json(reports))
     else:
         show_reports(reports, all_checks=all_checks)
-    raise typer.Exit(exit_code(reports))
+    raise typer.Exit(check_exit_code(reports))
 
 
 def targets_from_environment() -> list[str]:
@@ -99,7 +99,7 @@ def check_all(
     return asyncio.run(run())
 
 
-def exit_code(reports: "list[TargetReport]") -> int:
+def check_exit_code(reports: "list[TargetReport]") -> int:
     """0 when every check passed, 1 when one failed, 3 when an agent could not be reached."""
     if any(report.unreachable for report in reports):
         return 3

@@ -119,7 +119,7 @@ def evaluate(
     if config.baseline and run.state == "complete":
         run, compared = _compare_with_baseline(evaluation, run, out)
     _print(run, as_json)
-    raise typer.Exit(exit_code(run) if compared else 130)
+    raise typer.Exit(eval_exit_code(run) if compared else 130)
 
 
 def _new_config(
@@ -271,7 +271,7 @@ def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> t
     return compare_with_baseline(run, other, evaluation.dataset), True
 
 
-def exit_code(run: "Run") -> int:
+def eval_exit_code(run: "Run") -> int:
     """What the run's outcome means for a script; see the help of `assay eval`."""
     report = run.report
     if run.state == "interrupted":

@@ -75,14 +75,13 @@ def calibrate(
 ) -> None:
     """Measure how well the judge agrees with people: accuracy, kappa, flips, corrected mean."""
     from assay.cli.progress import progress_bar
-    from assay.measure.answers.calibration import calibrate as measure_agreement
-    from assay.measure.answers.calibration import read_labels
+    from assay.measure.answers.calibration import calibrate_judge, read_labels
 
     rows = read_labels(labels)
     with progress_bar() as progress:
         judgments, judge = asyncio.run(_judgments(rows, provider, votes, max_cost, progress))
     pairs = list(zip(rows, judgments, strict=True))
-    result = measure_agreement(
+    result = calibrate_judge(
         [row.label for row in rows if row.label is not None],
         [judgment for row, judgment in pairs if row.label is not None],
         [judgment for row, judgment in pairs if row.label is None],

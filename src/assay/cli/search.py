@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_ID = 20
-# Columns of a terminal that leave room for a passage beside the title.
+# Width of a terminal that has space for a passage beside the title.
 _WIDE = 110
 # How much of a passage is shown before the first word of the query.
 _BEFORE = 20

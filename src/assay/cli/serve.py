@@ -90,7 +90,7 @@ def purple(
 
     require_dataset(dataset)
     with bind(host, port) as listener:
-        # Announced before the slow imports: whatever started us can already connect and wait.
+        # Announced before the slow imports: clients can already connect and wait.
         _announce("purple agent", url_of(listener))
         from assay.serve.purple.agent import local_search, mcp_search, purple_app
 

@@ -106,7 +106,7 @@ def check_gate(
         value = metrics[gate.metric.slug]
     else:
         value = summary.figure(gate.name)
-    # The latency of nothing is no good latency.
+    # Without any call, there is no latency that could pass.
     answered = gate.answers or gate.metric is not None or summary.successful_queries > 0
     passed = value is not None and answered and gate.passes(value)
     return GateResult(gate=gate.text, value=value, passed=passed)

@@ -16,7 +16,7 @@ _CONTROLS = re.compile(
     "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # line separators, bidirectional controls
     "\ud800-\udfff]"  # lone surrogates, which no terminal can be sent
 )
-# What keys look like, whoever made them: services quote a wrong key back, in part or whole.
+# Patterns of API keys: services quote a wrong key back, in part or in full.
 _KEY = re.compile(r"\b(?:sk|pk|key|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
 _URL = re.compile(r"""['"]?\b[a-z][a-z0-9+.-]*://[^\s'",;)]+['"]?""", re.IGNORECASE)

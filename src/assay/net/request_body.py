@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # starlette comes with an extra, and this layer does without
+if TYPE_CHECKING:  # starlette is part of an extra; this layer must not need it
     from starlette.types import Message, Receive
 
 REQUEST_TIMEOUT, CONTENT_TOO_LARGE = 408, 413

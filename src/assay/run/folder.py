@@ -112,7 +112,7 @@ class RunFolder:
         """Whether the run was made to compare another with."""
         try:
             return self.read_header().baseline_of is not None
-        except RunError:  # whoever asks for this run is to learn what is wrong with it
+        except RunError:  # opening this run by name reports what is wrong with it
             return False
 
     def read_report(self) -> Report:
@@ -190,7 +190,7 @@ class RunFolder:
 
     def _finished_report(self) -> Path:
         if not self.report_file.exists():
-            self.read_header()  # says so where this is no run at all
+            self.read_header()  # raises if this is not a run folder
             if is_locked(self.calls_file):
                 raise RunError(
                     f"run {self.name!r} is still running; its report is written when it finishes"

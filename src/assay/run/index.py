@@ -239,7 +239,7 @@ def run_signatures(folder: Path) -> dict[str, Signature]:
             if header:
                 report, calls = _modified(f"{entry.path}/report.json"), f"{entry.path}/calls.jsonl"
                 # A finished run is not opened: only a report that is missing or older than the
-                # calls can belong to a run that goes on.
+                # calls can belong to a run that continues.
                 may_run = not report or _modified(calls) > report
                 running = may_run and is_locked(Path(calls))
                 found[entry.name] = (header, report, RUNNING if running else "")

@@ -265,7 +265,7 @@ class _EdgeWriter:
             self._shard.optimize()
             self._shard.flush()
             self._shard.close()
-            # The engine writes a few files anew when it first loads a shard: let it do so now.
+            # The engine rewrites a few files when it first loads a shard: let it do so now.
             edge.EdgeShard.load(str(self._generation)).close()
             seal(self._generation, self._manifest)
             atomic_write(self._home / "current", self._generation.name.encode("ascii"))

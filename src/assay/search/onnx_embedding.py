@@ -132,7 +132,7 @@ class OnnxEmbedder:
         return vectors
 
     def _embed_batch(self, tokens: Sequence[Sequence[int]]) -> Vectors:
-        ids = np.array([one or [0] for one in tokens], np.int64)  # a model wants one token
+        ids = np.array([one or [0] for one in tokens], np.int64)  # a model needs at least one token
         feed = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),

@@ -38,7 +38,7 @@ class _Api:
 
 
 def _openai_vectors(answer: Any) -> Any:
-    # The order of `data` is not promised; `index` says which text a vector is of.
+    # The order of `data` is not guaranteed; `index` identifies the text of a vector.
     return [item["embedding"] for item in sorted(answer["data"], key=lambda item: item["index"])]
 
 

@@ -102,7 +102,7 @@ class McpAgent:
         assert self._tool is not None, "call open() before ask()"
         result = await self._session.call(self._tool.name, self._tool.arguments(query, top_k))
         answer = self._reader.read(result)
-        if self._tool.top_k is None:  # the tool was not told how many to return
+        if self._tool.top_k is None:  # the tool takes no number of results
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer
 

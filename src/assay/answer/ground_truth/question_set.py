@@ -91,9 +91,7 @@ def _order(documents: Mapping[str, Document], seed: int) -> list[Document]:
             f"none of the {len(documents)} documents has {_MIN_CHARACTERS} characters of text, so "
             "there is nothing to ask about"
         )
-    usable.sort(
-        key=lambda document: document.id
-    )  # the same draw in whatever order the files are listed
+    usable.sort(key=lambda document: document.id)  # the same sample in any order of the files
     random.Random(seed).shuffle(usable)
     return usable
 

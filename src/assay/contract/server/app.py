@@ -43,7 +43,7 @@ from assay.contract.server.runs import (
 )
 from assay.contract.server.streaming import RunStream
 
-_CLIENT_DISCONNECTED = 499  # nobody receives it; proxies log this number for such requests
+_CLIENT_DISCONNECTED = 499  # the client is gone; proxies log this status for such requests
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ def _above_debug(record: logging.LogRecord) -> bool:
 
 
 # The library's debug messages quote what is sent. A filter, unlike a level, still holds when
-# somebody turns on debugging for everything.
+# debug logging is turned on for everything.
 logging.getLogger("sse_starlette.sse").addFilter(_above_debug)
 
 

@@ -186,7 +186,7 @@ class Calibration:
     corrected: Estimate | None
 
 
-def calibrate(
+def calibrate_judge(
     labels: Sequence[bool], judgments: Sequence[Judgment], unlabelled: Sequence[Judgment] = ()
 ) -> Calibration:
     """Compare verdicts with labels.

@@ -134,7 +134,7 @@ def read_config(given: Mapping[str, str]) -> RunConfig:
     """The settings of a form. Raises `UsageError` for what the run itself would refuse."""
     fields = dict(given)
     if not fields.get("answers") and fields.get("judge", "").strip() == environment_judge():
-        fields["judge"] = ""  # it was filled in for the visitor, who does not want answers
+        fields["judge"] = ""  # it was filled in by default, and the visitor did not request answers
     config = read_form(fields)
     for gate in config.gates:
         parse_gate(gate, config.top_k)
