@@ -134,7 +134,7 @@ async def test_a_version_that_the_agent_does_not_know_is_changed_once_and_rememb
             await agent.ask("q", 1)
         await agent.close()
     assert methods == ["SendMessage", "message/send", "message/send", "message/send"]
-    assert "does not know 'SendMessage'" in agent.findings[-1].what
+    assert "'SendMessage' is in the card but not supported" in agent.findings[-1].what
 
 
 async def test_an_agent_that_knows_no_version_is_told_so() -> None:

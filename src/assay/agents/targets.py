@@ -1,4 +1,4 @@
-"""From what the user wrote (`builtin:bm25`, `a2a:URL`, ...) to an agent, by the table of kinds."""
+"""Parses targets (`builtin:bm25`, `a2a:URL`, ...) and opens agents, by the table of kinds."""
 
 import re
 from collections.abc import Mapping

@@ -45,7 +45,7 @@ class ModelAnswerer:
         return await self._ask(prompt, len(passages), max_tokens)
 
     async def answer_from_memory(self, question: str, max_tokens: int) -> Answer:
-        """What the model says without any document: a question it knows needs no retrieval."""
+        """What the model answers without any document: from memory, without retrieval."""
         code = delimiter_code(question)
         marks = delimited("question", code, question)
         prompt = load_prompt("question_alone").fill(code=code, question=marks)

@@ -1,4 +1,4 @@
-"""Reading what a model wrote: whether it answered, and whether what it cites exists."""
+"""Parses a model's reply: whether it answers, and whether its citations exist."""
 
 import re
 from collections.abc import Iterable, Sequence

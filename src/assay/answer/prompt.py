@@ -54,7 +54,7 @@ def load_prompt(name: str) -> Prompt:
 
 
 def delimiter_code(*material: str) -> str:
-    """The same for the same material, and unforeseeable for the author of any part of it."""
+    """The same for the same material, and unpredictable for the author of any part of it."""
     digest = hashlib.sha256("\x1f".join(material).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:_CODE_LENGTH]
 

@@ -1,4 +1,4 @@
-"""`assay audit`: do the figures of a report follow from its own lists?"""
+"""`assay audit`: check that the figures of a report follow from its own lists."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,7 +87,7 @@ def _naming(report: Path) -> Iterator[None]:
 
 
 def _at_hand(name: str | None) -> str | None:
-    """The data set that a report names, where that says something on this machine."""
+    """The data set that a report names, if it can be loaded on this machine."""
     from assay.data.load import KNOWN
 
     if name is None:
@@ -116,7 +116,7 @@ def _lines(result: "AuditResult", judging: JudgmentSource) -> Iterator[str]:
 
 
 def sentence(claim: "ClaimAudit") -> str:
-    """What the report claims, what its lists give, and how the one became the other."""
+    """What the report claims, what its lists give, and how the difference arose."""
     from assay.report.numbers import figure
 
     claimed, right = figure(claim.claimed), figure(claim.recomputed)

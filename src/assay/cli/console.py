@@ -1,4 +1,4 @@
-"""Where a verb writes: results on stdout, everything else on stderr; nothing harmful on either."""
+"""Output of the commands: results on stdout, all else on stderr, no control characters."""
 
 import sys
 from typing import TYPE_CHECKING, Any

@@ -83,14 +83,14 @@ def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
 
     yield Text(found.target, style="bold")
     for label, words in _facts(found):
-        yield labelled(label, words)
+        yield labeled(label, words)
     for number, problem in enumerate(found.problems, 1):
         style = "red" if problem.grave else "yellow"
         label = f"{'problem' if problem.grave else 'warning'} {number}"
-        yield labelled(label, problem.what, style)
-        yield labelled("  remedy", problem.remedy)
+        yield labeled(label, problem.what, style)
+        yield labeled("  remedy", problem.remedy)
     if not found.problems:
-        yield labelled("problems", "none")
+        yield labeled("problems", "none")
 
 
 def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
@@ -120,7 +120,7 @@ def _outcome(call: "SampleCall") -> str:
     return f"{number} id{'' if number == 1 else 's'} in {took}: {first}{more}"
 
 
-def labelled(label: str, words: str, style: str = "") -> "RenderableType":
+def labeled(label: str, words: str, style: str = "") -> "RenderableType":
     """A label and its text, which wraps beside the label."""
     from rich.table import Table
     from rich.text import Text

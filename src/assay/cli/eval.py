@@ -1,4 +1,4 @@
-"""`assay eval`: put a data set's queries to an agent and report how good its answers are."""
+"""`assay eval`: send a data set's queries to an agent and report how good its answers are."""
 
 import asyncio
 import inspect
@@ -155,13 +155,13 @@ def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
-    """On the command line itself: defaults and variables contradict no run."""
+    """Whether it is given on the command line: defaults and variables conflict with no run."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def _gates(context: typer.Context, given: list[str]) -> tuple[str, ...]:
-    """What a variable holds comes cut at its blanks, which a gate may have."""
+    """typer splits a variable at blanks, which a gate may contain: join and split again."""
     from assay.evaluation.gates import split_gates
 
     source = context.get_parameter_source("gate")
@@ -230,7 +230,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def end() -> None:
-        if stop.is_set():  # asked a second time: nothing is worth waiting for
+        if stop.is_set():  # a second Ctrl-C: stop at once
             os._exit(130)
         stop.set()
 
@@ -258,7 +258,7 @@ def _stdout_for_results_only() -> Iterator[None]:
 def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> tuple["Run", bool]:
     """Run the baseline, or finish it, and keep the comparison in the report.
 
-    False if the baseline was interrupted: half a baseline is nothing to compare with.
+    False if the baseline was interrupted: a partial baseline cannot be compared.
     """
     from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
 

@@ -1,4 +1,4 @@
-"""What is set up here: settings with their sources, targets, versions, cache and data sets."""
+"""The installation: settings with their sources, targets, versions, cache and data sets."""
 
 import os
 import platform
@@ -167,7 +167,7 @@ def _rendered(found: Installation) -> Iterator[Any]:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.cli.doctor import labelled
+    from assay.cli.doctor import labeled
 
     yield Text("current settings", style="bold")
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -181,15 +181,15 @@ def _rendered(found: Installation) -> Iterator[Any]:
         "Options of other commands are listed only if they are set; --json lists all.", "dim"
     )
     for name in found.unread_variables:
-        yield labelled("warning", f"{name} is set, but no option uses it", "yellow")
+        yield labeled("warning", f"{name} is set, but no option uses it", "yellow")
     yield from ("", Text("targets", style="bold"))
     for name, kind in found.targets.items():
-        yield labelled(name, f"{kind['syntax']}: {kind['description']}")
+        yield labeled(name, f"{kind['syntax']}: {kind['description']}")
     yield from ("", Text("versions", style="bold"))
     for name, version in found.versions.items():
-        yield labelled(name, version)
-    yield from ("", Text("data", style="bold"), labelled("cache", found.cache))
+        yield labeled(name, version)
+    yield from ("", Text("data", style="bold"), labeled("cache", found.cache))
     for name, state in found.datasets.items():
-        yield labelled(name, state)
+        yield labeled(name, state)
     for problem in found.problems:
-        yield from ("", labelled("problem", problem, "red"))
+        yield from ("", labeled("problem", problem, "red"))

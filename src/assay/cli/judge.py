@@ -13,7 +13,7 @@ from assay.cli.console import print_json, say, show, warn
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.calibration import Calibration, Estimate, LabelledAnswer
+    from assay.measure.answers.calibration import Calibration, Estimate, LabeledAnswer
     from assay.measure.answers.judge import Judgment
     from assay.progress import Progress
 
@@ -27,7 +27,7 @@ judge_app = typer.Typer(
 
 @judge_app.callback()
 def _judge() -> None:
-    """Keeps `calibrate` a verb of its own while it is the only one."""
+    """Keeps `calibrate` a subcommand while it is the only one."""
 
 
 @judge_app.command("calibrate")
@@ -94,7 +94,7 @@ def calibrate(
 
 
 async def _judgments(
-    rows: Sequence["LabelledAnswer"],
+    rows: Sequence["LabeledAnswer"],
     spec: str | None,
     votes: int,
     max_cost: float | None,
@@ -122,7 +122,7 @@ def _rendered(result: "Calibration") -> Iterator["RenderableType"]:
     from assay.report.numbers import count, figure, percent
 
     facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_row("labelled answers", count(result.labelled))
+    facts.add_row("labeled answers", count(result.labelled))
     facts.add_row("accuracy", _estimate(result.accuracy))
     facts.add_row("Cohen's kappa", figure(result.kappa))
     facts.add_row("flip rate", percent(result.flip_rate))
@@ -135,7 +135,7 @@ def _rendered(result: "Calibration") -> Iterator["RenderableType"]:
     means = Table.grid(padding=(0, 2, 0, 0))
     means.add_row("correct, by the labels alone", _estimate(result.labels_mean))
     if result.corrected is not None:
-        means.add_row("unlabelled answers", count(result.unlabelled))
+        means.add_row("unlabeled answers", count(result.unlabelled))
         means.add_row("correct, by the judge alone", figure(result.uncorrected))
         means.add_row("correct, judge corrected by the labels", _estimate(result.corrected))
     yield means

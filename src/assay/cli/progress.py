@@ -1,4 +1,4 @@
-"""How long work shows itself: bars on a terminal, a plain line now and then elsewhere."""
+"""Shows progress: bars on a terminal, an occasional plain line elsewhere."""
 
 import sys
 import time
@@ -30,7 +30,7 @@ def progress_bar() -> Iterator["Progress"]:
 
 @contextmanager
 def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
-    """For a run, and for the stages in which its agent makes itself ready."""
+    """For a run, and for the stages in which its agent is prepared."""
     from assay.evaluation.evaluation import Listener
 
     if not sys.stderr.isatty():

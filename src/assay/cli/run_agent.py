@@ -134,7 +134,7 @@ def _progress_line(event: "AgentEvent") -> str:
 
 
 def _one_line(text: str) -> str:
-    """The agent's words, which must not look like lines of ours."""
+    """The agent's message on one line, so that it cannot imitate our own output."""
     return " ".join(text.split())
 
 

@@ -91,7 +91,7 @@ def score(
 
 
 class _Facts:
-    """How the queries of the run and of the judgments meet."""
+    """How the queries of the run match those of the judgments."""
 
     def __init__(self, rankings: Mapping[str, Sequence[str]], scores: "Scores") -> None:
         judged = set(scores.query_ids)

@@ -50,7 +50,7 @@ def evaluate(
     ground_truth: str | Path = "",
     out: str | Path = "runs",
 ) -> Run:
-    """Put a data set's queries to an agent and measure what it finds.
+    """Send a data set's queries to an agent and measure what it returns.
 
     It also works where an event loop is running, as in a notebook.
 

@@ -1,4 +1,4 @@
-"""Puts queries to a target: time limits, retries, concurrency, a classified outcome for each."""
+"""Sends queries to a target: time limits, retries, concurrency, a classified outcome for each."""
 
 import asyncio
 import time

@@ -196,7 +196,7 @@ class Evaluation:
         cases = cases_of(
             self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
         )
-        if state != COMPLETE:  # half a run is not worth a judge's time
+        if state != COMPLETE:  # a partial run is not judged
             judged = self.provider is not None or self.config.judge
             return AnswerExamination({} if judged else verdicts_by_facts(cases))
         if self.config.counterfactuals and context_taker(agent) is None:
@@ -264,7 +264,7 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
 
 
 def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:
-    """Why a run is not complete although every question is answered."""
+    """The state of a run whose questions are all answered but whose judging is incomplete."""
     if stop.is_set():
         return INTERRUPTED
     return TARGET_LOST if examination.target_lost else NOT_JUDGED

@@ -1,4 +1,4 @@
-"""`Run`: a finished evaluation as a person holds it, in a notebook or a script."""
+"""`Run`: a finished evaluation, for notebooks and scripts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

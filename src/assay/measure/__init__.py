@@ -1,4 +1,4 @@
-"""Scores of ranked lists, their ceilings, and how sure they are."""
+"""Scores of ranked lists, their ceilings, and their confidence intervals."""
 
 from assay.measure.metrics import (
     AP,

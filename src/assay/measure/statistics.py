@@ -107,7 +107,7 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
         difference=float(differences.mean()),
         low=low,
         high=high,
-        p_value=_randomisation_p(differences, seed),
+        p_value=_randomization_p(differences, seed),
         wins=wins,
         ties=first.size - wins - losses,
         losses=losses,
@@ -209,7 +209,7 @@ def _tail(confidence: float) -> float:
     return (1 - confidence) / 2
 
 
-def _randomisation_p(differences: Floats, seed: int) -> float:
+def _randomization_p(differences: Floats, seed: int) -> float:
     flipped = np.abs(flipped_means(differences, seed))
     as_extreme = int((flipped >= abs(float(differences.mean())) - _SAME).sum())
     return (as_extreme + 1) / (flipped.size + 1)

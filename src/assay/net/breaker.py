@@ -4,7 +4,7 @@
                                               └──(the probe failed: the next pause)──▶ open … lost
 
 While it is open only one probe goes out at a time. Evaluations wait for it (`enter`), clients fail
-fast (`call`). Errors that a living service answers with are not outages.
+fast (`call`). Error responses of a running service are not outages.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class CircuitBreaker:
     Parameters:
         threshold: outages in a row that open it.
         pauses: seconds before each probe; after the last one failed the circuit is lost for good.
-        repeat_last_pause: probe for ever instead, with the last pause.
+        repeat_last_pause: keep probing forever instead, with the last pause.
         on_change: called with a sentence when the breaker opens, closes or gives up.
         clock: replaced in tests.
     """
@@ -87,7 +87,7 @@ class CircuitBreaker:
         """Around one call; raises `CircuitOpen` at once while the breaker is open.
 
         `is_outage` classifies an exception: True counts against the service, False shows that it
-        is alive, None says nothing about it. A cancelled call says nothing either.
+        is alive, None says nothing about it. A canceled call says nothing either.
         """
         ticket = self._admit()
         try:
@@ -106,8 +106,7 @@ class CircuitBreaker:
             self.record(ticket, outage=False)
 
     def record(self, ticket: int, *, outage: bool) -> None:
-        """Record how a call ended. A call sent before the breaker opened is
-        not a probe."""
+        """Record how a call ended. A call sent before the breaker opened is not a probe."""
         if not outage:
             self._close()
         elif ticket == self._generation:

@@ -29,7 +29,7 @@ MAX_BYTES_EXTENSION = "max_bytes"
 """Key in a request's `extensions` that sets another limit for its response."""
 
 _WRITE_SECONDS = 30.0
-# Servers commonly drop an idle connection after 5 s; leave first, or a call meets a closed door.
+# Servers commonly drop an idle connection after 5 s; close earlier, to avoid failed calls.
 _KEEP_ALIVE_SECONDS = 4.0
 _LIMITS = httpx.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=_KEEP_ALIVE_SECONDS

@@ -1,7 +1,7 @@
 """One HTTP exchange: bounded in size and time, kept on its host, its failures classified.
 
 Every way in which it can go wrong leaves here as an `AgentFailure`. No body is ever quoted in one:
-answers and requests may hold what has no place in a log.
+responses and requests may contain confidential data.
 """
 
 import asyncio

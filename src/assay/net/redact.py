@@ -1,4 +1,4 @@
-"""What must not be shown is taken out here: secrets, addresses, paths, terminal controls.
+"""Redaction: removes secrets, addresses, paths and terminal controls.
 
 Text from elsewhere is made harmless before it reaches a log, a report or a terminal. Agents, data
 sets and files may hold anything.
@@ -51,8 +51,7 @@ def redact_credentials(text: str) -> str:
 
 
 def redact_secrets(text: str, *secrets: str | None) -> str:
-    """A service's message on one short line, without `secrets` or anything like
-    a key."""
+    """A service's message on one short line, without `secrets` or anything like a key."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")

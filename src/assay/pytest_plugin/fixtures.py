@@ -218,8 +218,8 @@ def nc_client(assay_loop: "SessionLoop") -> Iterator["NotesClient"]:
 def note_mapping(
     request: pytest.FixtureRequest, nfcorpus_test_data: "RagTestData"
 ) -> dict[str, int]:
-    """The note id of each document. Documents that `note_mapping.json` lacks are uploaded first;
-    the fixture fails unless all of them are.
+    """The note id of each document. Documents that are missing from `note_mapping.json` are
+    uploaded first; the fixture fails unless all of them are.
     """
     from assay.data.note_mapping import note_mapping_path, read_note_mapping
 

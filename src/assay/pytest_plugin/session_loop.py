@@ -35,7 +35,7 @@ class SessionLoop:
     async def ask(
         self, function: Callable[..., Coroutine[Any, Any, Thing]], *args: Any, **more: Any
     ) -> Thing:
-        """Await a coroutine function from a test; cancelling the test cancels the call."""
+        """Await a coroutine function from a test; canceling the test cancels the call."""
         if get_ident() == self._thread:  # called from this loop already
             return await function(*args, **more)
         there = self._portal.start_task_soon(partial(function, *args, **more))
@@ -67,7 +67,7 @@ class _Lent:
 
 @contextmanager
 def session_loop() -> Iterator[SessionLoop]:
-    """A running loop; what is left on it is cancelled at the end."""
+    """A running loop; what is left on it is canceled at the end."""
     from anyio.from_thread import start_blocking_portal
 
     with start_blocking_portal() as portal:

@@ -87,7 +87,7 @@ class QueryFigures:
         self._latencies.append(row.latency_ms)
         self._timed = self._timed and "at" in row.model_fields_set
         self._times.append(row.at)
-        # Among equals, the query with most to find: the larger loss, and the larger success.
+        # Among equal scores, the query with the most relevant documents first.
         self._worst.offer((-score, row.total_relevant_docs), row)
         self._best.offer((score, row.total_relevant_docs), row)
 

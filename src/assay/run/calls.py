@@ -1,4 +1,4 @@
-"""`calls.jsonl`: one line a call, appended and flushed at once; the truth of a run.
+"""`calls.jsonl`: one line a call, appended and flushed at once; the source of truth of a run.
 
 A process that dies in the middle of a line leaves a torn one; it is cut off when the run is
 resumed, and skipped when it is read.
@@ -98,7 +98,7 @@ class CallWriter:
             raise OSError(f"{self._path} accepted only {written} of {len(line)} bytes")
 
     def withdraw(self, query_id: str) -> None:
-        """Take back a failure that was the outage's and not the agent's: it counts as not asked."""
+        """Withdraw a failure that an outage caused: the query counts as not asked."""
         record = {
             "query_id": query_id,
             "status": WITHDRAWN,

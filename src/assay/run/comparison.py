@@ -1,4 +1,4 @@
-"""Two runs side by side, query by query: is one better, by how much, and how sure is that?"""
+"""Compares two runs query by query: which is better, by how much, and how significantly."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""The values that Assay is about: header, report, rows and comparison of a run.
+"""The typed values of a run: header, report, rows and comparison.
 
 These models write the files of a run and read them back. A report is a `Report` (everything but
 the rows) and any number of `QueryRow` and `AnswerRow`, which are streamed: a run may have 100,000.

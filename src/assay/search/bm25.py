@@ -62,7 +62,7 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Bm25Settings:
-    """`k1`: how soon more of the same word stops to count; `b`: how much long documents lose.
+    """`k1`: term-frequency saturation; `b`: length normalization.
 
     The defaults are the textbook's. On NFCorpus dev, SciFact train and `notes` together, nothing
     between k1 0.6 and 2.0, b 0.3 and 0.9 is better (mean nDCG@10 0.560).

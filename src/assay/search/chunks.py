@@ -1,4 +1,4 @@
-"""Long documents are split where sentences end, so that nothing behind the model's limit is lost.
+"""Long documents are split where sentences end, so that text beyond the model's limit is not lost.
 
 The first chunk is what a model that truncates would have read, so that a document scores at least
 as high as under the published recipe. The sentence that crosses the limit ends one chunk (the model

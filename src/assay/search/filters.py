@@ -1,4 +1,4 @@
-"""Conditions on metadata, in the words of neither engine.
+"""Conditions on metadata, independent of the engine.
 
 {"year": 2020}                    equal
 {"year": [2019, 2020]}            one of them

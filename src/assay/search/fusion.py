@@ -68,7 +68,7 @@ _Scores = dict[str, float]
 
 
 class Candidates:
-    """The documents that one query brought up, and what each signal says of them."""
+    """The candidate documents of one query, with their score in each signal."""
 
     def __init__(self, searcher: Searcher, where: Sequence[FilterCondition] = ()) -> None:
         self._searcher, self._where = searcher, where
@@ -134,7 +134,7 @@ class Candidates:
         }
 
     def meet(self, doc_id: str, total_chunks: int) -> None:
-        """A document that no signal brought up."""
+        """Add a document that no signal found."""
         self._chunks[doc_id] = total_chunks
 
     def chunks_of(self, doc_id: str) -> int:

@@ -3,10 +3,10 @@
 Its file keeps weights of 8 bits, yet casts them back to floats before it multiplies. This graph has
 the same weights, rounds what meets them to 8 bits as well, and so uses the processor's 8-bit
 instructions, for less than half the CPU. Every token is rounded on a scale of its own, so that a
-text's vector does not depend on its neighbours in a batch. What goes into attention has a few large
+text's vector does not depend on its neighbors in a batch. What goes into attention has a few large
 values beside many small ones, which one scale would spoil: there, 32 numbers at a time share one.
 Against the file's own vectors the cosine is then 0.9995 for a document and 0.9987 for a query, and
-on NFCorpus dev the two rank alike.
+on NFCorpus dev the two rank equally well.
 
 There is no attention mask: a batch holds texts of equal length.
 

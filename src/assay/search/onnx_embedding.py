@@ -6,7 +6,7 @@ their data files are read, none of their code is imported. Its graph is rewritte
 
 One thread for each batch and several batches at once: on two cores this embeds about half as much
 again as one batch on two threads does, and a single query never waits for a second core. The texts
-of a batch have the same number of tokens: nothing is padded, so nothing is computed in vain.
+of a batch have the same number of tokens: so nothing is padded.
 """
 
 import hashlib
@@ -143,7 +143,7 @@ class OnnxEmbedder:
 
 
 def open_builtin() -> OnnxEmbedder:
-    """The model that Assay brings along."""
+    """The built-in model."""
     key = f"{_MODEL.sha256[:16]}-{_builder_version()}"
     return OnnxEmbedder(
         f"{_NAME} int8 products",
@@ -159,8 +159,8 @@ def builtin_files() -> tuple[bytes, bytes]:
 
 
 def session_settings() -> Mapping[str, str]:
-    """Processors without VNNI add 8-bit products in 16 bits, where they may overflow: there ONNX
-    Runtime is set to its slower, exact mode only there.
+    """Processors without VNNI add 8-bit products in 16 bits, where they may overflow: ONNX Runtime
+    is set to its slower, exact mode only on those.
     """
     model = _kept(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])

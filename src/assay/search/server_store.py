@@ -172,7 +172,7 @@ class ServerStore:
         return ServerSearcher(self._client, self._alias, manifest, self._url, keep=self)
 
     def lock(self, _progress: Progress) -> AbstractContextManager[None]:
-        """Drafts of the same index do no harm to each other, see there."""
+        """Nothing to lock: concurrent builds of the same index do not conflict, see `writer`."""
         return nullcontext()
 
     @contextmanager
@@ -295,7 +295,7 @@ class _ServerWriter:
 
 def _client(url: str, api_key: str | None) -> QdrantClient:
     with warnings.catch_warnings():
-        # Said in our own words, and not about this very machine.
+        # Replaced by our own warning, which is not shown for this machine.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
         client = QdrantClient(
             url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False
@@ -345,7 +345,7 @@ def _positive(name: str) -> int | None:
 
 @contextmanager
 def server_errors(url: str) -> Iterator[None]:
-    """The client's errors in words for the person who runs the server; no payload among them."""
+    """Turn the client's errors into messages for the operator, without payloads."""
     try:
         yield
     except ResponseHandlingException as error:

@@ -1,7 +1,7 @@
 """Redacts error responses of the A2A and MCP SDKs, which quote the request.
 
 Their parse errors repeat the invalid value, and A2A's internal errors the text of the exception:
-either may hold confidential data. What is left is the code and a message of our own.
+either may hold confidential data. Only the code and a message of our own remain.
 """
 
 import json

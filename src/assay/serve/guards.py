@@ -98,7 +98,7 @@ class AllowedHosts:
     its Host.
 
     A browser would let any page call a server that listens on loopback, and DNS rebinding lets a
-    page make its own name resolve to this machine. Agents are no browsers and send no Origin.
+    page make its own name resolve to this machine. Agents are not browsers and send no Origin.
     Health checks are answered whatever name they use.
 
     hosts: allowed besides this machine's names; `*` allows any.

@@ -154,7 +154,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _is_in(quote: str, document: Document) -> bool:
-    """Word for word: only white space, case and the make of quotation marks may differ."""
+    """Word for word: only white space, case and the style of quotation marks may differ."""
     return _plain(quote) in _plain(f"{document.title}\n{document.text}")
 
 

@@ -1,4 +1,4 @@
-"""Documents as people have them: a data set, a corpus.jsonl alone, or a folder of notes."""
+"""Reads documents from a data set, a corpus.jsonl alone, or a folder of notes."""
 
 import re
 from collections.abc import Iterator

@@ -306,7 +306,7 @@ def _write(records: list[JsonObject], path: Path) -> None:
 
 
 def _check_writable(path: Path) -> None:
-    """Before a model is paid, not after."""
+    """Fail before a model is paid, not after."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

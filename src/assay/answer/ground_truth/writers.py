@@ -1,4 +1,4 @@
-"""Who writes reference answers and questions: a language model, or rules that need none."""
+"""Writers of reference answers and questions: a language model, or rules that need none."""
 
 import random
 import re
@@ -75,7 +75,7 @@ class ExtractWriter:
 
 
 def extract(question: str, documents: Sequence[Document]) -> str:
-    """A sentence from each document that has one to give, in their order."""
+    """A sentence from each document that has a suitable one, in their order."""
     passages = (Passage(each.id, each.title, each.text) for each in documents)
     found = (extract_finding(question, passage) for passage in passages)
     return " ".join(dict.fromkeys(filter(None, found)))

@@ -14,7 +14,7 @@ REPLY_MAX_BYTES = 8_000_000
 
 
 class LLMProvider(Protocol):
-    """All that a caller needs. A model of your own is a class with these two members."""
+    """The interface that callers use. To plug in your own model, implement these two members."""
 
     @property
     def name(self) -> str:
@@ -117,7 +117,7 @@ def request_failure(service: str, error: BaseException, hint: str = "") -> Provi
 
 
 def setting(*variables: str) -> str | None:
-    """The first environment variable that is set, stripped: keys are pasted with line breaks."""
+    """The first environment variable that is set, stripped: pasted keys may end with a newline."""
     values = (os.environ.get(name, "").strip() for name in variables)
     return next((value for value in values if value), None)
 

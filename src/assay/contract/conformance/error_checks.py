@@ -1,4 +1,4 @@
-"""The checks of what an agent says when it cannot or must not run."""
+"""Checks of the responses to requests that must be refused or that fail."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -90,7 +90,7 @@ def _each_missing(answers: Mapping[str, Exchange]) -> CheckFinding:
 
 
 def _failed_sync(seen: AgentObservation) -> CheckFinding:
-    """Whether a task can do without inputs is its own business; how it fails is not."""
+    """A task may run without inputs; if it fails, it must fail in the shape of the contract."""
     answer = seen.no_inputs["sync"]
     if answer.status is None:
         return fail(answer.failure or "no answer")

@@ -1,7 +1,7 @@
 """Asking an agent everything that the conformance checks need to know, and recording it.
 
-Asking and judging are apart: a check is a function of an `AgentObservation`, so that one exchange
-serves many checks and a check never waits for the network.
+Requests and checks are separate: a check is a function of an `AgentObservation`, so that one
+exchange serves many checks and a check never waits for the network.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How far a judge agrees with people, and what its verdicts are worth once that is known."""
+"""Agreement of a judge with people, and means corrected by its known errors."""
 
 import math
 from collections import Counter
@@ -22,7 +22,7 @@ _VOTES = {"true": Vote.TRUE, "false": Vote.FALSE, "unparseable": Vote.UNPARSEABL
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledAnswer:
+class LabeledAnswer:
     """An answer with a person's label, or None, and the judge's verdict if it was recorded."""
 
     question: str
@@ -32,8 +32,8 @@ class LabelledAnswer:
     recorded: Judgment | None
 
 
-def read_labels(path: Path) -> list[LabelledAnswer]:
-    """Read JSON lines of answers, some of them labelled by people.
+def read_labels(path: Path) -> list[LabeledAnswer]:
+    """Read JSON lines of answers, some of them labeled by people.
 
     Fields: `question`, `answer`, `reference` (null: there is no answer), `label`, and `verdict` or
     `verdicts` where a judge has judged already. The calibrated judge estimates the
@@ -48,7 +48,7 @@ def read_labels(path: Path) -> list[LabelledAnswer]:
     return rows
 
 
-def _row(record: Record) -> LabelledAnswer:
+def _row(record: Record) -> LabeledAnswer:
     recorded = _recorded(record)
     if recorded is None:
         for key in ("question", "answer"):
@@ -59,7 +59,7 @@ def _row(record: Record) -> LabelledAnswer:
         if "reference" not in record.fields:
             raise record.refusal("has no 'reference'; add it, or null if there is no answer")
     label = record.fields.get("label")
-    return LabelledAnswer(
+    return LabeledAnswer(
         question=record.text("question"),
         answer=record.text("answer"),
         reference=record.text("reference") or None,
@@ -114,12 +114,12 @@ def prediction_powered_mean(
 ) -> Estimate:
     """The mean that people's labels would have over `unlabelled`, whose verdicts are given.
 
-    `judged` are the judge's verdicts on the labelled answers. Prediction-powered inference
+    `judged` are the judge's verdicts on the labeled answers. Prediction-powered inference
     (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023, "Prediction-powered inference",
-    proposition 1): the mean verdict, corrected by the judge's mean error on the labelled answers;
-    both add their variance. Holds whatever the judge is worth, if the labelled answers are a random
+    proposition 1): the mean verdict, corrected by the judge's mean error on the labeled answers;
+    both add their variance. Holds whatever the judge is worth, if the labeled answers are a random
     sample of the same kind as the others. The interval is cut to [0, 1]. Where the judge's error is
-    the same on every labelled answer (mostly: none), its variance is not known to be 0, so what so
+    the same on every labeled answer (mostly: none), its variance is not known to be 0, so what so
     many answers cannot rule out (Clopper and Pearson 1934) is added to the interval.
     """
     truth, seen, rest = _floats(labels), _floats(judged), _floats(unlabelled)
@@ -135,7 +135,7 @@ def prediction_powered_mean(
     mean = float(rest.mean() - error.mean())
     if truth.size < 2:
         return Estimate(_clip(mean), None, None)
-    # The population variance, as in the paper; one unlabelled answer then has none.
+    # The population variance, as in the paper; one unlabeled answer then has none.
     spread = float(np.sqrt(rest.var() / rest.size + error.var() / truth.size))
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * spread
     if not error.var():
@@ -169,8 +169,8 @@ class Calibration:
     `confusion` counts by label, then by verdict: `confusion["true"]["false"]` are answers that
     people call correct and the judge calls wrong. An undecided judge agrees with neither label.
 
-    `labels_mean` is the mean of the labels; `uncorrected` the judge's mean over the unlabelled
-    answers; `corrected` that mean corrected by the judge's errors on the labelled ones.
+    `labels_mean` is the mean of the labels; `uncorrected` the judge's mean over the unlabeled
+    answers; `corrected` that mean corrected by the judge's errors on the labeled ones.
     """
 
     labelled: int

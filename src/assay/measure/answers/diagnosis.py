@@ -1,4 +1,4 @@
-"""Whose fault is a wrong answer? Retrieval's, generation's, or that of neither.
+"""Diagnoses wrong answers: is retrieval at fault, generation, or neither?
 
 From one run alone this is a guess by what was retrieved. Asking the same question again with other
 contexts settles it: with the needed documents alone (gold), with none, with those and others that

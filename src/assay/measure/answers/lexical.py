@@ -88,8 +88,8 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     """The share of the answer's sentences that the sources, taken together, support.
 
     Supported means: the sources hold at least half of the sentence's content words and every
-    number in it. So it finds invented figures and sentences about something else. It cannot tell a
-    sentence that turns its source round ("did not rise" for "rose"), nor a figure that was
+    number in it. So it finds invented figures and sentences about something else. It cannot detect
+    a sentence that reverses its source ("did not rise" for "rose"), nor a figure that was
     computed or a fair paraphrase. A sentence without content words ("It was so.") does not count,
     and an answer that says nothing is not faithful: 0.
     """
@@ -110,10 +110,10 @@ def _supported(words: frozenset[str], held: frozenset[str]) -> bool:
 
 
 def answer_relevance(question: str, answer: str) -> float:
-    """The share of the question's content words that the answer takes up; 0 for one that declines.
+    """The share of the question's content words that occur in the answer; 0 for one that declines.
 
-    A hint and no more: a terse right answer ("42.") takes up nothing, and one that repeats the
-    question takes up everything. Compare it between agents, on the same questions.
+    Only a hint: a terse right answer ("42.") scores 0, and one that repeats
+    the question scores 1. Compare it between agents, on the same questions.
     """
     wanted = set(stems(question))
     if not wanted or abstained(answer):

@@ -70,7 +70,7 @@ def vertical_stack(matrices: Sequence[Sparse]) -> Sparse:
 
 
 def products(rows: Mapping[str, Floats], matrix: Sparse) -> dict[str, Floats]:
-    """Each of the dense matrices times the sparse one, in one go: every product has its price."""
+    """Each of the dense matrices times the sparse one, at once: every product has overhead."""
     together = np.concatenate(list(rows.values())) @ matrix
     parts = np.split(np.asarray(together, np.float32), len(rows))
     return dict(zip(rows, parts, strict=True))

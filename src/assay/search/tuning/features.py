@@ -239,7 +239,7 @@ class QueryEncoder:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The documents as a query meets them."""
+    """The documents, in the form that queries are compared with."""
 
     vectors: Floats
     words: Sparse

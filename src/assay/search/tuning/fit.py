@@ -120,7 +120,7 @@ def fold_features(training: TrainingSet, fold: Fold) -> FoldFeatures:
 def overlap_trees(
     by_fold: Sequence[FoldFeatures], seed: int, unseen: FoldFeatures | None = None
 ) -> lightgbm.Booster:
-    """Without the fold that the trees are for: not its queries, and not as neighbours either."""
+    """Without the fold that the trees are for: not its queries, and not as neighbors either."""
     hidden = set(unseen.fold.asked) if unseen else set()
     features, target = [], []
     for taught in by_fold:

@@ -138,7 +138,7 @@ PROFILE_DEPTH = 100
 
 
 def profile(mean: Floats, best: Floats, text: Floats) -> Sparse:
-    """Which bundles come up for each query: by the mean of their documents, by the best of them,
+    """Which bundles are found for each query: by the mean of their documents, by the best of them,
     as one text.
     """
     parts = [min_max(mean) ** 4, min_max(best) ** 4, min_max(text) ** 2]

@@ -6,9 +6,9 @@ relevant documents: from the likeness of the queries, and from how well the judg
 what the first pass has found.
 
 **Propagation** from the predicted overlaps to the relevance of bundles. The plain way adds up the
-judgments of the neighbours, weighted. But many neighbours repeat each other, and what they have in
+judgments of the neighbors, weighted. But many neighbors repeat each other, and what they have in
 common is then counted again and again. Kriging (best linear prediction, Cressie, "The Origins of
-Kriging", 1990) knows the true overlaps among the neighbours: it looks for the relevance that
+Kriging", 1990) knows the true overlaps among the neighbors: it looks for the relevance that
 explains all predicted overlaps together.
 """
 
@@ -127,7 +127,7 @@ CENTRE_DEPTH = 10
 
 @dataclass(frozen=True)
 class Pairs:
-    """Queries by their neighbours."""
+    """Queries by their neighbors."""
 
     neighbours: Integers
     features: Floats
@@ -232,7 +232,7 @@ def _explained(among: Floats, overlap: Floats, noise: float) -> Floats:
 
 
 def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
-    """Signals for bundles, from the predicted overlap with each neighbour."""
+    """Signals for bundles, from the predicted overlap with each neighbor."""
     overlap = np.clip(overlap, 0, 1).astype(np.float32)
     evenly = memory.evenly[neighbours]
     weights: Signals = {}
@@ -243,7 +243,7 @@ def propagate(memory: Memory, neighbours: Integers, overlap: Floats) -> Signals:
     among = memory.overlaps[neighbours[:, :, None], neighbours[:, None, :]]
     for noise in NOISES:
         weights[f"kriging_{noise:g}"] = _explained(among, overlap, noise) * evenly
-    # One product for all: each sparse product has a price of its own.
+    # One product for all: each sparse product has overhead.
     spread = sparse_rows(
         np.tile(neighbours, (len(weights), 1)),
         np.concatenate(list(weights.values())).astype(np.float32),

@@ -52,12 +52,12 @@ class HeldOut:
 
     @property
     def harmless(self) -> bool:
-        """Not worse where memory does not help, as far as so few queries can show."""
+        """Not significantly worse on queries whose relevant documents were not in training."""
         return self.unfamiliar.queries < FEWEST_UNFAMILIAR or self.unfamiliar.ndcg_10 >= 0
 
     @property
     def better(self) -> bool:
-        """By more than chance would give one time in forty."""
+        """Significantly better (one-sided, 2.5%)."""
         return self.all.ndcg_10 > 2 * self.all.standard_error
 
 

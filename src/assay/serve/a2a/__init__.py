@@ -1,1 +1,1 @@
-"""What both A2A agents share: card, routes, tasks."""
+"""Shared by both A2A agents: card, routes, tasks."""

@@ -1,7 +1,7 @@
 """A2A tasks: running one from its message to its last state, and remembering finished ones.
 
-Three changes to what the SDK does. It sends the text of an exception to the client word for word;
-here only a `TaskRefused` speaks. It never forgets a task; here the newest are kept for a while. It
+Three changes to what the SDK does. It sends the text of every exception to the client; here only
+that of a `TaskRefused` is sent. It keeps every task; here only the newest are kept for a while. It
 queues further messages behind a task and keeps them in its history; here a task takes one message.
 """
 
@@ -149,7 +149,7 @@ class BoundedTaskStore(InMemoryTaskStore):
     `max_bytes`, or after `lifetime` seconds. Running tasks stay.
 
     listable: whether clients may list tasks. Only where callers need a token: without one, a list
-        would show everyone what everyone else asked.
+        would show every caller the requests of all others.
     """
 
     def __init__(

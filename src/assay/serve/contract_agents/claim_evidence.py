@@ -1,4 +1,4 @@
-"""Does a text say what a claim says? Decided without a model, and in doubt left open.
+"""Whether a text supports a claim: decided without a model, and left open in doubt.
 
 A claim passes only where a sentence, or two consecutive ones, have nearly all of its words, in
 about their order, all of its numbers, the same negation and direction, and no hedge of their own.
@@ -219,7 +219,7 @@ class EvidenceBase:
         return _decide(supports, contradicts)
 
     def _candidates(self, claim: Statement) -> list[_Span]:
-        """Those that share enough words with the claim to be compared with it."""
+        """Sentences that share enough words with the claim to be compared with it."""
         shared = Counter(place for term in claim.terms for place in self._places.get(term, ()))
         enough = _MIN_OVERLAP * len(claim.terms)
         return [self._spans[place] for place in sorted(shared) if shared[place] >= enough]

@@ -48,7 +48,7 @@ WebAddress = Annotated[str, AfterValidator(_web_address)]
 
 
 class _PlatformConfig(BaseModel):
-    """The keys of a request that are no options of a run; `num_instances` means `num_queries`
+    """The keys of a request that are not options of a run; `num_instances` means `num_queries`
     and wins."""
 
     model_config = ConfigDict(extra="allow")

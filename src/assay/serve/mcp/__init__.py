@@ -1,1 +1,1 @@
-"""The MCP server and its REST twin."""
+"""The MCP server and its REST routes."""

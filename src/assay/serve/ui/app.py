@@ -1,6 +1,6 @@
 """The web UI: runs, reports, comparisons, leaderboard, evaluations, search and agent checks.
 
-Every page works without JavaScript, which only follows progress and saves clicks. GET changes
+Every page works without JavaScript, which only updates progress and saves clicks. GET changes
 nothing, and nothing is loaded from other hosts.
 """
 
