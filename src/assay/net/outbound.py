@@ -140,7 +140,7 @@ def split_address(url: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError:
         words = "the port must be from 0 to 65535"
-        raise UsageError(f"{redact_url(url)[:200]!r} is not an address: {words}") from None
+        raise UsageError(f"{redact_url(url)[:200]!r} is not a valid URL: {words}") from None
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(
             f"{redact_url(url)[:200]!r} is not an http(s) URL such as http://host:9010"

@@ -147,7 +147,7 @@ def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
     if row.significant:
         better = "better" if row.difference > 0 else "worse"
         size = figure(abs(row.difference))
-        return f"{b} is {size} {better} in {metric}; {queries} are enough to be certain."
+        return f"{b} is {size} {better} in {metric}: a significant difference with {queries}."
     needed = row.queries_needed
     more = f"; about {count(needed)} queries would be needed" if needed else ""
     return f"{b} and {a} do not differ significantly in {metric} with {queries}{more}."

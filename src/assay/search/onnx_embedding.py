@@ -6,7 +6,7 @@ their data files are read, none of their code is imported. Its graph is rewritte
 
 One thread for each batch and several batches at once: on two cores this embeds about half as much
 again as one batch on two threads does, and a single query never waits for a second core. The texts
-of a batch have the same number of tokens: so nothing is padded.
+of a batch have the same number of tokens, so nothing is padded.
 """
 
 import hashlib
