@@ -183,7 +183,7 @@ async def test_a_budget_of_nothing_still_allows_what_costs_nothing() -> None:
 
 
 def test_a_budget_for_a_model_without_a_price_is_refused_with_the_remedy() -> None:
-    with pytest.raises(UsageError, match=r"'openai:own-model' is not known.*RAG_EVAL_PRICES"):
+    with pytest.raises(UsageError, match=r"'openai:own-model' is unknown.*RAG_EVAL_PRICES"):
         CachedProvider(CountingModel("openai:own-model"), max_cost=1.0)
     assert CachedProvider(CountingModel("openai:own-model")).spending.cost is None
 

@@ -73,7 +73,7 @@ async def test_an_endpoint_may_be_given_with_or_without_its_version(
     [
         ("anthropic", "needs a key: set RAG_EVAL_ANTHROPIC_API_KEY"),
         ("openai:gpt-4o", "set RAG_EVAL_OPENAI_API_KEY"),
-        ("openai", "no model is named"),
+        ("openai", "no model given"),
         ("openai:m@ftp://x", "must be an http"),
         ("magic:m", "unknown provider 'magic:m'; choose one of ollama"),
         ("extractive", "can neither judge"),

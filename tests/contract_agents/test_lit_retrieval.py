@@ -115,7 +115,7 @@ async def test_what_may_be_about_a_patient_does_not_leave_the_house(
     answer = await with_pubmed.run("LIT_RETRIEVAL", {"query": query, "databases": BOTH}, **fields)
     assert eutils.asked == []
     assert answer["status"] == "degraded"
-    assert answer["warnings"][0].startswith("PubMed was not asked")
+    assert answer["warnings"][0].startswith("PubMed was not queried")
     assert answer["provenance"] == {"databases": ["tiny"]}
 
 

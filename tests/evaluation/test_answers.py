@@ -242,7 +242,7 @@ class Scripted:
 def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> None:
     outcome = run(perfect, town, tmp_path, judge=Scripted("FALSE"), judge_votes=1)
     answers = section(outcome)
-    assert answers.metrics["correctness"] == pytest.approx(1 / 3)  # declining is right by rule
+    assert answers.metrics["correctness"] == pytest.approx(1 / 3)  # declining is correct by rule
     assert answers.metrics["judged_facts"] == 1.0
     assert answers.metrics["judged_faithfulness"] == 0.0
     assert answers.correctness_by == "judge scripted, 1 vote"
@@ -344,7 +344,7 @@ def test_correctness_by_a_judge_is_not_compared_with_correctness_by_facts(
     by_judge = run(perfect, town, tmp_path, judge=Scripted("TRUE"))
     comparison = by_judge.compare(by_facts)
     assert "correctness" not in comparison.metrics
-    assert any("correctness was decided in two ways" in each for each in comparison.warnings)
+    assert any("correctness was measured in two ways" in each for each in comparison.warnings)
 
 
 async def test_shards_merge_to_the_undivided_run(town: Dataset, tmp_path: Path) -> None:

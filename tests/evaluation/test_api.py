@@ -59,7 +59,7 @@ def test_an_unknown_keyword_is_an_error(dataset: Dataset) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"judge_votes": 5}, "judge_votes has no meaning without judge; set judge too"),
+        ({"judge_votes": 5}, "judge_votes has no effect without judge; set judge too"),
         ({"counterfactuals": True}, "add it"),
         ({"judge": "gguf"}, "add it"),
         ({"max_cost": 1.0}, "add --judge"),

@@ -288,7 +288,7 @@ def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_
         find_run("2", tmp_path)
     with pytest.raises(RunError, match="no run is called 'x'"):
         find_run("x", tmp_path)
-    with pytest.raises(RunError, match="there is no run under"):
+    with pytest.raises(RunError, match="no run in"):
         find_run("latest", tmp_path / "nowhere")
 
 

@@ -48,7 +48,7 @@ def test_a_gate_may_be_on_a_figure_of_the_summary() -> None:
         ("ndcg@5>=", "is not a condition"),
         ("ndcg@5>=0.3.1", "does not end in a number"),
         ("ndgc@5>=0.3", "did you mean nDCG"),
-        ("recall@10>=0.3", "looks at 10 documents, but the run asks for 5; add --top-k 10"),
+        ("recall@10>=0.3", "needs 10 documents, but the run requests 5; add --top-k 10"),
     ],
 )
 def test_a_gate_that_cannot_be_understood_is_refused(text: str, message: str) -> None:

@@ -138,7 +138,7 @@ async def test_different_targets_are_merged_only_under_a_name(
 
 async def test_other_data_is_refused(make_dataset: MakeDataset, tmp_path: Path) -> None:
     parts = await shards(2, make_dataset(120), tmp_path)
-    with pytest.raises(RunError, match="made on other data"):
+    with pytest.raises(RunError, match="made on a different version"):
         await merge(parts, merged_config(parts), make_dataset(130), tmp_path)
 
 

@@ -144,7 +144,7 @@ async def test_a_folder_of_something_else_is_not_written_over(
     with pytest.raises(UsageError, match="choose another folder"):
         await sync_notes(client, folder, category="another", doc_ids={})
     (folder / "notes.json").unlink()
-    with pytest.raises(UsageError, match="not made by a sync"):
+    with pytest.raises(UsageError, match="not created by a sync"):
         await synced(client, folder)
 
 

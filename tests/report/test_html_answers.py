@@ -67,7 +67,8 @@ def test_the_page_says_which_half_to_fix_and_draws_it(page: Page, answers: Answe
     ) in pictures
     points = {half: value for half, value in diagnosis.points.items() if value}
     assert any(
-        label.startswith("Points") and all(f"{h} {v:.1f}" in label for h, v in points.items())
+        label.startswith("Percentage points")
+        and all(f"{h} {v:.1f}" in label for h, v in points.items())
         for label in pictures
     )
 

@@ -111,7 +111,7 @@ def test_nothing_found_is_said(dataset: Path) -> None:
         (["search", ""], "the query is empty"),
         (["search", "tea", "--top-k", "0"], "top_k must be from 1 to 100, got 0"),
         (["search", "tea", "--mode", "magic"], "mode must be one of"),
-        (["search", "tea", "--model", "nowhere", "--dataset", "notes"], "holds no model.onnx"),
+        (["search", "tea", "--model", "nowhere", "--dataset", "notes"], "has no model.onnx"),
         (["index", "--embedder", "magic:m", "--dataset", "notes"], "ollama:MODEL"),
     ],
 )

@@ -35,9 +35,9 @@ def test_a_server_that_dies_between_two_queries_loses_nothing(
         retriever = open_index(store, embedder)
         assert retriever.search("tea", 1)[0].doc_id == "tea"
         server.kill()
-        with pytest.raises(SearchError, match="does not answer"):
+        with pytest.raises(SearchError, match="does not respond"):
             retriever.search("tea", 1)
-        with pytest.raises(SearchError, match="does not answer"):
+        with pytest.raises(SearchError, match="does not respond"):
             build_index(DOCUMENTS[1:], embedder, store)
     with running_server(tmp_path) as server:
         store = ServerStore(server.url, "test")
@@ -88,7 +88,7 @@ def test_a_server_that_dies_in_the_middle_of_a_query_is_told_and_can_be_asked_ag
         with open_index(store, embedder) as retriever:
             before = retriever.search("tea", 3)
             wire.cut.set()
-            with pytest.raises(SearchError, match="does not answer"):
+            with pytest.raises(SearchError, match="does not respond"):
                 retriever.search("tea", 3)
             assert wire.broken_off.is_set()
             wire.cut.clear()
@@ -139,7 +139,7 @@ def test_a_collection_of_someone_else_is_left_alone(
     client = QdrantClient(qdrant_server.url)
     client.create_collection("theirs", vectors_config={})
     store = ServerStore(qdrant_server.url, "theirs")
-    with pytest.raises(SearchError, match=r"did not make.*COLLECTION_NAME"):
+    with pytest.raises(SearchError, match=r"did not create.*COLLECTION_NAME"):
         build_index(DOCUMENTS, embedder, store)
     assert client.collection_exists("theirs")
 

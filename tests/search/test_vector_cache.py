@@ -110,7 +110,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, embedder: WordEmb
     tells.close()
     message = hears.recv()
     worker.join()
-    assert "free some space" in message
+    assert "free some disk space" in message
     embedder.seen.clear()
     VectorCache(path).embed(["tea", "coffee"], embedder)
     assert embedder.seen == []

@@ -148,5 +148,5 @@ def test_a_damaged_run_is_said_to_be_so(folder: Path, tmp_path: Path) -> None:
 def test_an_empty_folder_says_what_to_do(folder: Path, tmp_path: Path) -> None:
     with running(folder, "--runs", str(tmp_path / "none")) as client:
         assert "There is no run" in client.get("/").text
-        assert "no complete run yet" in client.get("/leaderboard").text
+        assert "no complete runs yet" in client.get("/leaderboard").text
         assert client.get("/compare").status_code == 200

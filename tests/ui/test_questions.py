@@ -99,7 +99,7 @@ def test_a_question_without_an_answer_has_no_ranking_to_link_to(
 ) -> None:
     row = next(row for row in rows if not row.answerable)
     page = answer_server.get(f"/runs/{bm25}/questions/{row.query_id}").text
-    assert "declining is right" in page
+    assert "declining is correct" in page
     assert "its ranking" not in page
 
 

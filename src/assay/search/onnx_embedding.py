@@ -228,8 +228,8 @@ def open_folder(folder: Path) -> OnnxEmbedder:
     for name in ("model.onnx", "tokenizer.json"):
         if not (folder / name).is_file():
             raise UsageError(
-                f"--model {str(folder)!r} has no {name}; give a folder with model.onnx and "
-                "tokenizer.json"
+                f"--model {str(folder)!r} has no {name}; pass a folder with "
+                "model.onnx and tokenizer.json"
             )
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
