@@ -208,7 +208,17 @@ def test_the_core_depends_on_nothing_heavy() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     core = {re.split(r"[^A-Za-z0-9]", each)[0].lower() for each in project["dependencies"]}
     assert core == {
-        *("httpx", "jinja2", "markupsafe", "numpy", "orjson", "pydantic", "pystemmer", "rich"),
+        *(
+            "httpx",
+            "jinja2",
+            "jmespath",
+            "markupsafe",
+            "numpy",
+            "orjson",
+            "pydantic",
+            "pystemmer",
+            "rich",
+        ),
         "typer",
     }
     assert "torch" not in str(project)

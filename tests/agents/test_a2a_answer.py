@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents.a2a.reply import A2AReply, find_answer
+from assay.agents.a2a.reply import A2AReply, find_answer, read_mapped
+from assay.agents.mapping import AnswerReader, parse_mapping
 from assay.errors import AgentFailure, FailureKind
 
 GOOD = {"doc_ids": ["d1", "d2"]}
@@ -149,3 +150,28 @@ def test_what_is_no_result_breaks_the_protocol(result: object) -> None:
     with pytest.raises(AgentFailure) as caught:
         A2AReply().feed(result)
     assert caught.value.kind is FailureKind.PROTOCOL
+
+
+@pytest.mark.parametrize(
+    ("parts", "mapping"),
+    [
+        ([{"data": {"results": [{"doc_id": "d1"}, {"doc_id": "d2"}]}}], "ids=results[].doc_id"),
+        ([{"data": {"data": {"docs": {"x": ["d1", "d2"]}}}}], "ids=docs.x"),
+        (text('Done: {"found": {"a": ["d1", "d2"]}}'), "ids=found.a"),
+        (text("The best are [d1] and [d2]."), r"ids=re:\[(\w+)\]"),
+        ([{"data": {"hits": [{"ref": "d1"}, {"ref": "d2"}]}}], "doc_id=ref"),
+    ],
+)
+def test_a_mapping_finds_ids_that_are_not_where_the_contract_wants_them(
+    parts: list[dict[str, Any]], mapping: str
+) -> None:
+    reader = AnswerReader(parse_mapping([mapping]))
+    assert read_mapped([[], parts], reader).doc_ids == ("d1", "d2")
+
+
+def test_a_mapping_that_fits_nothing_says_what_was_received() -> None:
+    reader = AnswerReader(parse_mapping(["ids=docs[].id"]))
+    with pytest.raises(AgentFailure, match=r'received \{"results": \[\]\}'):
+        read_mapped([[{"data": {"results": []}}]], reader)
+    with pytest.raises(AgentFailure, match="holds no JSON; received I know nothing"):
+        read_mapped([text("I know nothing.")], reader)

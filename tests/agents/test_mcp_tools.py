@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from assay.agents.mcp.tools import find_search_tool, parse_mapping
+from assay.agents.mapping import parse_mapping
+from assay.agents.mcp.tools import find_search_tool
 from assay.errors import TargetError, UsageError
 
 TEXT = {"type": "string"}
@@ -71,7 +72,9 @@ def test_a_server_without_a_search_tool_is_refused() -> None:
 
 
 def test_the_user_can_say_what_is_what() -> None:
-    mapping = parse_mapping("query=words, top_k=amount,arg.lang=en,arg.deep=true")
+    mapping = parse_mapping(
+        ["query=words, top_k=amount,arg.lang=en,arg.deep=true", "arg.filter.year.from=2020"]
+    )
     tools = [tool("x", "", ("words", "lang"), words=TEXT, amount=NUMBER, lang=TEXT)]
     found = find_search_tool(tools, "x", mapping)
     assert found.arguments("coffee", 3) == {
@@ -79,6 +82,7 @@ def test_the_user_can_say_what_is_what() -> None:
         "amount": 3,
         "lang": "en",
         "deep": True,
+        "filter": {"year": {"from": 2020}},
     }
 
 
@@ -96,5 +100,5 @@ def test_more_than_the_tool_takes_is_not_asked_for() -> None:
 
 @pytest.mark.parametrize("text", ["query", "query=", "=q", "size=3", "query=q,limit=3"])
 def test_a_map_that_cannot_be_understood_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not NAME=FIELD"):
-        parse_mapping(text)
+    with pytest.raises(UsageError, match="is not KEY=EXPR"):
+        parse_mapping([text])

@@ -37,7 +37,7 @@ FULL = RunConfig(
     gates=("ndcg@5>=0.3", "success_rate>=0.9"),
     track="trained",
     baseline="builtin:bm25",
-    mapping="query=q",
+    mapping=("query=q", "ids=re:(a,b)"),
     bm25_k1=0.9,
     bm25_b=0.4,
     answers=True,
@@ -216,9 +216,9 @@ except RunError as error:
 assert "toy" in str(RunHeader.model_json_schema())
 print("schema")
 from assay.data import load_dataset
-from assay.serve.green.request import read_request, to_spec
+from assay.serve.green.request import parse_eval_request, to_spec
 asked = {"participants": {"retrieval_agent": "http://localhost:1"}, "config": {"toy_value": 4}}
-assert to_spec(read_request(asked), load_dataset("notes"), "notes", 1).config.toy == 4
+assert to_spec(parse_eval_request(asked), load_dataset("notes"), "notes", 1).config.toy == 4
 print("request")
 """
 

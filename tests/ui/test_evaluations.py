@@ -148,7 +148,7 @@ FULL = RunConfig(
     dataset="notes",
     gates=("ndcg@5>=0.1", "mrr@5>=0.1"),
     baseline="builtin:dense",
-    mapping="query=q",
+    mapping=("query=q",),
     retries=7,
     answers=True,
     counterfactuals=True,

@@ -10,10 +10,11 @@ from typing import Any
 
 from mcp_types import CallToolResult, Tool
 
+from assay.agents.mapping import CONSTANT
 from assay.agents.mcp.agent import McpSession
 from assay.agents.mcp.connection import HttpServer
 from assay.agents.mcp.results import ResultReader
-from assay.agents.mcp.tools import CONSTANT, SearchTool, find_search_tool
+from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.targets import redact_target

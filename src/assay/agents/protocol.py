@@ -12,11 +12,19 @@ from assay.answer.passages import Passage
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included."""
+    """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included.
+
+    `scores`, `titles` and `texts` belong to the documents, `contexts` are the passages that the
+    answer was written from; they are empty where the agent sends none.
+    """
 
     doc_ids: tuple[str, ...]
     answer: str | None = None
     citations: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    titles: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

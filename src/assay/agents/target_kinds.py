@@ -57,7 +57,7 @@ class OpenContext:
     Parameters:
         dataset: the documents that built-in agents search, and whose ids answers should hold.
         track: how the agent may have learned; built-in agents know theirs.
-        mapping: what an MCP server's tool calls its fields (`--map`).
+        mapping: where answers have their ids and texts (`--map`, parsed).
         answers: whether the agent answers as well, which built-in agents need to know.
         note_mapping: which note of a Nextcloud stands for which document.
         progress: called while something is loaded.

@@ -128,8 +128,9 @@ def _new_config(
     values = {}
     for setting in command_settings():
         value = options[setting.param]
+        if setting.kind is tuple:
+            value = _several(context, setting, value or [])
         values[setting.name] = setting.default if value is None else value
-    values["gates"] = _gates(context, options["gate"] or [])
     values["dataset"] = options["dataset"] or dataset
     values["judge"] = (
         judge_spec(options["judge"], options["max_cost"])
@@ -160,16 +161,17 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _gates(context: typer.Context, given: list[str]) -> tuple[str, ...]:
-    """typer splits a variable at blanks, which a gate may contain: join and split again."""
+def _several(context: typer.Context, setting: RunSetting, given: list[str]) -> tuple[str, ...]:
+    """The values of a repeatable option. typer splits a variable at blanks: it is read here."""
     from assay.evaluation.gates import split_gates
 
-    source = context.get_parameter_source("gate")
-    if source is None or source.name == "COMMANDLINE":
-        return tuple(given)
-    if source.name == "ENVIRONMENT":
-        return tuple(split_gates(" ".join(given)))
-    return tuple(gate for each in given for gate in split_gates(each))
+    source = context.get_parameter_source(setting.param)
+    name = "" if source is None else source.name
+    if name == "ENVIRONMENT" and setting.env:
+        given = os.environ.get(setting.env, "").split(setting.option.separator)
+    if setting.name == "gates" and name not in ("", "COMMANDLINE"):
+        given = [gate for each in given for gate in split_gates(each)]
+    return tuple(each.strip() for each in given if each.strip())
 
 
 def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILE = "assay.toml"
 
-REPEATABLE = frozenset({"gate", "metric", "skip", "runs", "more", "targets", "tasks"})
+REPEATABLE = frozenset({"gate", "map", "metric", "skip", "runs", "more", "targets", "tasks"})
 """Options and arguments that take several values; a test holds this to the command line."""
 
 _KINDS: Mapping[type, str] = {int: "an integer", float: "a number", bool: "true or false"}
@@ -52,13 +52,15 @@ def _defaults(
     options: Options, inherited: Mapping[str, Any], table: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
     """Settings at the top level apply to every verb that has the option."""
-    own = {
-        _name(key): _value(_name(key), value)
-        for key, value in table.items()
-        if not isinstance(value, dict)
-    }
-    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
     known = set(_names(options))
+    own = {}
+    for key, value in table.items():
+        name = _name(key)
+        if name == "mapping" and name not in known:
+            name = "map"  # the earlier key of --map
+        if not isinstance(value, dict):
+            own[name] = _value(name, value)
+    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
     for name in own:
         if name not in known:
             place = f"[{where}] " if where else ""

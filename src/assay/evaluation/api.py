@@ -39,7 +39,7 @@ def evaluate(
     gates: Sequence[str] = (),
     track: str = "undeclared",
     baseline: Target | None = None,
-    mapping: str = "",
+    mapping: str | Sequence[str] = (),
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
     answers: bool = False,
@@ -70,7 +70,8 @@ def evaluate(
         gates: conditions such as `ndcg@5>=0.30`; see `Run.gates_passed`.
         track: how the agent may have learned: zero-shot, trained or undeclared.
         baseline: a second target of any kind, run on the same queries; see `Run.comparison`.
-        mapping: what an MCP server's search tool calls its fields, `query=q,doc_id=id`.
+        mapping: where the answer's ids, scores and texts are, each `KEY=EXPR`, such as
+            `ids=hits[].id`; for MCP also `query=NAME`, `top_k=NAME` and `arg.NAME=VALUE`.
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
         answers: evaluate the answers too.
@@ -101,7 +102,7 @@ def evaluate(
         gates=tuple(gates),
         track=track,
         baseline="" if baseline is None else _name(baseline),
-        mapping=mapping,
+        mapping=(mapping,) if isinstance(mapping, str) and mapping else tuple(mapping),
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         answers=answers,

@@ -240,7 +240,7 @@ def open_agent(config: RunConfig, dataset: Dataset, progress: Progress = silent)
 def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agent:
     mapping = None
     if config.mapping:
-        from assay.agents.mcp.tools import parse_mapping
+        from assay.agents.mapping import parse_mapping
 
         mapping = parse_mapping(config.mapping)
     bm25 = None

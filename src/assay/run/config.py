@@ -33,6 +33,7 @@ class Option:
         flag: the command-line flag; derived from the field's name by default.
         param: the key in `assay.toml`; the field's name by default.
         env: the environment variable; `ASSAY_` and the name by default, None for no variable.
+        separator: what stands between several values in the variable.
         metavar: what stands for the value in the help.
         label: the form's label; None keeps the setting out of the form.
         placeholder: what an empty field of the form shows.
@@ -53,6 +54,7 @@ class Option:
     flag: str = ""
     param: str = ""
     env: str | None = ""
+    separator: str = ";"
     metavar: str | None = None
     label: str | None = None
     placeholder: str = ""
@@ -183,15 +185,18 @@ class RunConfig:
         placeholder="none",
         on_resume="free",
     )
-    mapping: str = _option(
-        "",
-        "Field names of an MCP server's search tool, if they are not detected: "
-        "query=q,top_k=limit,doc_id=id.",
+    mapping: tuple[str, ...] = _option(
+        (),
+        "Where the answer has its ids, scores, titles, texts, answer, citations or contexts: "
+        "ids=hits[].id, in JMESPath, or ids=re:PATTERN with one group. For MCP also query=NAME, "
+        "top_k=NAME and arg.NAME=VALUE. Repeatable; in the variable, separate mappings with ;",
         flag="--map",
+        param="map",
         env="ASSAY_MAP",
-        metavar="FIELD=NAME,...",
-        label="Field names of an MCP tool, if not detected",
-        placeholder="query=q,top_k=limit,doc_id=id",
+        metavar="KEY=EXPR",
+        label="Where the answer has its ids, one KEY=EXPR per line",
+        placeholder="detected",
+        widget="lines",
     )
     bm25_k1: float | None = _option(
         None,
@@ -318,8 +323,11 @@ class RunConfig:
         import orjson
         from pydantic import ValidationError
 
+        given = dict(values)
+        if isinstance(given.get("mapping"), str):  # one text, before the option was repeatable
+            given["mapping"] = [given["mapping"]] if given["mapping"] else []
         try:
-            return _reader().validate_json(orjson.dumps(dict(values)), strict=True)
+            return _reader().validate_json(orjson.dumps(given), strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             place = ".".join(map(str, first["loc"]))

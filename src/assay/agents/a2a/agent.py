@@ -21,6 +21,7 @@ from assay.agents.a2a.card import (
 )
 from assay.agents.a2a.dialect import Dialect, WireRequest
 from assay.agents.a2a.reply import A2AReply, UnknownMethod, bad_reply, read_response
+from assay.agents.mapping import AnswerReader, refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
@@ -44,6 +45,7 @@ class A2AAgent:
         track: how the agent may have learned.
         policy: which addresses may be called.
         timeout: seconds for one call; None if the caller bounds it, as an evaluation does.
+        reader: reads answers by `--map`; None for `{"doc_ids": [...]}`.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class A2AAgent:
         track: str = "undeclared",
         policy: OutboundPolicy = UNRESTRICTED,
         timeout: float | None = None,
+        reader: AnswerReader | None = None,
     ) -> None:
         self._base = base_address(url)
         self._streaming = streaming
         self._policy = policy
         self._http: httpx.AsyncClient | None = None
         self._timeout = timeout
+        self._reader = reader
         self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
         self.findings: tuple[Finding, ...] = ()
         self.found: FoundCard
@@ -72,8 +76,11 @@ class A2AAgent:
         way = target.fragment
         if way not in ("", "stream"):
             raise UsageError(f"target 'a2a:...#{way}': only '#stream' may follow the URL")
+        mapping = context.mapping or {}
+        refuse_arguments(mapping, target.kind)
         return cls(
             target.address,
+            reader=AnswerReader(mapping, context.dataset.documents) if mapping else None,
             streaming=way == "stream",
             track=context.track,
             policy=context.policy or UNRESTRICTED,
@@ -110,7 +117,7 @@ class A2AAgent:
         text = orjson.dumps({"query": query, "top_k": top_k}).decode()
         try:
             async with asyncio.timeout(self._timeout):
-                return (await self._reply_to(text)).answer()
+                return (await self._reply_to(text)).answer(self._reader)
         except TimeoutError:
             message = f"no answer within {self._timeout:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None

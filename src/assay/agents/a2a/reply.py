@@ -19,6 +19,7 @@ import httpx
 import orjson
 
 from assay.agents.a2a.dialect import JSON_RPC, Dialect
+from assay.agents.mapping import AnswerReader, Received
 from assay.agents.protocol import AgentAnswer
 from assay.agents.python_call import read_answer
 from assay.errors import AgentFailure, FailureKind
@@ -79,8 +80,11 @@ class A2AReply:
         if kind != "message" and isinstance(task_id := value.get("taskId", value.get("id")), str):
             self.task_id = task_id
 
-    def answer(self) -> AgentAnswer:
-        """The answer of a finished reply. Raises `AgentFailure` if there is none."""
+    def answer(self, reader: AnswerReader | None = None) -> AgentAnswer:
+        """The answer of a finished reply, read by `reader` if the user has mapped its fields.
+
+        Raises `AgentFailure` if there is none.
+        """
         if self.state in _REFUSALS and self._message is None:
             code = _code_in(self._status)
             message = f"the task ended {self.state!r}" + (f" ({code})" if code else "")
@@ -88,7 +92,8 @@ class A2AReply:
         sources = [*self._artifacts.values()]
         if self._message is not None:
             sources.append(self._message)
-        return find_answer([*sources, self._status])
+        sources.append(self._status)
+        return find_answer(sources) if reader is None else read_mapped(sources, reader)
 
     def _take_task(self, task: Mapping[str, Any]) -> None:
         artifacts = task.get("artifacts")
@@ -252,6 +257,23 @@ def find_answer(sources: Sequence[Sequence[Mapping[str, Any]]]) -> AgentAnswer:
                 return read_answer(value)
             other = value if other is None else other
     raise AgentFailure(FailureKind.INVALID_ANSWER, _what_instead(other, parts))
+
+
+def read_mapped(
+    sources: Sequence[Sequence[Mapping[str, Any]]], reader: AnswerReader
+) -> AgentAnswer:
+    """What `--map` finds in the first value that it fits, or in the text of all parts."""
+    text = "\n".join(text for source in sources for text in _texts(list(source)))
+    failure: AgentFailure | None = None
+    for source in sources:
+        for value in _values(source):
+            try:
+                return reader.read(Received(text or json.dumps(value), value))
+            except AgentFailure as error:
+                failure = failure or error
+    if failure is not None:
+        raise failure
+    return reader.read(Received(text, problem="the agent's answer holds no JSON"))
 
 
 def _values(parts: Sequence[Mapping[str, Any]]) -> Iterator[object]:

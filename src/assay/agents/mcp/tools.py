@@ -1,7 +1,8 @@
 """Which of a server's tools searches, and what it calls the query and the number of results.
 
 Names are found in the tools' input schemas; `--map query=q,top_k=limit` names what cannot be
-guessed, and `--map arg.collection=docs` sets an argument that a tool requires.
+guessed, and `--map arg.collection=docs` sets an argument that a tool requires. Dots nest:
+`--map arg.filter.language=en`.
 """
 
 import re
@@ -11,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from assay.agents.mapping import CONSTANT
 from assay.errors import TargetError, UsageError
 from assay.net.json import JsonObject
 
 if TYPE_CHECKING:  # the MCP library takes half a second to import
     from mcp_types import Tool
-
-KEYS = ("query", "top_k", "results", "doc_id", "answer")
-CONSTANT = "arg."
 
 # In the order of preference, without case, dashes and underscores.
 _QUERY_NAMES = re.findall(
@@ -56,20 +55,6 @@ class SearchTool:
         """The tool and its arguments, for the record of a run."""
         count = f"top_k as {self.top_k!r}" if self.top_k else "no top_k"
         return f"tool {self.name!r}, query as {self.query!r}, {count}"
-
-
-def parse_mapping(text: str) -> dict[str, str]:
-    """Parse `query=q,top_k=limit,doc_id=id,results=items,answer=text,arg.NAME=VALUE`."""
-    mapping: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        key, sign, value = part.partition("=")
-        if not sign or not value or (key not in KEYS and not key.startswith(CONSTANT)):
-            known = ", ".join(KEYS)
-            raise UsageError(
-                f"--map {part!r} is not NAME=FIELD, where NAME is one of {known}, or arg.NAME=VALUE"
-            )
-        mapping[key] = value
-    return mapping
 
 
 def find_search_tool(
@@ -113,11 +98,7 @@ def _search_tool(tool: "Tool", mapping: Mapping[str, str]) -> SearchTool:
             f"--map query=NAME. It takes: {', '.join(_properties(tool)) or 'nothing'}"
         )
     top_k = _top_k_argument(tool, mapping)
-    constants = {
-        key.removeprefix(CONSTANT): _value(value)
-        for key, value in mapping.items()
-        if key.startswith(CONSTANT)
-    }
+    constants = _constants(tool, mapping)
     missing = set(tool.input_schema.get("required", ())) - {query, top_k, *constants}
     if missing:
         name = sorted(missing)[0]
@@ -125,6 +106,25 @@ def _search_tool(tool: "Tool", mapping: Mapping[str, str]) -> SearchTool:
             f"tool {tool.name!r} requires {name!r}; set it with: --map arg.{name}=VALUE"
         )
     return SearchTool(tool.name, query, top_k, _maximum(tool, top_k), constants)
+
+
+def _constants(tool: "Tool", mapping: Mapping[str, str]) -> JsonObject:
+    """Arguments that are sent with every call; a dot leads into an object."""
+    constants: JsonObject = {}
+    for key, value in mapping.items():
+        if not key.startswith(CONSTANT):
+            continue
+        name = key.removeprefix(CONSTANT)
+        *outer, last = [name] if name in _properties(tool) else name.split(".")
+        place: Any = constants
+        for step in outer:
+            place = place.setdefault(step, {})
+            if not isinstance(place, dict):
+                raise UsageError(
+                    f"--map {key}={value}: {step!r} has a value already; leave one out"
+                )
+        place[last] = _value(value)
+    return constants
 
 
 def _query_argument(tool: "Tool", mapping: Mapping[str, str]) -> str | None:

@@ -1,0 +1,145 @@
+"""Finds document ids in answers whose shape nobody has described.
+
+The list of results is found by its name, or as the only list there is. The field that holds the id
+is the first one whose values are documents of the data set.
+"""
+
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any
+
+from assay.errors import AgentFailure, FailureKind
+
+_LISTS = (
+    "results", "documents", "docs", "hits", "items", "matches", "sources", "entities", "notes",
+    "records", "chunks", "passages", "doc_ids", "ids", "data", "result", "output", "response",
+)  # fmt: skip
+_IDS = (
+    "doc_id", "document_id", "docid", "documentid", "id", "_id", "note_id", "uri", "url", "source",
+    "path", "file", "filename", "name", "key", "title",
+)  # fmt: skip
+_INNER = ("document", "metadata", "payload", "_source", "entity", "node")
+_ANSWERS = ("generated_answer", "answer")
+_DEEPEST = 3
+
+# [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
+_MARKER = re.compile(
+    r"\[\s{0,3}(?:(?:document|doc|source|note|citation)s?\s{0,3}#?)?"
+    r"(\d{1,3}(?:\s{0,3}[,;]\s{0,3}\d{1,3})*)\s{0,3}\]",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
+_SUFFIX = re.compile(r"\.\w{1,5}$")
+
+Form = Callable[[str], str]
+
+
+def _as_is(value: str) -> str:
+    return value
+
+
+def _after_scheme(value: str) -> str:
+    return value.partition("://")[2]
+
+
+def _last_step(value: str) -> str:
+    return _SUFFIX.sub("", re.split(r"[/\\#]", value.rstrip("/"))[-1])
+
+
+def _in_brackets(value: str) -> str:
+    """`[MED-10] Statin use ...`, the way documents are named when they become notes."""
+    match = _BRACKETED.match(value)
+    return match[1] if match else ""
+
+
+_FORMS: tuple[Form, ...] = (_as_is, _in_brackets, _after_scheme, _last_step)
+
+
+class IdDetector:
+    """Detects which field of which list holds the ids; once it is certain, it stays with it.
+
+    Parameters:
+        known: the ids of the data set; the field that has held one of them is the id's field.
+        field: the field that holds the id, if the user has named it.
+    """
+
+    def __init__(self, known: Container[str], field: str | None = None) -> None:
+        self._known = known
+        self._field = field
+        self._settled: tuple[str, Form] | None = None
+
+    def detect(self, items: Sequence[Any]) -> tuple[str, ...]:
+        """The id of each result. Raises `AgentFailure` if one has none."""
+        rows = [_fields(item) for item in items]
+        if not rows:
+            return ()
+        name, form = self._settled or self._settle(rows)
+        missing = next((place for place, row in enumerate(rows) if name not in row), None)
+        if missing is not None:
+            found = ", ".join(list(rows[missing])[:8]) or "nothing"
+            raise AgentFailure(
+                FailureKind.INVALID_ANSWER,
+                f"result {missing + 1} has no field {name!r}; it has: {found}. Name the one that "
+                "is the id: --map doc_id=FIELD",
+            )
+        return tuple(form(row[name]) for row in rows)
+
+    def _settle(self, rows: Sequence[Mapping[str, str]]) -> tuple[str, Form]:
+        present = (self._field,) if self._field else [name for name in _IDS if name in rows[0]]
+        for name in present:
+            for form in _FORMS:
+                if any(name in row and form(row[name]) in self._known for row in rows):
+                    self._settled = (name, form)
+                    return self._settled
+        return (next(iter(present), "doc_id"), _as_is)  # no known id yet: wait for the next answer
+
+
+def detect_list(value: Any, depth: int = _DEEPEST) -> list[Any] | None:
+    """The list that holds the results: by its name, else the only one there is."""
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict) or not depth:
+        return None
+    for name in _LISTS:
+        if name in value and (found := detect_list(value[name], depth - 1)) is not None:
+            return found
+    lists = [each for each in value.values() if isinstance(each, list)]
+    return lists[0] if len(lists) == 1 else None
+
+
+def detect_answer(value: Any) -> str | None:
+    """The text of an answer, by the usual names."""
+    texts = [value.get(name) for name in _ANSWERS] if isinstance(value, dict) else []
+    return next((text for text in texts if isinstance(text, str)), None)
+
+
+def detect_citations(value: Any, answer: str | None, sources: Sequence[str]) -> tuple[str, ...]:
+    """Ids in a list `citations`; else, for servers that number them, `[2]` in the answer is the
+    second source.
+    """
+    cited = value.get("citations") if isinstance(value, dict) else None
+    if isinstance(cited, list) and (ids := tuple(each for each in cited if isinstance(each, str))):
+        return ids
+    numbers = [
+        int(number)
+        for match in _MARKER.finditer(answer or "")
+        for number in re.findall(r"\d+", match[1])
+    ]
+    marked = [sources[number - 1] for number in numbers if 1 <= number <= len(sources)]
+    return tuple(dict.fromkeys(marked))
+
+
+def _fields(item: Any) -> dict[str, str]:
+    """Texts and whole numbers of a result, those of a nested document after its own."""
+    if isinstance(item, str):
+        return {"doc_id": item}
+    return dict(_pairs(item)) if isinstance(item, dict) else {}
+
+
+def _pairs(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in _INNER:
+        if isinstance(item.get(name), dict):
+            yield from _pairs(item[name])
+    for name, value in item.items():
+        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            yield name, str(value)

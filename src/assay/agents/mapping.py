@@ -1,0 +1,336 @@
+"""`--map KEY=EXPR`: where in an agent's answer the ids, the scores and the answer are.
+
+The same for every protocol. `EXPR` is JMESPath over the answer, or `re:PATTERN` with one group that
+is searched for in the answer's text. Without `ids`, the field is detected (see `detection`).
+"""
+
+import json
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jmespath
+import orjson
+from jmespath.exceptions import JMESPathError
+
+from assay.agents.detection import IdDetector, detect_answer, detect_citations, detect_list
+from assay.agents.protocol import AgentAnswer
+from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.redact import printable
+
+EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts")
+"""Keys whose value is an expression over the answer."""
+ARGUMENTS = ("query", "top_k")
+"""Keys that name arguments of an MCP tool."""
+CONSTANT = "arg."
+"""`arg.NAME=VALUE` sends an argument of an MCP tool with every call."""
+
+_FIELDS = ("results", "doc_id")  # of the first version: a path to the list, a field of its items
+_KEYS = (*EXPRESSIONS, *ARGUMENTS, *_FIELDS)
+_NAMES = (*ARGUMENTS, "doc_id")  # a comma in these is a second mapping that is misspelled
+_REGEX = "re:"
+_LONGEST = 2000
+_PIECE = 160
+_TEXT_PIECE = 24
+_PLAIN_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+
+Texts = tuple[str, ...]
+_Evaluate = Callable[["Received"], Any]
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What an agent sent: its text and, if it is JSON, its value.
+
+    `problem` says why there is no value, for the message that follows.
+    """
+
+    text: str
+    value: Any = _MISSING
+    problem: str = ""
+
+    @classmethod
+    def from_text(cls, content: str | bytes) -> "Received":
+        """From a body that should be JSON."""
+        text = content if isinstance(content, str) else content.decode("utf-8", "replace")
+        try:
+            return cls(text, orjson.loads(content))
+        except orjson.JSONDecodeError:
+            return cls(text, problem="the answer is not JSON")
+
+    def require_value(self) -> Any:
+        """The value. Raises `AgentFailure` if the answer is not JSON."""
+        if self.value is _MISSING:
+            raise _invalid(
+                f"{self.problem}; received {shorten(self.text)}; to read ids from text, write "
+                "--map 'ids=re:PATTERN' with one group"
+            )
+        return self.value
+
+
+def parse_mapping(texts: Sequence[str]) -> dict[str, str]:
+    """Read every `KEY=EXPR`; of a key that is given twice, the last counts.
+
+    One text may hold several, `query=q,top_k=limit,doc_id=id`, if each part has a key and none
+    is a regular expression: a value may hold commas. Raises `UsageError`.
+    """
+    mapping: dict[str, str] = {}
+    for text in texts:
+        for part in _parts(text):
+            key, _, value = part.partition("=")
+            mapping[key.strip()] = value.strip()
+    for key, value in mapping.items():
+        if key in EXPRESSIONS or key == "results":
+            _compile(key, value)
+    return mapping
+
+
+def _parts(text: str) -> list[str]:
+    pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
+    if all(map(_is_mapping, pieces)) and not any("=re:" in piece for piece in pieces):
+        return pieces
+    first = pieces[0] if pieces else text
+    wrong = next((piece for piece in pieces if not _is_mapping(piece)), text)
+    names = first.partition("=")[0].strip() in _NAMES
+    if not _is_mapping(first) or names:
+        keys = ", ".join(_KEYS)
+        raise UsageError(f"--map {wrong!r} is not KEY=EXPR; KEY is one of {keys}, or arg.NAME")
+    return [text.strip()]
+
+
+def _is_mapping(piece: str) -> bool:
+    key, sign, value = piece.partition("=")
+    key = key.strip()
+    known = key in _KEYS or (key.startswith(CONSTANT) and len(key) > len(CONSTANT))
+    return bool(sign and value.strip() and known)
+
+
+def refuse_arguments(mapping: Mapping[str, str], kind: str) -> None:
+    """Raise `UsageError` for keys that only MCP tools have, in the mapping of another target."""
+    for key in mapping:
+        if key in ARGUMENTS or key.startswith(CONSTANT):
+            raise UsageError(
+                f"--map {key}=... names an argument of an MCP tool, which {kind}: targets do not "
+                "have; leave it out"
+            )
+
+
+class AnswerReader:
+    """Reads ids, scores, texts, answer and citations from what an agent sent.
+
+    Parameters:
+        mapping: what `parse_mapping` returned.
+        known: the ids of the data set, by which ids are detected if no expression names them.
+    """
+
+    def __init__(self, mapping: Mapping[str, str], known: Container[str] = ()) -> None:
+        self._mapping = mapping
+        self._evaluate: dict[str, _Evaluate] = {
+            key: _compile(key, text)
+            for key, text in mapping.items()
+            if key in EXPRESSIONS or key == "results"
+        }
+        self._detector = IdDetector(known, mapping.get("doc_id"))
+
+    def read(self, received: Received) -> AgentAnswer:
+        """The answer. Raises `AgentFailure` if what was received cannot be one."""
+        doc_ids = self.ids(received)
+        value = None if received.value is _MISSING else received.value
+        mapped_answer = self._one_text("answer", received)
+        answer = detect_answer(value) if mapped_answer is None else mapped_answer
+        citations = self._texts("citations", received)
+        return AgentAnswer(
+            doc_ids,
+            answer,
+            detect_citations(value, answer, doc_ids) if citations is None else citations,
+            scores=self._scores(received, len(doc_ids)),
+            titles=self._texts("titles", received) or (),
+            texts=self._texts("texts", received) or (),
+            contexts=self._texts("contexts", received) or (),
+        )
+
+    def ids(self, received: Received) -> Texts:
+        """The document ids alone."""
+        mapped = self._texts("ids", received)
+        if mapped is not None:
+            return mapped
+        if "answer" in self._mapping and not self._has_list(received):
+            return ()  # an application that only answers
+        value = received.require_value()
+        if "results" in self._evaluate:
+            items = self._evaluate["results"](received)
+        else:
+            items = detect_list(value)
+        if not isinstance(items, list):
+            raise _invalid(
+                "the answer holds no list of documents; received "
+                f"{shorten(value)}; name the field: --map results=FIELD, or --map ids=EXPR"
+            )
+        return self._detector.detect(items)
+
+    def _has_list(self, received: Received) -> bool:
+        return received.value is not _MISSING and (
+            "results" in self._mapping or detect_list(received.value) is not None
+        )
+
+    def _texts(self, key: str, received: Received) -> Texts | None:
+        if key not in self._evaluate:
+            return None
+        found = self._evaluate[key](received)
+        if not isinstance(found, list):
+            raise _invalid(self._not_a_list(key, found, received))
+        return tuple(self._text(key, item, place, found) for place, item in enumerate(found))
+
+    def _text(self, key: str, item: Any, place: int, found: list[Any]) -> str:
+        if isinstance(item, str) and _is_unicode(item):
+            return item
+        if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
+            return str(int(item))
+        if isinstance(item, int) and not isinstance(item, bool):
+            return str(item)
+        expression = self._mapping[key]
+        kind = "a text with lone surrogates" if isinstance(item, str) else _kind(item)
+        advice = "write an expression that yields texts or whole numbers; received {}"
+        if isinstance(item, list):
+            advice = f"to flatten it, write --map '{key}={expression}[]'; received {{}}"
+        elif isinstance(item, dict):
+            fields = ", ".join(list(map(str, item))[:8]) or "none"
+            end = "" if expression.endswith("]") else "[]"
+            advice = f"name its field: --map '{key}={expression}{end}.FIELD'; it has: {fields[:80]}"
+        message = f"--map {key}={expression}: item {place + 1} is {kind}, not a text; {advice}"
+        raise _invalid(message.replace("{}", shorten(found)))
+
+    def _not_a_list(self, key: str, found: Any, received: Received) -> str:
+        expression = self._mapping[key]
+        start = f"--map {key}={expression} yields {_kind(found)}, not a list"
+        whole = f"received {shorten(received.value)}"
+        if found is None:
+            return (
+                f"--map {key}={expression} finds nothing; {whole}; if that is an answer without "
+                f"documents, write: --map '{key}={expression} || `[]`'"
+            )
+        if isinstance(found, dict):
+            return f"{start}; {whole}; write --map '{key}={expression}.LIST[].FIELD'"
+        return f"{start}; {whole}; for a single one, write --map '{key}=[{expression}]'"
+
+    def _one_text(self, key: str, received: Received) -> str | None:
+        if key not in self._evaluate:
+            return None
+        found = self._evaluate[key](received)
+        if isinstance(found, list) and self._mapping[key].startswith(_REGEX):
+            found = found[0] if found else None
+        if found is None or (isinstance(found, str) and _is_unicode(found)):
+            return found
+        raise _invalid(
+            f"--map {key}={self._mapping[key]} yields {_kind(found)}, not a text; received "
+            f"{shorten(received.value)}; write an expression that yields one text"
+        )
+
+    def _scores(self, received: Received, count: int) -> tuple[float, ...]:
+        if "scores" not in self._evaluate:
+            return ()
+        found = self._evaluate["scores"](received)
+        numbers = isinstance(found, list) and all(
+            isinstance(each, int | float) and not isinstance(each, bool) for each in found
+        )
+        if not numbers or len(found) != count:
+            raise _invalid(
+                f"--map scores={self._mapping['scores']} yields {shorten(found)}, not one number "
+                f"for each of {count} ids; write an expression over the same list as ids"
+            )
+        return tuple(map(float, found))
+
+
+def _compile(key: str, text: str) -> _Evaluate:
+    if len(text) > _LONGEST:
+        raise UsageError(f"--map {key}=... has {len(text)} characters; at most {_LONGEST} are read")
+    if text.startswith(_REGEX):
+        return _compile_pattern(key, text.removeprefix(_REGEX))
+    written = text
+    if _PLAIN_PATH.fullmatch(text) and "-" in text:  # a field's name, which JMESPath would refuse
+        written = ".".join(f'"{step}"' for step in text.split("."))
+    try:
+        expression = jmespath.compile(written)
+    except JMESPathError as error:
+        reason = " ".join(str(error).split("\n")[0].split())[:160]
+        raise UsageError(
+            f"--map {key}={text}: not a JMESPath expression ({reason}); an example: "
+            f"--map '{key}=results[].id'"
+        ) from None
+
+    def evaluate(received: Received) -> Any:
+        value = received.require_value()
+        try:
+            return expression.search(value)
+        except (JMESPathError, TypeError, ValueError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:160]
+            raise _invalid(f"--map {key}={text}: {reason}; received {shorten(value)}") from None
+
+    return evaluate
+
+
+def _compile_pattern(key: str, pattern: str) -> _Evaluate:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--map {key}=re:{pattern}: not a regular expression ({error})") from None
+    if compiled.groups != 1:
+        raise UsageError(
+            f"--map {key}=re:{pattern} has {compiled.groups} groups; put exactly one pair of "
+            "parentheses around what is to be read, and write (?:...) for others"
+        )
+
+    def evaluate(received: Received) -> list[str]:
+        # Prose names a document more than once: a repeat is no second result.
+        found = (match[1] for match in compiled.finditer(received.text) if match[1])
+        return list(dict.fromkeys(found))
+
+    return evaluate
+
+
+def shorten(value: Any) -> str:
+    """A value as a short piece of JSON for a message: texts cut, long lists counted."""
+    if value is _MISSING:
+        return "no JSON"
+    if isinstance(value, str):
+        text = " ".join(value[: 4 * _PIECE].split())
+    else:
+        text = json.dumps(_outline(value, 4), ensure_ascii=False, default=str)
+    text = printable(text)
+    return text if len(text) <= _PIECE else text[:_PIECE] + "…"
+
+
+def _outline(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT_PIECE else value[:_TEXT_PIECE] + "…"
+    if isinstance(value, dict):
+        shown = list(value.items())[:8]
+        return {str(key)[:40]: _outline(each, depth - 1) for key, each in shown} if depth else "…"
+    if isinstance(value, list):
+        return list(_outlined_items(value, depth)) if depth else f"{len(value)} items"
+    return value
+
+
+def _outlined_items(items: list[Any], depth: int) -> Iterator[Any]:
+    for item in items[:2]:
+        yield _outline(item, depth - 1)
+    if len(items) > 2:
+        yield f"… {len(items)} items"
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    if value is None:
+        return "null"
+    return kinds.get(type(value), f"a number ({value})")
+
+
+def _is_unicode(text: str) -> bool:
+    """False for lone surrogates, which no file can store."""
+    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _invalid(message: str) -> AgentFailure:
+    return AgentFailure(FailureKind.INVALID_ANSWER, message)
