@@ -102,7 +102,7 @@ class NextcloudAgent:
         count = top_k if self._wanted == ANSWER else top_k * self._passages
         result = await self._session.call(self._tool.name, self._tool.arguments(query, count))
         answer = self._reader.read(result)
-        _require_author(result)
+        _require_answer(result)
         # Passages of one note count once.
         found = dict.fromkeys(map(self._document, answer.doc_ids))
         return AgentAnswer(
@@ -128,7 +128,7 @@ def _declared(tools: list[Tool], name: str) -> Mapping[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _require_author(result: CallToolResult) -> None:
+def _require_answer(result: CallToolResult) -> None:
     """Fail if the server had no model and sent an apology instead of an answer."""
     value = result.structured_content
     if not isinstance(value, dict) or "generated_answer" not in value:

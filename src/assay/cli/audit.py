@@ -50,15 +50,15 @@ def audit(
     from assay.measure.foreign_report import read_report
 
     content = _read(report)
-    with _naming(report):
+    with _errors_name_file(report):
         foreign = read_report(content)
     if qrels is None and dataset is None:
-        dataset = _at_hand(foreign.dataset) or _DEFAULT
+        dataset = _available_dataset(foreign.dataset) or _DEFAULT
         source = context.get_parameter_source("split")
         if foreign.split and (source is None or source.name == "DEFAULT"):
             split = foreign.split
     judging = from_qrels(qrels) if qrels else from_dataset(dataset or _DEFAULT, split, archive)
-    with _naming(report):
+    with _errors_name_file(report):
         result = audit_report(content, judging.judgments)
     if as_json:
         print_json(_as_json(result, judging))
@@ -79,14 +79,14 @@ def _read(path: Path) -> Any:
 
 
 @contextmanager
-def _naming(report: Path) -> Iterator[None]:
+def _errors_name_file(report: Path) -> Iterator[None]:
     try:
         yield
     except DataError as error:
         raise DataError(str(error), file=report) from None
 
 
-def _at_hand(name: str | None) -> str | None:
+def _available_dataset(name: str | None) -> str | None:
     """The data set that a report names, if it can be loaded on this machine."""
     from assay.data.load import KNOWN
 

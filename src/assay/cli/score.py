@@ -73,7 +73,7 @@ def score(
     metrics = as_metrics(metric) if metric else _usual(top_k)
     judging = _judging(qrels, dataset, split, archive)
     rankings = read_run(run)
-    _refuse_strangers(run, rankings, judging)
+    _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
     summaries = {each: summarize(scores.values[each]) for each in metrics}
     facts = _Facts(rankings, scores)
@@ -118,7 +118,9 @@ def _usual(top_k: int | None) -> list["Metric"]:
     return [*first, Precision @ k, MRR @ k, AP, Judged @ k]
 
 
-def _refuse_strangers(run: Path, rankings: Mapping[str, object], judging: JudgmentSource) -> None:
+def _require_common_query(
+    run: Path, rankings: Mapping[str, object], judging: JudgmentSource
+) -> None:
     """A run and judgments without a common query belong to different data, not to a score of 0."""
     if rankings and judging.judgments and not rankings.keys() & judging.judgments.keys():
         ours, theirs = next(iter(rankings)), next(iter(judging.judgments))

@@ -143,7 +143,7 @@ class Evaluation:
                     outage.clear()
                 live.add(call)
 
-            async with live.kept_current():
+            async with live.publishing_periodically():
                 await run_calls(
                     lambda query: agent.ask(query.text, self.config.top_k),
                     todo,

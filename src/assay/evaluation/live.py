@@ -53,15 +53,15 @@ class LiveFigures:
             self._publish()
 
     @asynccontextmanager
-    async def kept_current(self) -> AsyncIterator[None]:
+    async def publishing_periodically(self) -> AsyncIterator[None]:
         """Report finished calls periodically, even while the next calls take long."""
-        telling = asyncio.create_task(self._tell_what_waits())
+        telling = asyncio.create_task(self._publish_periodically())
         try:
             yield
         finally:
             telling.cancel()
 
-    async def _tell_what_waits(self) -> None:
+    async def _publish_periodically(self) -> None:
         while True:
             await asyncio.sleep(_INTERVAL)
             if self._waiting:

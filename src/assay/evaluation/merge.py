@@ -49,7 +49,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
             "merge with the data it was made on"
         )
     evaluation = Evaluation.plan(config, dataset)
-    agent = _Absent(header, len(shards))
+    agent = _NoAgent(header, len(shards))
     folder = create_run(
         out,
         config,
@@ -65,7 +65,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
     return await evaluation.resume(agent, folder)
 
 
-class _Absent:
+class _NoAgent:
     """A placeholder for the agent when all its calls have been made. Queries that a shard could not
     ask, because it lost the agent, are recorded as not asked."""
 

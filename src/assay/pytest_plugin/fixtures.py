@@ -141,7 +141,7 @@ def rag_agent(
         if needs_notes:
             with user_errors():
                 assay_loop.run(wait_for_notes, agent, dataset)
-        yield assay_loop.lend(agent)
+        yield assay_loop.proxy(agent)
     finally:
         assay_loop.run(agent.close)
 
@@ -211,7 +211,7 @@ def nc_client(assay_loop: "SessionLoop") -> Iterator["NotesClient"]:
     with user_errors():
         account = account_from_environment()
     with assay_loop.entered(NotesClient(account)) as client:
-        yield assay_loop.lend(client)
+        yield assay_loop.proxy(client)
 
 
 @pytest.fixture(scope="session")

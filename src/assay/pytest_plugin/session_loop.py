@@ -47,7 +47,7 @@ class SessionLoop:
         """Enter and exit an async context manager in one task, as MCP's client requires."""
         return self._portal.wrap_async_context_manager(manager)
 
-    def lend(self, thing: Any) -> Any:
+    def proxy(self, thing: Any) -> Any:
         """A proxy for tests, whose coroutine methods run on this loop."""
         return _Lent(self, thing)
 

@@ -133,7 +133,7 @@ class Candidates:
             for signal, order in self._found_by.items()
         }
 
-    def meet(self, doc_id: str, total_chunks: int) -> None:
+    def add_document(self, doc_id: str, total_chunks: int) -> None:
         """Add a document that no signal found."""
         self._chunks[doc_id] = total_chunks
 

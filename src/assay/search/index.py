@@ -180,7 +180,7 @@ def _live_manifest(store: Store) -> Manifest | None:
 
 def _changes(documents: Sequence[Document], manifest: Manifest, store: Store) -> _Changes:
     live = _live_manifest(store)
-    from_live = live is not None and live.made_like(manifest)
+    from_live = live is not None and live.compatible_with(manifest)
     try:
         old = store.contents() if live is not None else {}
     except DamagedIndexError:

@@ -190,7 +190,7 @@ class Retriever:
         order = self._allowed(list(ranking), where)[:top_k]
         candidates = Candidates(self._searcher)
         for stored in self._searcher.fetch([point_id(doc_id, 0) for doc_id in order]):
-            candidates.meet(stored.payload["doc_id"], stored.payload["total_chunks"])
+            candidates.add_document(stored.payload["doc_id"], stored.payload["total_chunks"])
         candidates.dense_of(order, vector)
         scores = {doc_id: ranking[doc_id].score for doc_id in order}
         return _Ranking(order, scores, candidates.best_chunk, _evidence(ranking, order))

@@ -52,7 +52,7 @@ class Manifest:
     """None for an index of format 1, whose BM25 was another one."""
     format: int = 2
 
-    def made_like(self, other: "Manifest") -> bool:
+    def compatible_with(self, other: "Manifest") -> bool:
         """Whether points of one index can be kept in the other."""
         return (
             self.bm25 is not None

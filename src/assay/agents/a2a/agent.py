@@ -100,7 +100,7 @@ class A2AAgent:
         root = base_address(self.found.place)
         self.card, replaced = await correct_addresses(self.found.card, root, self._policy)
         chosen = self.card.preferred(self._base)
-        self._speak(Dialect(chosen.binding, chosen.version, chosen.url))
+        self._use_dialect(Dialect(chosen.binding, chosen.version, chosen.url))
         self._report(*self.card.findings, *replaced)
         if self._streaming and not self.card.streaming:
             what = "the agent card does not declare streaming; trying it anyway"
@@ -135,7 +135,7 @@ class A2AAgent:
             message = f"the agent supports neither {names} at the address in its card"
             raise AgentFailure(FailureKind.PROTOCOL, message) from None
         if self.dialect != other:
-            self._speak(other)
+            self._use_dialect(other)
             what = f"{dialect.send_name!r} is in the card but not supported; using {other}"
             self._report(Finding(what, f"declare protocol version {other.version!r} in the card"))
         return reply
@@ -171,7 +171,7 @@ class A2AAgent:
         ) as response:
             await read_response(response, dialect, reply)
 
-    def _speak(self, dialect: Dialect) -> None:
+    def _use_dialect(self, dialect: Dialect) -> None:
         self.dialect = dialect
         details = f"{self.card.name} {self.card.version}".strip() or "unnamed agent"
         where = f"{dialect} at {redact_url(dialect.url)}"

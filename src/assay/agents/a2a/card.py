@@ -171,7 +171,7 @@ def _text(value: object) -> str:
     return value[:_TEXT_LIMIT] if isinstance(value, str) else ""
 
 
-class NothingListens(TargetError):
+class ConnectionUnavailable(TargetError):
     """No connection to the address can be made, whatever the protocol."""
 
 
@@ -221,7 +221,7 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
         except (AgentFailure, CardError, TimeoutError) as error:
             reason = str(error) or f"no answer in {_CARD_SECONDS:g} s"
             if _is_unreachable(error):
-                raise _nothing_listens(base, reason) from None
+                raise _connection_unavailable(base, reason) from None
             tried.append(f"{redact_url(place)}: {reason}")
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
@@ -230,8 +230,8 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
     )
 
 
-def _nothing_listens(base: str, reason: str) -> NothingListens:
-    return NothingListens(
+def _connection_unavailable(base: str, reason: str) -> ConnectionUnavailable:
+    return ConnectionUnavailable(
         f"nothing responds at {redact_url(base)}: {reason}; "
         "is the agent running, and is this its host and port?"
     )

@@ -71,7 +71,7 @@ def abstained(answer: str) -> bool:
     return all(_adds_nothing(clause) for clause, contrasted in others if contrasted)
 
 
-def surely_abstained(answer: str) -> bool:
+def clearly_abstained(answer: str) -> bool:
     """Whether the answer does nothing but decline, so that no judge has to be asked.
 
     Not if it names a number: "I could not find the note, the calendar says 3 May".

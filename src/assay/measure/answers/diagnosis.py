@@ -212,7 +212,7 @@ class DiagnosisSummary:
             return "Fix retrieval and generation, neither helps alone: they are"
         counts = Counter(each.component for each in self.diagnoses)
         if any(
-            not surely_more(counts[first], counts[part])
+            not significantly_more(counts[first], counts[part])
             for part in counts
             if part not in (first, Component.BOTH)
         ):
@@ -268,7 +268,7 @@ def summarize_diagnoses(
     )
 
 
-def surely_more(more: int, fewer: int) -> bool:
+def significantly_more(more: int, fewer: int) -> bool:
     """Whether two counts differ by more than a fair coin would explain (two-sided, 5%)."""
     total = more + fewer
     tail = sum(math.comb(total, heads) for heads in range(max(more, fewer), total + 1))

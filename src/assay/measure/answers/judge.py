@@ -15,7 +15,7 @@ from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
-from assay.measure.answers.abstention import abstained, may_decline, surely_abstained
+from assay.measure.answers.abstention import abstained, clearly_abstained, may_decline
 from assay.measure.graded import Floats
 from assay.net.gather import gather
 from assay.progress import Progress, silent
@@ -157,7 +157,7 @@ class Judge:
         Where there is no answer (`reference` None) declining is correct, and if there is one
         declining is wrong: the model is asked about neither, unless the wording is ambiguous.
         """
-        declined = surely_abstained(answer)
+        declined = clearly_abstained(answer)
         if declined or (reference is None and not may_decline(answer)):
             right = declined and reference is None
             return Judgment((Vote.TRUE if right else Vote.FALSE,), by_rule=True)

@@ -177,8 +177,8 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
         for depth in DEPTHS:
             found[f"{ranking}_top_{depth}"] = fits[ranking, depth]
         found |= {name: means[name] for name in (f"{ranking}_mean", f"{ranking}_peak")}
-        centre = _centre(memory, best[ranking][:, :CENTRE_DEPTH])
-        found[f"{ranking}_centre"] = np.asarray(centre @ memory.set_vectors.T, np.float32)
+        centre = _center(memory, best[ranking][:, :CENTRE_DEPTH])
+        found[f"{ranking}_center"] = np.asarray(centre @ memory.set_vectors.T, np.float32)
         promise = (
             promise
             + 0.4 * by_maximum(found[f"{ranking}_top_10"])
@@ -213,7 +213,7 @@ def _means_over_sets(memory: Memory, levels: Signals) -> Signals:
     return {name: total / memory.counts for name, total in totals.items()}
 
 
-def _centre(memory: Memory, best: Integers) -> Floats:
+def _center(memory: Memory, best: Integers) -> Floats:
     weights = memory.bundles.sizes[best]
     return unit_rows(np.einsum("qk,qkd->qd", weights, memory.centres[best]))
 

@@ -145,7 +145,7 @@ def replace_documents(
         changed = [one for one in new if _content(one) != _content(old.get(one["doc_id"]))]
         removed = old.keys() - {one["doc_id"] for one in new}
         manifest, live = tally.manifest(embedder), store.manifest()
-        fits = live is not None and live.made_like(manifest)
+        fits = live is not None and live.compatible_with(manifest)
         if changed or removed or not fits:
             # With another model, or another BM25, all chunks are written again.
             written = changed if fits else [*_all_chunks_but(doc_ids, store), *new]

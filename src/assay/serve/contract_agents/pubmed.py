@@ -238,7 +238,7 @@ def _article(article: Element, pmid: str) -> Paper:
     }
     title = "" if record is None else _element_text(record.find("ArticleTitle")) or ""
     parts = [] if record is None else record.iterfind("Abstract/AbstractText")
-    abstract = " ".join(filter(None, map(_labelled, parts)))
+    abstract = " ".join(filter(None, map(_labeled, parts)))
     known = {name: value for name, value in metadata.items() if value}
     return Paper.from_metadata(title, abstract, NAME, known)
 
@@ -255,7 +255,7 @@ def _author(author: Element) -> str:
     return " ".join(filter(None, names)) or _element_text(author.find("CollectiveName")) or ""
 
 
-def _labelled(part: Element) -> str:
+def _labeled(part: Element) -> str:
     label, text = part.get("Label"), _element_text(part) or ""
     return f"{label}: {text}" if label and text else text
 
