@@ -89,7 +89,7 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"target": ""}, "name a target"),
+        ({"target": ""}, "enter a target"),
         ({"target": "builtin:bm25", "top_k": "0"}, "top_k must be between 1 and 1000"),
         ({"target": "builtin:bm25", "top_k": "ten"}, "top_k must be an integer"),
         ({"target": "builtin:bm25", "timeout": "-1"}, "timeout must be a positive number"),

@@ -165,7 +165,7 @@ class AnswerReader:
             items = detect_list(value)
         if not isinstance(items, list):
             raise _invalid(
-                "the answer holds no list of documents; received "
+                "the answer has no list of documents; received "
                 f"{shorten(value)}; name the field: --map results=FIELD, or --map ids=EXPR"
             )
         return self._detector.detect(items)
@@ -192,7 +192,7 @@ class AnswerReader:
             return str(item)
         expression = self._mapping[key]
         kind = "a text with lone surrogates" if isinstance(item, str) else _kind(item)
-        advice = "write an expression that yields texts or whole numbers; received {}"
+        advice = "write an expression that yields strings or integers; received {}"
         if isinstance(item, list):
             advice = f"to flatten it, write --map '{key}={expression}[]'; received {{}}"
         elif isinstance(item, dict):

@@ -69,7 +69,7 @@ class NextcloudAgent:
         """The agent for `nextcloud:URL`; `#answer` requests answers as well."""
         way = target.fragment
         if way not in ("", "answer"):
-            raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the address")
+            raise UsageError(f"target 'nextcloud:...#{way}': only '#answer' may follow the URL")
         path = note_mapping_path(context.note_mapping)
         doc_ids = documents_by_note(read_note_mapping(path), path)
         return cls(

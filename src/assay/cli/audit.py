@@ -106,7 +106,7 @@ def _lines(result: "AuditResult", judging: JudgmentSource) -> Iterator[str]:
     if result.unjudged:
         without = counted(len(result.unjudged), "query", "queries")
         first = repr(result.unjudged[0])
-        yield f"{without} without a relevant document there left out, {first} first"
+        yield f"{without} without a relevant document ignored, for example {first}"
     yield ""
     for claim in result.claims:
         yield sentence(claim)

@@ -55,7 +55,7 @@ def check(
     """
     given = targets or targets_from_environment()
     if not given:
-        raise UsageError(f"name an agent as URL=TASK, or set {TARGETS_VARIABLE}")
+        raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
     reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [])
     if junit is not None:
         _write_junit(junit, reports)

@@ -81,7 +81,7 @@ def _next_address(method: str, url: str, response: httpx.Response) -> str:
         raise AgentFailure(FailureKind.PROTOCOL, message)
     if method != "GET" and status not in _METHOD_KEPT:
         path = urlsplit(there).path[:100]
-        message = f"HTTP {status} for a {method}; use the address it redirects to, path {path!r}"
+        message = f"HTTP {status} for a {method}; use the URL that it redirects to, path {path!r}"
         raise AgentFailure(FailureKind.PROTOCOL, message)
     return there
 

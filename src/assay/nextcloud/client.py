@@ -281,7 +281,7 @@ class NotesClient:
 
     def _unreadable(self, what: str) -> NotesError:
         return NotesError(
-            f"{self.account.api} is not the Notes API ({what}); check the address, "
+            f"{self.account.api} is not the Notes API ({what}); check the URL, "
             "and that the Notes app is installed"
         )
 

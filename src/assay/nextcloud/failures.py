@@ -103,7 +103,7 @@ def _remedy(response: httpx.Response, username: str) -> str:
     if status == 403:
         return ": the note is read-only, or this user may not use the Notes app"
     if status == 404:
-        return ": no Notes app found; check the address, and that the app is installed and enabled"
+        return ": no Notes app found; check the URL, and that the app is installed and enabled"
     if status in _REDIRECTS:
         return f": it moved to {response.headers.get('Location', '')[:200]!r}; use that address"
     if status == 507:

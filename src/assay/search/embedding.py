@@ -50,7 +50,9 @@ def open_embedder(*, model: Path | None = None, embedder: str | None = None) -> 
     `openai:MODEL[@URL]`.
     """
     if model is not None and embedder is not None:
-        raise UsageError("--model and --embedder name two different embedders; give one of them")
+        raise UsageError(
+            "--model and --embedder select two different embedders; pass only one of them"
+        )
     if embedder is not None:
         from assay.search.remote_embedding import open_remote
 

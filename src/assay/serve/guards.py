@@ -133,7 +133,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
         form = f"[{bare}]" if bare.count(":") > 1 else bare
         if entry != ANY_HOST and _host_in(_HOST, form) != bare:
             raise UsageError(
-                f"allowed host {entry!r} is not a host name or address; give it without a port"
+                f"allowed host {entry!r} is not a host name or address; pass it without a port"
             )
     return entries
 

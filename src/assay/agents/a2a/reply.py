@@ -273,7 +273,7 @@ def read_mapped(
                 failure = failure or error
     if failure is not None:
         raise failure
-    return reader.read(Received(text, problem="the agent's answer holds no JSON"))
+    return reader.read(Received(text, problem="the agent's answer contains no JSON"))
 
 
 def _values(parts: Sequence[Mapping[str, Any]]) -> Iterator[object]:

@@ -108,7 +108,7 @@ class OpenAIModel:
                 redact_secrets(response.text, self._key),
                 retry_after=response.headers.get("Retry-After"),
                 bad_key=f"check {KEY_VARIABLE}",
-                not_found=f"check the address and the model's name, {self._model!r}",
+                not_found=f"check the URL and the model name, {self._model!r}",
             )
         try:
             return response.json()

@@ -22,7 +22,7 @@ class TargetRules:
 
     def check_target(self, target: str) -> None:
         if not target:
-            raise UsageError("name a target, such as builtin:hybrid or http://localhost:9010")
+            raise UsageError("enter a target, such as builtin:hybrid or http://localhost:9010")
         check_permitted(parse_target(target), self.policy)
 
     def examples(self) -> list[str]:
