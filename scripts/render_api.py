@@ -12,12 +12,19 @@ from pathlib import Path
 from pydantic import BaseModel
 
 import assay
+from assay.measure.scoring import Scores
+from assay.run.models import AnswerRow, GateResult, Latency, PairedResult, QueryRow, Statistic
 
 PAGE = Path(__file__).parents[1] / "docs" / "python-reference.md"
 INTRODUCTION = """# Python reference
 
 Made from the docstrings by `scripts/render_api.py`; do not edit. [python.md](python.md) shows how
 the names are used.
+"""
+
+RETURNED = """# What these return
+
+You meet these as values of a report, a row or a comparison; there is no need to import them.
 """
 
 
@@ -27,6 +34,9 @@ def render() -> str:
     parts = [INTRODUCTION]
     for name in names:
         parts += _entry(name, getattr(assay, name))
+    parts.append(RETURNED)
+    for each in (AnswerRow, GateResult, Latency, PairedResult, QueryRow, Scores, Statistic):
+        parts += _entry(each.__name__, each)
     return "\n".join(parts)
 
 
@@ -41,6 +51,8 @@ def _entry(name: str, value: object) -> Iterator[str]:
         for member, each in sorted(vars(value).items()):
             if not member.startswith(("_", "model_")):
                 yield from _member(f"{name}.{member}", each)
+    elif inspect.isfunction(value) and value.__name__ != name:
+        yield f"Another name of [`{value.__name__}`](#{value.__name__}).\n"
     elif callable(value) and hasattr(value, "__name__"):
         yield f"```python\n{_signature(name, value)}\n```\n"
         yield _text(value)
@@ -87,6 +99,7 @@ def _cleaned(text: str) -> str:
     text = re.sub(r"Annotated\[(\w+), AfterValidator\([^)]*\)\]", r"\1", text)
     text = re.sub(r" = <function \w+ at 0x[0-9a-f]+>", " = ...", text)
     text = re.sub(r"\b(?:assay|collections|pathlib|typing)(?:\.[a-z_]+)*\.(?=[A-Z])", "", text)
+    text = text.replace("typing.str", "str")
     return re.sub(r"'(LLMProvider|DataFrame|Run)'", r"\1", text)
 
 

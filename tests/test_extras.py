@@ -1,5 +1,6 @@
 """The small core works alone, and what it lacks is named with the command that installs it."""
 
+import ast
 import os
 import re
 import shutil
@@ -53,6 +54,9 @@ def without(extra: str, *arguments: str, folder: Path) -> "subprocess.CompletedP
         ("search", ("search", "tea", "--dataset", "notes")),
         ("search", ("index", "--dataset", "notes")),
         ("tuned", ("tune", "--dataset", "notes")),
+        ("mcp", ("eval", "nextcloud:http://127.0.0.1:1", "--dataset", "notes")),
+        ("search", ("eval", "--dataset", "notes")),
+        ("serve", ("eval", "--dataset", "notes")),
         ("mcp", ("eval", "mcp:http://127.0.0.1:1/mcp", "--dataset", "notes")),
         ("serve", ("serve", "ui")),
         ("serve", ("serve", "green")),
@@ -82,7 +86,7 @@ def test_every_package_of_the_table_is_in_its_extra() -> None:
         extra: {re.split(r"[^a-z0-9-]", each.lower())[0] for each in needed}
         for extra, needed in extras.items()
     }
-    brought_along = {"google", "httpx2"}  # by a2a-sdk and by mcp
+    brought_along = {"google", "httpx2", "mcp_types"}  # by a2a-sdk and by mcp
     distributions = {
         "a2a": "a2a-sdk",
         "qdrant_client": "qdrant-client",
@@ -92,6 +96,23 @@ def test_every_package_of_the_table_is_in_its_extra() -> None:
         if package not in brought_along:
             name = distributions.get(package, package.replace("_", "-"))
             assert name in named[extra], (package, extra)
+
+
+def test_every_import_of_the_source_is_installed_by_the_core_or_named_with_its_extra() -> None:
+    """Else a user of the core alone meets a traceback in place of a command."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = {re.split(r"[^a-z0-9-]", each.lower())[0] for each in project["dependencies"]}
+    brought_along = {"anyio", "pydantic_core", "stemmer"}  # by httpx, pydantic and PyStemmer
+    on_purpose = {"pandas", "pytest"}  # their absence is handled where they are imported
+    known = {*PACKAGES, *core, *brought_along, *on_purpose, *sys.stdlib_module_names, "assay"}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in names:
+                top = name.partition(".")[0]
+                assert top in known or top.lower() in known, (path, name)
 
 
 def test_another_import_error_is_left_alone() -> None:

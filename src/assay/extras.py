@@ -1,5 +1,7 @@
 """Which extra brings an optional package, and what to say where it is missing."""
 
+from importlib.util import find_spec
+
 from assay.errors import UsageError
 
 PACKAGES = {
@@ -9,6 +11,7 @@ PACKAGES = {
     "httpx2": "mcp",
     "lightgbm": "tuned",
     "mcp": "mcp",
+    "mcp_types": "mcp",
     "ollama": "ollama",
     "onnx": "search",
     "onnxruntime": "search",
@@ -42,3 +45,14 @@ def missing_extra(error: ImportError) -> MissingExtra | None:
     package = (error.name or "").partition(".")[0]
     extra = PACKAGES.get(package)
     return None if extra is None else MissingExtra(package, extra)
+
+
+def require_extras(feature: str, *packages: str) -> None:
+    """Raise `UsageError` with one command for every extra that `feature` lacks."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        extras = ",".join(sorted({PACKAGES[package] for package in missing}))
+        raise UsageError(
+            f"{feature} needs packages that are not installed: {', '.join(missing)}; "
+            f"run: pip install 'agent-assay[{extras}]'"
+        )

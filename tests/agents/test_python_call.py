@@ -92,7 +92,9 @@ def test_an_answer_may_carry_text_and_citations() -> None:
         ("abc", "the answer is a str, not a list"),
         (3, "the answer is a int, not a list"),
         (["a", 1], "holds a int at position 1"),
-        ({"ids": ["a"]}, "'doc_ids' is a NoneType"),
+        ({"ids": ["a"]}, "a dictionary without 'doc_ids'; return a list of document ids"),
+        ({"a": 0.7}, "a dictionary without 'doc_ids'; return a list of document ids"),
+        ([("a", 0.7)], "holds a tuple at position 0, not a document id"),
         ({"doc_ids": ["a"], "citations": "a"}, "'citations' is a str"),
     ],
 )

@@ -111,11 +111,60 @@ def test_a_run_compares_itself_with_another(run: Run, dataset: Dataset, tmp_path
     assert assay.compare_runs(other, run) == comparison
 
 
+def test_a_run_is_compared_with_one_that_is_named(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, other = assay.evaluate(first, dataset), assay.evaluate(second, dataset)
+    assert assay.load_run("latest").name == other.name
+    assert run.compare("latest") == run.compare(other.name) == run.compare(other)
+
+
+def test_runs_of_one_second_are_in_the_order_they_were_made(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    made = [assay.evaluate(each, dataset, out=tmp_path).name for each in (second, first, second)]
+    assert [each.name for each in assay.runs(tmp_path)] == made
+
+
+def test_a_metric_is_found_under_every_spelling(run: Run) -> None:
+    row = next(run.rows())
+    for spelling in ("ndcg@5", "nDCG@5", "ndcg_at_5", nDCG @ 5):
+        assert run.metrics[spelling] == run.report.metrics["ndcg@5"]  # type: ignore[index]
+        assert row.score(spelling) == row.scores["ndcg_at_5"]
+    with pytest.raises(UsageError, match="ndcg@10 was not measured; these were: ndcg@5"):
+        run.metrics["ndcg@10"]
+    with pytest.raises(UsageError, match="ndcg_at_10 was not measured; these were: ndcg_at_5"):
+        row.score("ndcg@10")
+
+
+def test_one_gate_may_be_a_text(dataset: Dataset, tmp_path: Path) -> None:
+    run = assay.evaluate(first, dataset, gates="ndcg@5>=0.2", out=tmp_path)
+    assert [gate.gate for gate in run.report.gates] == ["ndcg@5>=0.2"]
+
+
+@pytest.mark.parametrize("name", ["top_k", "num_queries", "timeout"])
+def test_a_text_in_place_of_a_number_is_named(dataset: Dataset, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} must be a .*number.*, got '10'"):
+        assay.evaluate(first, dataset, out=tmp_path, **{name: "10"})  # type: ignore[arg-type]
+
+
+def test_a_run_that_failed_says_so(dataset: Dataset, tmp_path: Path) -> None:
+    def scores(query: str, top_k: int) -> dict[str, float]:
+        return {"d1": 0.7}
+
+    run = assay.evaluate(scores, dataset, out=tmp_path)
+    assert "12 of 12 queries failed" in repr(run)
+    assert "12 invalid answer, for example q" in run._repr_html_()
+    assert "return a list of document ids" in run._repr_html_()
+
+
 def test_reprs_are_short(run: Run, dataset: Dataset) -> None:
     assert repr(run).startswith("<Run python:")
     assert "nDCG@5 0." in repr(run)
     for value in (run, run.report, dataset, run.compare(run.folder.path)):
         assert len(repr(value)) < 200
+        assert len(str(value)) < 200
 
 
 def test_a_notebook_shows_a_table(run: Run) -> None:

@@ -23,6 +23,7 @@ from assay.agents.target_kinds import OpenContext, Target
 from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
 from assay.errors import TargetError
+from assay.extras import require_extras
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress, silent
@@ -61,6 +62,7 @@ class PurpleProcess:
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "PurpleProcess":
         """`purple:MODE`."""
+        require_extras("the purple agent", "a2a", "onnxruntime", "starlette", "uvicorn")
         return cls(target.address or "hybrid", context.dataset, progress=context.progress)
 
     @property

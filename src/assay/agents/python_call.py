@@ -120,6 +120,11 @@ def read_answer(value: object) -> AgentAnswer:
             raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
         if answer is not None and not _is_text(answer):
             raise _invalid("'answer' is not valid Unicode")
+        if "doc_ids" not in value:
+            raise _invalid(
+                "the answer is a dictionary without 'doc_ids'; return a list of document ids, best "
+                'first, or {"doc_ids": [...], "answer": "..."}'
+            )
         return AgentAnswer(
             doc_ids=_ids(value.get("doc_ids"), "'doc_ids'"),
             answer=answer,
@@ -133,7 +138,9 @@ def _ids(value: object, what: str) -> tuple[str, ...]:
         raise _invalid(f"{what} is a {type(value).__name__}, not a list of document ids")
     for position, item in enumerate(value):
         if not isinstance(item, str):
-            raise _invalid(f"{what} holds a {type(item).__name__} at position {position}")
+            raise _invalid(
+                f"{what} holds a {type(item).__name__} at position {position}, not a document id"
+            )
         if not _is_text(item):
             raise _invalid(f"{what} is not valid Unicode at position {position}")
     return tuple(value)

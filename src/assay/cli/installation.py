@@ -12,11 +12,13 @@ from typing import Any
 from assay.agents.target_kinds import TARGET_KINDS
 from assay.cli.console import print_json, show
 from assay.errors import DataError
+from assay.extras import PACKAGES
 
 _PACKAGES = (
     *("agent-assay", "a2a-sdk", "mcp", "httpx", "starlette", "uvicorn"),
     *("qdrant-edge-py", "onnxruntime", "lightgbm", "PyStemmer", "numpy"),
 )
+_IMPORTED_AS = {"a2a-sdk": "a2a", "qdrant-edge-py": "qdrant_edge"}
 _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 # Read directly, without an option.
 _PLAIN_VARIABLES = (
@@ -124,7 +126,9 @@ def _versions() -> Iterator[tuple[str, str]]:
         try:
             yield package, metadata.version(package)
         except metadata.PackageNotFoundError:
-            yield package, "not installed"
+            extra = PACKAGES.get(_IMPORTED_AS.get(package, package))
+            command = f"; run: pip install 'agent-assay[{extra}]'" if extra else ""
+            yield package, f"not installed{command}"
 
 
 def _cache() -> tuple[str, str]:

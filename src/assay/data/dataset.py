@@ -44,7 +44,13 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question; `tags` group queries in reports, such as `multi-hop`."""
+    """One question.
+
+    Attributes:
+        id: The id that rankings and judgments name it by.
+        text: What is asked.
+        tags: Groups of queries in reports, such as `multi-hop`.
+    """
 
     id: str
     text: str

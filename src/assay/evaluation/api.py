@@ -36,7 +36,7 @@ def evaluate(
     concurrency: int = 8,
     timeout: float = 60.0,
     retries: int = 3,
-    gates: Sequence[str] = (),
+    gates: str | Sequence[str] = (),
     track: str = "undeclared",
     baseline: Target | None = None,
     mapping: str | Sequence[str] = (),
@@ -67,7 +67,7 @@ def evaluate(
         concurrency: how many queries are in flight at once.
         timeout: seconds for one attempt at a query.
         retries: how often to ask again after a temporary failure.
-        gates: conditions such as `ndcg@5>=0.30`; see `Run.gates_passed`.
+        gates: one condition such as `ndcg@5>=0.30`, or several; see `Run.gates_passed`.
         track: how the agent may have learned: zero-shot, trained or undeclared.
         baseline: a second target of any kind, run on the same queries; see `Run.comparison`.
         mapping: where the answer's ids, scores and texts are, each `KEY=EXPR`, such as
@@ -99,10 +99,10 @@ def evaluate(
         concurrency=concurrency,
         timeout=timeout,
         retries=retries,
-        gates=tuple(gates),
+        gates=_as_tuple(gates),
         track=track,
         baseline="" if baseline is None else _name(baseline),
-        mapping=(mapping,) if isinstance(mapping, str) and mapping else tuple(mapping),
+        mapping=_as_tuple(mapping),
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         answers=answers,
@@ -148,6 +148,10 @@ def _refuse_meaningless(config: RunConfig) -> None:
         changed = getattr(config, setting.name) != setting.default
         if needs and changed and not getattr(config, needs):
             raise UsageError(f"{setting.name} has no effect without {needs}; set {needs} too")
+
+
+def _as_tuple(texts: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (texts,) if isinstance(texts, str) else texts))
 
 
 def _run(evaluation: Coroutine[Any, Any, Result]) -> Result:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import UsageError
 from assay.measure.figures import parse_figure
 from assay.measure.metrics import Metric
+from assay.measure.scoring import Means
 from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.models import AnswerRow, Comparison, QueryRow, Report
@@ -41,8 +42,8 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Means by name: `run.metrics["ndcg@5"]`."""
-        return dict(self.report.metrics)
+        """Means by name: `run.metrics["ndcg@5"]`; `nDCG @ 5` and other spellings find them too."""
+        return Means(self.report.metrics)
 
     @property
     def gates_passed(self) -> bool:
@@ -70,7 +71,7 @@ class Run:
         A positive difference means that this run is better.
 
         Parameters:
-            other: a run, or the path of its folder.
+            other: a run, the path of its folder, or its name under `runs`.
             metrics: names or objects; the usual ones that both runs have by default.
         """
         return compare_runs(other, self, metrics)
@@ -90,6 +91,9 @@ class Run:
         metric, score = self.report.headline
         target, dataset = self.report.target.name, self.report.dataset.name
         state = "" if self.state == "complete" else f", {self.state}"
+        summary = self.report.summary
+        if summary.failed_queries:
+            state += f", {summary.failed_queries:,} of {summary.total_queries:,} queries failed"
         return f"<Run {target} on {dataset}: {metric} {score.mean:.4f}{state}>"
 
     def _repr_html_(self) -> str:
@@ -104,13 +108,15 @@ def compare_runs(
     """Compare run B with run A, query by query; a positive difference means that B is better.
 
     Parameters:
-        run_a: a run, or the path of its folder.
-        run_b: a run, or the path of its folder.
+        run_a: a run, or what `load_run` takes: a folder, a name, or `latest`.
+        run_b: the same.
         metrics: names or objects; the usual ones that both runs have by default.
     """
     figures = [parse_figure(each) if isinstance(each, str) else each for each in metrics]
     a, b = (
-        ComparedRun.read(each.folder if isinstance(each, Run) else RunFolder(Path(each)))
+        ComparedRun.read(
+            each.folder if isinstance(each, Run) else find_run(fspath(each), Path("runs"))
+        )
         for each in (run_a, run_b)
     )
     return compare_reports(a, b, figures)

@@ -30,8 +30,8 @@ _RUN_FORMS = 'a run is {"q1": ["d1", "d2"]}, best first, or {"q1": {"d1": 2.5, "
 _QRELS_FORMS = 'qrels are {"q1": {"d1": 2, "d2": 0}}, or {"q1": {"d1", "d2"}} for grades of 1'
 
 
-class _Means(dict[str, float]):
-    """Found under any spelling of a metric."""
+class Means(dict[str, float]):
+    """Means of metrics by name, found under any spelling of a metric."""
 
     def __missing__(self, key: object) -> float:
         slug = as_metric(key).slug
@@ -70,7 +70,7 @@ class Scores:
 
         Its keys are `ndcg@10`, `recall@10`; other spellings and metric objects find them too.
         """
-        return _Means({metric.slug: self.mean(metric) for metric in self.values})
+        return Means({metric.slug: self.mean(metric) for metric in self.values})
 
     def __getitem__(self, metric: str | Metric) -> float:
         return self.mean(self._require(metric))

@@ -299,7 +299,10 @@ class RunConfig:
         for name, option in option_table().items():
             _check_range(name, getattr(self, name), option)
         if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
-            raise UsageError("a judge, counterfactuals and ground truth require --answers; add it")
+            raise UsageError(
+                "a judge, counterfactuals and ground truth require --answers (answers=True in "
+                "Python); add it"
+            )
         if self.max_cost is not None and not self.judge:
             raise UsageError("max_cost limits what a judge may spend; add --judge")
         if self.shard_index >= self.num_shards:
@@ -354,6 +357,8 @@ def _reader() -> "TypeAdapter[RunConfig]":
 def _check_range(name: str, value: Any, option: Option) -> None:
     if option.choices and value not in option.choices:
         raise UsageError(f"{name} must be one of {', '.join(option.choices)}, got {value!r}")
+    if option.widget == "number" and isinstance(value, str):
+        raise UsageError(f"{name} must be a number, got {value!r}")
     if value is None or (option.low is None and option.high is None):
         return
     low, high = option.low, option.high

@@ -267,11 +267,18 @@ def find_run(reference: str, out: Path) -> RunFolder:
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:
-    """Oldest first: names start with the time."""
+    """Oldest first: names start with the second, and within one their files tell."""
     if out.is_dir():
-        for path in sorted(out.iterdir()):
-            if (path / "run.json").is_file():
-                yield RunFolder(path)
+        found = [path for path in out.iterdir() if (path / "run.json").is_file()]
+        yield from map(RunFolder, sorted(found, key=_age_key))
+
+
+def _age_key(path: Path) -> tuple[str, int, str]:
+    started = path.name[: len("20260131-235959")]
+    try:
+        return started, (path / "run.json").stat().st_mtime_ns, path.name
+    except OSError:  # removed in the meantime
+        return started, 0, path.name
 
 
 def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from assay.errors import AssayError, RunError
+from assay.errors import AssayError, RunError, UsageError
 from assay.measure.figures import AnswerFigure, parse_figure
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
@@ -260,6 +260,8 @@ class Comparison(RunModel):
         name, first = next(iter(self.metrics.items()))
         return f"<Comparison of {self.b} with {self.a}: {name} {first.difference:+.4f}>"
 
+    __str__ = __repr__
+
 
 class Report(RunModel):
     """`report.json` without its rows: every figure of a run, with its settings and its data."""
@@ -301,6 +303,8 @@ class Report(RunModel):
         metric, score = self.headline
         return f"<Report {self.target.name} on {self.dataset.name}: {metric} {score.mean:.4f}>"
 
+    __str__ = __repr__
+
 
 class QueryRow(RunModel):
     """One query of a run: what was asked, what came back, how it scored."""
@@ -332,8 +336,12 @@ class QueryRow(RunModel):
         return self.__pydantic_extra__
 
     def score(self, metric: Metric | str) -> float:
-        """The row's score in a metric, given as an object or by its key."""
-        return self.__pydantic_extra__[metric if isinstance(metric, str) else metric.key]
+        """The row's score in a metric, given as an object or in any spelling of its name."""
+        key = metric.key if isinstance(metric, Metric) else parse_metric(metric).key
+        if key not in self.scores:
+            measured = ", ".join(self.scores)
+            raise UsageError(f"{key} was not measured; these were: {measured}")
+        return self.scores[key]
 
 
 class AnswerDiagnosis(RunModel):
