@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from assay import files
-from assay.files import FileLock, atomic_write, atomic_writer, is_locked
+from assay.files import FileLock, atomic_write, atomic_writer, is_locked, remove_part_files
 
 
 def test_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -32,6 +32,21 @@ def test_a_failure_keeps_the_old_content_and_no_part_file(tmp_path: Path) -> Non
     with pytest.raises(RuntimeError):
         write_half()
     assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_process_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    old, new, other = (
+        tmp_path / f".{name}.part" for name in ("report.json.1", "report.json.2", "x.3")
+    )
+    for part in (old, new, other):
+        part.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    os.utime(other, (0, 0))
+    atomic_write(path, b"new")
+    assert sorted(tmp_path.iterdir()) == [new, other, path]
+    remove_part_files(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
 
 

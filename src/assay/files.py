@@ -14,6 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+_STALE_S = 3600.0
+"""A part file that nobody has written to for so long belongs to a process that was killed."""
+
 _LOCK_BYTE = 0x7FFFFFF0
 """Windows locks byte ranges, and nobody can read a locked one: this is far beyond any content."""
 
@@ -47,6 +50,23 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
             part.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+    remove_part_files(path.parent, f".{path.name}.", older_than=_STALE_S)
+
+
+def remove_part_files(folder: Path, prefix: str = ".", *, older_than: float = 0.0) -> None:
+    """Remove part files that killed processes left in `folder`.
+
+    Parameters:
+        prefix: how their names begin.
+        older_than: seconds since they were last written to; with 0, the caller must be sure that
+            no other process writes there.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and entry.name.endswith(".part"):
+                with suppress(OSError):
+                    if time.time() - entry.stat().st_mtime >= older_than:
+                        os.unlink(entry.path)  # noqa: PTH108 (of an entry of scandir)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -19,6 +19,7 @@ from assay.evaluation.plan import draw_queries
 from assay.evaluation.reporting import write_report
 from assay.evaluation.run import Run
 from assay.extras import missing_extra
+from assay.files import remove_part_files
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.progress import Progress, silent
 from assay.run.calls import Call, CallLog, CallWriter
@@ -125,6 +126,7 @@ class Evaluation:
                 "that it is evaluated on, so its scores do not generalize to other queries"
             )
         with CallWriter(folder.calls_file) as writer:
+            remove_part_files(folder.path)  # of a process that was killed: no other writes here
             log = CallLog(folder.calls_file)
             todo = [query for query in self.queries if query.id not in log]
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
