@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from assay.agents import PythonAgent
-from assay.agents.python_call import load_function, read_answer
+from assay.agents.protocol import AgentAnswer, AgentInfo, context_taker
+from assay.agents.python_call import ObjectAgent, load_function, read_answer
 from assay.agents.threads import DaemonThreads
 from assay.errors import AgentFailure, FailureKind, UsageError
 
@@ -130,3 +131,96 @@ async def test_a_thread_that_hangs_is_replaced() -> None:
             await threads.run(time.sleep, 3)
     assert await asyncio.wait_for(threads.run(lambda: 7), 2) == 7
     threads.close()
+
+
+class Own:
+    """An object of a user: each method does what it is given."""
+
+    info: Any = AgentInfo("mine", "own")
+
+    def __init__(self, **methods: Any) -> None:
+        self._methods = methods
+
+    async def open(self) -> None:
+        self._methods.get("open", lambda: None)()
+
+    async def ask(self, query: str, top_k: int) -> Any:
+        return self._methods.get("ask", lambda: AgentAnswer(("a",)))()
+
+    async def close(self) -> None:
+        self._methods.get("close", lambda: None)()
+
+
+def raising(error: BaseException) -> Any:
+    def method() -> None:
+        raise error
+
+    return method
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RuntimeError("boom"), FailureKind.AGENT_ERROR),
+        (ConnectionResetError("gone"), FailureKind.CONNECTION),
+        (TimeoutError("slow"), FailureKind.TIMEOUT),
+        (SystemExit(3), FailureKind.AGENT_ERROR),
+        (AgentFailure(FailureKind.PROTOCOL, "own words"), FailureKind.PROTOCOL),
+    ],
+)
+async def test_what_an_object_raises_is_a_failed_call(
+    error: BaseException, kind: FailureKind
+) -> None:
+    with pytest.raises(AgentFailure) as caught:
+        await ObjectAgent(Own(ask=raising(error))).ask("query", 2)
+    assert caught.value.kind is kind
+
+
+async def test_an_object_may_answer_as_a_function_may() -> None:
+    for value in (["a"], {"doc_ids": ["a"]}, AgentAnswer(("a",))):
+        answer = await ObjectAgent(Own(ask=lambda value=value: value)).ask("query", 2)
+        assert answer == AgentAnswer(("a",))
+    wrong: tuple[Any, ...] = (None, 5, AgentAnswer((5,)))  # type: ignore[arg-type]
+    for other in wrong:
+        with pytest.raises(AgentFailure) as caught:
+            await ObjectAgent(Own(ask=lambda value=other: value)).ask("query", 2)
+        assert caught.value.kind is FailureKind.INVALID_ANSWER
+
+
+async def test_methods_of_an_object_may_be_plain_functions() -> None:
+    class Plain:
+        info = AgentInfo("plain", "own")
+        takes_context = True
+
+        def open(self) -> None:
+            self.is_open = True
+
+        def ask(self, query: str, top_k: int) -> list[str]:
+            return ["a"] if self.is_open else []
+
+        def answer_from(self, query: str, passages: Any) -> dict[str, Any]:
+            return {"doc_ids": [], "answer": "given"}
+
+        def close(self) -> None:
+            self.is_open = False
+
+    agent = ObjectAgent(Plain())
+    await agent.open()
+    assert (await agent.ask("query", 2)).doc_ids == ("a",)
+    await agent.close()
+    taker = context_taker(agent)
+    assert taker is not None
+    assert (await taker.answer_from("query", [])).answer == "given"
+    assert context_taker(ObjectAgent(Own())) is None
+
+
+async def test_an_object_that_cannot_be_closed_is_a_warning() -> None:
+    with pytest.warns(UserWarning, match="closing the agent Own failed: RuntimeError: stuck"):
+        await ObjectAgent(Own(close=raising(RuntimeError("stuck")))).close()
+
+
+async def test_an_object_that_does_not_say_what_it_is_is_refused() -> None:
+    own = Own()
+    own.info = {"name": "mine"}
+    with pytest.raises(UsageError, match=r"info of Own must be an .*AgentInfo, got dict"):
+        await ObjectAgent(own).open()

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from assay.agents import AgentAnswer, AgentInfo, PythonAgent
 from assay.agents.probe import probe
+from assay.agents.python_call import ObjectAgent
 from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, TargetKind
 from assay.agents.targets import (
     as_agent,
@@ -290,8 +291,9 @@ def find(query: str, top_k: int) -> list[str]:
 
 
 async def test_python_objects_are_agents() -> None:
-    own = OwnAgent()
-    assert as_agent(own) is own
+    own = as_agent(OwnAgent())
+    assert isinstance(own, ObjectAgent)
+    assert own.info == OwnAgent.info
     agent = as_agent(find, track="zero-shot")
     assert isinstance(agent, PythonAgent)
     assert agent.info == AgentInfo("python:tests.agents.test_targets:find", "python", "zero-shot")

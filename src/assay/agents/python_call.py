@@ -1,10 +1,11 @@
-"""Targets `python:module:function`: a function `f(query, top_k)`, sync or async."""
+"""Agents in Python: functions `f(query, top_k)`, sync or async, and objects of the caller's."""
 
 import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -65,7 +66,7 @@ class PythonAgent:
             else:
                 value = await self._threads.run(function, query, top_k)
                 if inspect.isawaitable(value):
-                    value = await self._loop.run(_awaited, value)
+                    value = await self._loop.run(_result, value)
         except AgentFailure:
             raise
         # A function that exits, or raises KeyboardInterrupt, must not end Assay.
@@ -74,15 +75,68 @@ class PythonAgent:
         return read_answer(value)
 
 
+class ObjectAgent:
+    """An object of the caller's with the methods of `Agent`.
+
+    Whatever its `ask` raises is a failed call, as for a function, and an answer may be all that a
+    function may return: one bad call must not end the run. An error of `open` is the caller's to
+    see; one of `close` is a warning, because the run is done.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
+        self.takes_context = bool(getattr(agent, "takes_context", False))
+
+    @property
+    def info(self) -> AgentInfo:
+        """What the object says of itself."""
+        found: AgentInfo = self._agent.info
+        return found
+
+    async def open(self) -> None:
+        """Open the object, whose `info` is known then."""
+        await _result(self._agent.open())
+        if not isinstance(self.info, AgentInfo):
+            raise UsageError(
+                f"info of {type(self._agent).__name__} must be an "
+                f"assay.agents.protocol.AgentInfo, got {type(self.info).__name__}"
+            )
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Ask the object."""
+        return await self._call(self._agent.ask, query, top_k)
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Let the object answer from these passages."""
+        return await self._call(self._agent.answer_from, query, passages)
+
+    async def close(self) -> None:
+        """Close the object."""
+        try:
+            await _result(self._agent.close())
+        except Exception as error:
+            name = type(self._agent).__name__
+            warnings.warn(f"closing the agent {name} failed: {_describe(error)}", stacklevel=2)
+
+    async def _call(self, method: Callable[..., Any], *values: Any) -> AgentAnswer:
+        try:
+            answer = await _result(method(*values))
+        except AgentFailure:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _failure_from(error) from error
+        return read_answer(asdict(answer) if isinstance(answer, AgentAnswer) else answer)
+
+
+async def _result(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
 def _takes_context(function: Callable[..., Any]) -> bool:
     try:
         return "context" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
         return False
-
-
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
 
 
 def load_function(spec: str) -> Callable[..., Any]:

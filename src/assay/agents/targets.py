@@ -130,8 +130,9 @@ def as_agent(target: object, *, name: str = "", track: str = "undeclared") -> "A
     if all(hasattr(target, part) for part in ("info", "open", "ask", "close")):
         if isinstance(target, type):
             raise UsageError(f"{target.__name__} is a class; pass an instance of it")
-        agent: Agent = target  # type: ignore[assignment]
-        return agent
+        from assay.agents.python_call import ObjectAgent
+
+        return ObjectAgent(target)
     if not callable(target):
         raise UsageError(
             "a target is a string such as 'builtin:bm25', a function f(query, top_k) or an object "
