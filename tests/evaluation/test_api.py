@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import MakeDataset
 
 import assay
-from assay import Dataset, Run, nDCG
+from assay import MRR, Dataset, Run, nDCG
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.errors import RunError, UsageError
 from assay.evaluation.api import evaluate
@@ -107,7 +107,8 @@ def test_a_run_compares_itself_with_another(run: Run, dataset: Dataset, tmp_path
     comparison = run.compare(other)
     assert comparison.metrics["ndcg@5"].difference > 0
     assert comparison == run.compare(other.folder.path)
-    assert list(run.compare(other, ["mrr@5"]).metrics) == ["mrr@5"]
+    for one in (["mrr@5"], "mrr@5", MRR @ 5):
+        assert list(run.compare(other, one).metrics) == ["mrr@5"]
     assert assay.compare_runs(other, run) == comparison
 
 
@@ -165,6 +166,10 @@ def test_reprs_are_short(run: Run, dataset: Dataset) -> None:
     for value in (run, run.report, dataset, run.compare(run.folder.path)):
         assert len(repr(value)) < 200
         assert len(str(value)) < 200
+
+
+def test_a_run_can_be_a_key(run: Run) -> None:
+    assert {run: 1}[assay.load_run(run.folder)] == 1
 
 
 def test_a_notebook_shows_a_table(run: Run) -> None:
@@ -227,8 +232,61 @@ async def test_it_works_where_a_loop_is_running(dataset: Dataset, tmp_path: Path
     assert run.state == "complete"
 
 
-def test_the_earlier_name_still_works() -> None:
-    assert assay.evaluate_agent is assay.evaluate
+def test_the_earlier_name_still_works(dataset: Dataset, tmp_path: Path) -> None:
+    run = assay.evaluate_agent(target=first, dataset=dataset, top_k=3, out=tmp_path)
+    assert run.report.config.top_k == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"top_k": "5"}, "top_k must be a whole number, got '5'"),
+        ({"top_k": 5.0}, "top_k must be a whole number, got 5.0"),
+        ({"top_k": None}, "top_k must be a whole number, got None"),
+        ({"num_queries": True}, "num_queries must be a whole number, got True"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"seed": None}, "seed must be a whole number"),
+        ({"timeout": "5"}, "timeout must be a number, got '5'"),
+        ({"answers": 1}, "answers must be True or False, got 1"),
+        ({"mapping": {"query": "q"}}, "mapping must be a list of texts"),
+        ({"gates": 5}, "gates must be a list of texts, got 5"),
+        ({"gates": [5]}, "gates must be a list of texts"),
+        ({"answers": True, "judge": 5}, "a judge is a text .* got int"),
+    ],
+)
+def test_a_wrong_type_is_refused_before_the_first_call(
+    dataset: Dataset, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    """A run with such a setting could not be read back."""
+    with pytest.raises(UsageError, match=message):
+        assay.evaluate(first, dataset, out=tmp_path, **settings)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_numpy_are_numbers(dataset: Dataset, tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    number = {"top_k": numpy.int64(3), "seed": numpy.int32(7), "timeout": numpy.float32(2)}
+    run = assay.evaluate(first, dataset, out=tmp_path, **number)
+    assert assay.load_run(run.folder) == run
+    assert (run.report.config.top_k, run.report.config.timeout) == (3, 2.0)
+
+
+def test_an_object_that_fails_in_a_call_does_not_end_the_run(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    class Fails:
+        info = AgentInfo("fails", "own")
+
+        async def open(self) -> None: ...
+
+        async def ask(self, query: str, top_k: int) -> AgentAnswer:
+            raise RuntimeError(f"no answer to {query}")
+
+        async def close(self) -> None: ...
+
+    run = assay.evaluate(Fails(), dataset, out=tmp_path)
+    assert run.state == "complete"
+    assert run.report.failures == {"agent error": 12}
 
 
 def test_names_stay_functions_after_their_modules_are_imported() -> None:

@@ -90,7 +90,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_p
         whole = path.read_bytes()
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, before[1]))
         try:
-            with pytest.raises(OSError, match="took 10 of"):
+            with pytest.raises(OSError, match="accepted only 10 of"):
                 writer.append(BAD)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

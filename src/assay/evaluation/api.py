@@ -43,11 +43,11 @@ def evaluate(
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
     answers: bool = False,
-    judge: "str | LLMProvider" = "",
+    judge: "str | LLMProvider | None" = "",
     judge_votes: int = 3,
     max_cost: float | None = None,
     counterfactuals: bool = False,
-    ground_truth: str | Path = "",
+    ground_truth: str | Path | None = "",
     out: str | Path = "runs",
 ) -> Run:
     """Send a data set's queries to an agent and measure what it returns.
@@ -106,23 +106,26 @@ def evaluate(
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         answers=answers,
-        judge=judge if isinstance(judge, str) else judge.name,
+        judge=_judge_name(judge),
         judge_votes=judge_votes,
         max_cost=max_cost,
         counterfactuals=counterfactuals,
-        ground_truth=str(ground_truth),
+        ground_truth=str(ground_truth or ""),
     )
     _refuse_meaningless(config)
     evaluation = Evaluation.plan(config, data)
-    if not isinstance(judge, str):
+    if judge is not None and not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)
     opened = _open(agent, config, data)
     other = None if baseline is None else _open(baseline, config, data)
     return _run(_evaluate(evaluation, opened, other, Path(out)))
 
 
-evaluate_agent = evaluate
-"""The earlier name of `evaluate`."""
+def evaluate_agent(
+    target: Target, dataset: str | Path | Dataset = "nfcorpus", **settings: Any
+) -> Run:
+    """The earlier name of `evaluate`, whose first parameter was called `target`."""
+    return evaluate(target, dataset, **settings)
 
 
 async def _evaluate(evaluation: Evaluation, agent: Agent, other: Agent | None, out: Path) -> Run:
@@ -150,8 +153,21 @@ def _refuse_meaningless(config: RunConfig) -> None:
             raise UsageError(f"{setting.name} has no effect without {needs}; set {needs} too")
 
 
-def _as_tuple(texts: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(filter(None, (texts,) if isinstance(texts, str) else texts))
+def _as_tuple(texts: Any) -> Any:
+    """One text as a list of it; `RunConfig` refuses what is not a list of texts."""
+    return tuple(filter(None, (texts,))) if isinstance(texts, str) else texts
+
+
+def _judge_name(judge: object) -> str:
+    if judge is None or isinstance(judge, str):
+        return judge or ""
+    name = getattr(judge, "name", None)
+    if not isinstance(name, str) or not callable(getattr(judge, "generate", None)):
+        raise UsageError(
+            "a judge is a text such as 'ollama', or an object with a name and a method generate, "
+            f"got {type(judge).__name__}"
+        )
+    return name
 
 
 def _run(evaluation: Coroutine[Any, Any, Result]) -> Result:

@@ -64,7 +64,9 @@ class Run:
         return self.folder.read_answers()
 
     def compare(
-        self, other: "Run | str | Path", metrics: Sequence[Metric | str] = ()
+        self,
+        other: "Run | str | PathLike[str]",
+        metrics: Metric | str | Sequence[Metric | str] = (),
     ) -> Comparison:
         """Compare this run with another on the queries that both asked.
 
@@ -72,7 +74,8 @@ class Run:
 
         Parameters:
             other: a run, the path of its folder, or its name under `runs`.
-            metrics: names or objects; the usual ones that both runs have by default.
+            metrics: one name or object, or several; the usual ones that both runs have by
+                default.
         """
         return compare_runs(other, self, metrics)
 
@@ -96,6 +99,9 @@ class Run:
             state += f", {summary.failed_queries:,} of {summary.total_queries:,} queries failed"
         return f"<Run {target} on {dataset}: {metric} {score.mean:.4f}{state}>"
 
+    def __hash__(self) -> int:
+        return hash(self.folder)
+
     def _repr_html_(self) -> str:
         from assay.report.html import render_summary
 
@@ -103,16 +109,20 @@ class Run:
 
 
 def compare_runs(
-    run_a: Run | str | Path, run_b: Run | str | Path, metrics: Sequence[Metric | str] = ()
+    run_a: Run | str | PathLike[str],
+    run_b: Run | str | PathLike[str],
+    metrics: Metric | str | Sequence[Metric | str] = (),
 ) -> Comparison:
     """Compare run B with run A, query by query; a positive difference means that B is better.
 
     Parameters:
         run_a: a run, or what `load_run` takes: a folder, a name, or `latest`.
         run_b: the same.
-        metrics: names or objects; the usual ones that both runs have by default.
+        metrics: one name or object, or several; the usual ones that both runs have by
+            default.
     """
-    figures = [parse_figure(each) if isinstance(each, str) else each for each in metrics]
+    given = [metrics] if isinstance(metrics, Metric | str) else metrics
+    figures = [parse_figure(each) if isinstance(each, str) else each for each in given]
     a, b = (
         ComparedRun.read(
             each.folder if isinstance(each, Run) else find_run(fspath(each), Path("runs"))

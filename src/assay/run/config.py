@@ -6,12 +6,14 @@ evaluator's request are derived from this table by `assay.run.options`: to add a
 field here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from assay.errors import RunError, UsageError
+from assay.run.option import Option, check_range, convert
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -20,55 +22,7 @@ TRACKS = ("zero-shot", "trained", "undeclared")
 NO_JUDGE = "extractive"
 """What `--judge` takes for no model, whatever the environment says."""
 
-OnResume = Literal["fixed", "free"]
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """How a setting is offered to people and programs.
-
-    Parameters:
-        help: one or two sentences for `--help` and the form.
-        flag: the command-line flag; derived from the field's name by default.
-        param: the key in `assay.toml`; the field's name by default.
-        env: the environment variable; `ASSAY_` and the name by default, None for no variable.
-        separator: what stands between several values in the variable.
-        metavar: what stands for the value in the help.
-        label: the form's label; None keeps the setting out of the form.
-        placeholder: what an empty field of the form shows.
-        widget: the form's control.
-        low: the smallest allowed value.
-        high: the largest allowed value.
-        choices: the only allowed values.
-        needs: the setting without which this one has no meaning.
-        on_resume: whether a resumed run may change it.
-        same_in_shards: whether the shards of one evaluation must agree on it.
-        request_field: the key in the A2A evaluator's request; empty if it takes none.
-        request_high: the largest value that a request may ask for, where it is below `high`.
-        cli: whether `assay eval` has it.
-        optional: whether the command line tells "not given" from the default.
-    """
-
-    help: str
-    flag: str = ""
-    param: str = ""
-    env: str | None = ""
-    separator: str = ";"
-    metavar: str | None = None
-    label: str | None = None
-    placeholder: str = ""
-    widget: Literal["text", "number", "checkbox", "select", "lines"] = "text"
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    needs: str = ""
-    on_resume: OnResume = "fixed"
-    same_in_shards: bool = False
-    request_field: str = ""
-    request_high: int | None = None
-    cli: bool = True
-    optional: bool = False
 
 
 def _option(default: Value, help: str, **rules: Any) -> Value:
@@ -296,8 +250,10 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
+        for name, kinds in field_types().items():
+            object.__setattr__(self, name, convert(name, getattr(self, name), kinds))
         for name, option in option_table().items():
-            _check_range(name, getattr(self, name), option)
+            check_range(name, getattr(self, name), option)
         if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
             raise UsageError(
                 "a judge, counterfactuals and ground truth require --answers (answers=True in "
@@ -354,17 +310,12 @@ def _reader() -> "TypeAdapter[RunConfig]":
     return TypeAdapter(RunConfig)
 
 
-def _check_range(name: str, value: Any, option: Option) -> None:
-    if option.choices and value not in option.choices:
-        raise UsageError(f"{name} must be one of {', '.join(option.choices)}, got {value!r}")
-    if option.widget == "number" and isinstance(value, str):
-        raise UsageError(f"{name} must be a number, got {value!r}")
-    if value is None or (option.low is None and option.high is None):
-        return
-    low, high = option.low, option.high
-    within: Callable[[float], bool] = lambda number: (  # noqa: E731  NaN is not within
-        (low is None or number >= low) and (high is None or number <= high)
-    )
-    if not within(value):
-        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise UsageError(f"{name} must be {bounds}, got {value}")
+@cache
+def field_types() -> dict[str, tuple[type, bool]]:
+    """Of every field: str, bool, int, float or tuple (of texts), and whether it may be None."""
+    found = {}
+    for name, hint in get_type_hints(RunConfig).items():
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        (kind,) = (each for each in kinds if each is not NoneType)
+        found[name] = (kind if isinstance(kind, type) else tuple, NoneType in kinds)
+    return found

@@ -7,11 +7,11 @@ The command line's parameters, the form's fields, the words of the command that 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from types import NoneType, UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from assay.errors import RunError, UsageError
-from assay.run.config import NO_JUDGE, Option, RunConfig, option_table
+from assay.run.config import NO_JUDGE, RunConfig, field_types, option_table
+from assay.run.option import Option
 
 CHECKED = "on"
 """What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
@@ -78,15 +78,11 @@ class RunSetting:
 @cache
 def settings() -> dict[str, RunSetting]:
     """Every setting that has an option, by name, in the order of the fields."""
-    hints = get_type_hints(RunConfig)
     defaults = RunConfig(target="")
-    found = {}
-    for name, option in option_table().items():
-        kinds = get_args(hints[name]) if isinstance(hints[name], UnionType) else (hints[name],)
-        (kind,) = (each for each in kinds if each is not NoneType)
-        plain = tuple if kind not in (str, int, float, bool) else kind
-        found[name] = RunSetting(name, option, plain, NoneType in kinds, getattr(defaults, name))
-    return found
+    return {
+        name: RunSetting(name, option, *field_types()[name], getattr(defaults, name))
+        for name, option in option_table().items()
+    }
 
 
 def command_settings() -> list[RunSetting]:
