@@ -46,7 +46,7 @@ async def test_a_long_category_comes_whole_in_parts(
     ("cursors", "message"),
     [
         (cycle(["1-1-1", "1-1-2"]), "the same cursor twice"),
-        ((f"1-1-{n}" for n in count()), "does not end after 20 parts"),
+        ((f"1-1-{n}" for n in count()), "did not end after 20 parts"),
     ],
 )
 async def test_a_listing_that_never_ends_is_given_up(

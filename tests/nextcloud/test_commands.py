@@ -117,7 +117,7 @@ def test_waiting_in_vain_ends_with_1_and_the_names(folder: Path, run: Run) -> No
     (folder / "note_mapping.json").write_text('{"d0": 1, "d1": 2}')
     done = run("wait", "python:finder:found", "--dataset", "tiny", "--timeout", "0.5")
     assert done.returncode == 1
-    assert "search does not find 1 of 2 documents after 0.5 s: 'd1'" in done.stderr
+    assert "search does not return 1 of 2 documents after 0.5 s: 'd1'" in done.stderr
 
 
 def test_a_wrong_password_is_a_sentence_without_the_password(run: Run) -> None:

@@ -213,7 +213,7 @@ def test_a_comparison_has_a_line_a_metric_a_verdict_and_its_warnings() -> None:
     assert "a = old\nb = new\n" in text
     words = " ".join(text.split())
     assert "nDCG@5 0.3000 0.3500 +0.0500 [0.0100, 0.0900] 0.020 60/30/10" in words
-    assert "b is 0.0500 better in nDCG@5; 100 queries are enough to be certain." in words
+    assert "b is 0.0500 better in nDCG@5: a significant difference with 100 queries." in words
     assert "note: the tracks differ" in words
 
 

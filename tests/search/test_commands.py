@@ -150,5 +150,5 @@ def test_qdrant_path_and_collection_name_say_where(
 
 def test_qdrant_url_says_which_server(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
-    with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not answer"):
+    with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not respond"):
         run("index", "--dataset", dataset)

@@ -16,7 +16,7 @@ from assay.search.server_store import ClusterSettings, ServerStore
 
 
 def test_nobody_at_the_address_is_told_with_what_to_do() -> None:
-    with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not answer.*QDRANT_URL"):
+    with pytest.raises(SearchError, match=r"http://127\.0\.0\.1:9 does not respond.*QDRANT_URL"):
         ServerStore("http://127.0.0.1:9", "test")
 
 

@@ -63,7 +63,7 @@ def test_dev_judgments_are_remembered_only_on_demand() -> None:
 
 def test_a_dev_split_without_judgments_cannot_be_remembered() -> None:
     data = worlds.learnable(train=36, dev=0)
-    with pytest.raises(DataError, match=r"no judged queries in the dev split.*--splits train"):
+    with pytest.raises(DataError, match=r"dev split has no judged queries.*--splits train"):
         fit(data, worlds.by_vectors(data), splits=("train", "dev"))
 
 
