@@ -83,7 +83,7 @@ def test_every_query_has_a_page(server: httpx.Client, third: str) -> None:
 
 def test_two_runs_are_compared_in_words(server: httpx.Client, first: str, third: str) -> None:
     page = read_page(server.get("/compare", params={"run": [first, third]}).text)
-    assert re.search(r"third is 0\.\d{4} worse in nDCG@5: a significant difference with 30 queries", page.text)
+    assert re.search(r"third is 0\.\d{4} worse in nDCG@5: a significant difference", page.text)
 
 
 def test_one_run_alone_asks_for_another(server: httpx.Client, first: str) -> None:
