@@ -240,18 +240,18 @@ def test_the_earlier_name_still_works(dataset: Dataset, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"top_k": "5"}, "top_k must be a whole number, got '5'"),
-        ({"top_k": 5.0}, "top_k must be a whole number, got 5.0"),
-        ({"top_k": None}, "top_k must be a whole number, got None"),
-        ({"num_queries": True}, "num_queries must be a whole number, got True"),
-        ({"seed": 1.5}, "seed must be a whole number"),
-        ({"seed": None}, "seed must be a whole number"),
+        ({"top_k": "5"}, "top_k must be an integer, got '5'"),
+        ({"top_k": 5.0}, "top_k must be an integer, got 5.0"),
+        ({"top_k": None}, "top_k must be an integer, got None"),
+        ({"num_queries": True}, "num_queries must be an integer, got True"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        ({"seed": None}, "seed must be an integer"),
         ({"timeout": "5"}, "timeout must be a number, got '5'"),
         ({"answers": 1}, "answers must be True or False, got 1"),
-        ({"mapping": {"query": "q"}}, "mapping must be a list of texts"),
-        ({"gates": 5}, "gates must be a list of texts, got 5"),
-        ({"gates": [5]}, "gates must be a list of texts"),
-        ({"answers": True, "judge": 5}, "a judge is a text .* got int"),
+        ({"mapping": {"query": "q"}}, "mapping must be a list of strings"),
+        ({"gates": 5}, "gates must be a list of strings, got 5"),
+        ({"gates": [5]}, "gates must be a list of strings"),
+        ({"answers": True, "judge": 5}, "a judge is a string .* got int"),
     ],
 )
 def test_a_wrong_type_is_refused_before_the_first_call(

@@ -129,7 +129,7 @@ def _new_config(
     for setting in command_settings():
         value = options[setting.param]
         if setting.kind is tuple:
-            value = _several(context, setting, value or [])
+            value = _repeated_values(context, setting, value or [])
         values[setting.name] = setting.default if value is None else value
     values["dataset"] = options["dataset"] or dataset
     values["judge"] = (
@@ -161,7 +161,9 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _several(context: typer.Context, setting: RunSetting, given: list[str]) -> tuple[str, ...]:
+def _repeated_values(
+    context: typer.Context, setting: RunSetting, given: list[str]
+) -> tuple[str, ...]:
     """The values of a repeatable option. typer splits a variable at blanks: it is read here."""
     from assay.evaluation.gates import split_gates
 

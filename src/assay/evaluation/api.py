@@ -154,7 +154,7 @@ def _refuse_meaningless(config: RunConfig) -> None:
 
 
 def _as_tuple(texts: Any) -> Any:
-    """One text as a list of it; `RunConfig` refuses what is not a list of texts."""
+    """A single string as a list; `RunConfig` refuses anything but a list of strings."""
     return tuple(filter(None, (texts,))) if isinstance(texts, str) else texts
 
 
@@ -164,7 +164,7 @@ def _judge_name(judge: object) -> str:
     name = getattr(judge, "name", None)
     if not isinstance(name, str) or not callable(getattr(judge, "generate", None)):
         raise UsageError(
-            "a judge is a text such as 'ollama', or an object with a name and a method generate, "
+            "a judge is a string such as 'ollama', or an object with a name and a method generate, "
             f"got {type(judge).__name__}"
         )
     return name

@@ -10,11 +10,11 @@ from assay.errors import UsageError
 OnResume = Literal["fixed", "free"]
 
 _TYPE_WORDS = {
-    str: "a text",
+    str: "a string",
     bool: "True or False",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
-    tuple: "a list of texts",
+    tuple: "a list of strings",
 }
 
 

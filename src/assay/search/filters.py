@@ -40,7 +40,7 @@ def _condition(field: str, value: object) -> FilterCondition:
     values: Sequence[Any] = value if several else [value]  # type: ignore[assignment]
     if not values or not _alike(values):
         raise UsageError(
-            f"filter {field!r} must be a text, a number, true or false, a list of texts or of "
+            f"filter {field!r} must be a string, a number, true or false, a list of strings or of "
             f'integers, or a range such as {{"gte": 2019}}; got {value!r}'
         )
     if isinstance(values[0], float):
