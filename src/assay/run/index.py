@@ -42,6 +42,7 @@ class RunLine:
     top_k: int | None = None
     seed: int | None = None
     process: int | None = None
+    baseline_of: str | None = None
     metric: str | None = None
     mean: float | None = None
     low: float | None = None
@@ -140,12 +141,13 @@ class RunIndex:
         return lines[0] if lines else None
 
     def of_process(self, process: int, since: str) -> RunLine | None:
-        """The first run that a process made at `since` or later.
+        """The first run that a process made at `since` or later, for process ids are reused.
 
-        Process ids are reused, and the run of a baseline follows that of the target.
+        The run of a baseline is not meant, whose name may come first within one second.
         """
         lines = self._lines(
-            "WHERE process = ? AND started >= ? ORDER BY name LIMIT 1", [process, since]
+            "WHERE process = ? AND started >= ? AND baseline_of IS NULL ORDER BY name LIMIT 1",
+            [process, since],
         )
         return lines[0] if lines else None
 
@@ -279,6 +281,7 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         top_k=header.config.top_k,
         seed=header.config.seed,
         process=header.process,
+        baseline_of=header.baseline_of,
     )
 
 
