@@ -32,6 +32,13 @@ def test_calls_are_read_in_the_order_asked_for_and_the_last_one_counts(tmp_path:
     assert log.elapsed == 0.75
 
 
+def test_a_log_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    """Also root is refused here, which may write everything: a folder is in its place."""
+    (tmp_path / "calls.jsonl").mkdir()
+    with pytest.raises(RunError, match=r"cannot write .*calls\.jsonl: Is a directory; make its"):
+        CallWriter(tmp_path / "calls.jsonl")
+
+
 @given(cut=st.integers(min_value=0, max_value=10_000))
 def test_a_torn_last_line_is_passed_over_then_cut_off(
     tmp_path_factory: pytest.TempPathFactory, cut: int

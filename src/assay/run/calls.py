@@ -83,7 +83,13 @@ class CallWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise RunError(
+                f"cannot write {path}: {error.strerror}; make its folder writable, or continue a "
+                "copy of the run"
+            ) from None
         if not _locked(self._descriptor):
             os.close(self._descriptor)
             raise RunError(f"another process is writing {path.parent}; wait until it has finished")
