@@ -292,8 +292,8 @@ def test_gates_are_judged_in_the_report(make_dataset: MakeDataset, tmp_path: Pat
 
 def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_path: Path) -> None:
     names = [run(half_right, make_dataset(2), tmp_path).folder.name for _ in range(2)]
-    assert [folder.name for folder in list_runs(tmp_path)] == sorted(names)
-    assert find_run("latest", tmp_path).name == max(names)
+    assert [folder.name for folder in list_runs(tmp_path)] == names
+    assert find_run("latest", tmp_path).name == names[1]
     assert find_run(names[0], tmp_path).name == names[0]
     with pytest.raises(RunError, match="2 runs are called '2'"):
         find_run("2", tmp_path)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +15,7 @@ from assay import Run
 from assay.errors import RunError
 from assay.run.folder import RunFolder
 from assay.run.models import FORMAT
-from assay.run.report_file import read_query_rows, read_report_head
+from assay.run.report_file import ReportWriter, read_query_rows, read_report_head
 
 
 @pytest.fixture
@@ -49,6 +50,20 @@ def test_the_figures_are_found_without_looking_at_the_rows(run: Run) -> None:
     start = content.index(b'"per_query_results": [')
     run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [ nonsense')
     assert read_report_head(run.folder.report_file).state == "complete"
+
+
+def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing writes what is in the buffer, which a full disk refuses."""
+
+    class Full(BytesIO):
+        def close(self) -> None:
+            super().close()
+            raise OSError(28, "No space left on device")
+
+    writer = ReportWriter(tmp_path / "report.json")
+    monkeypatch.setattr(writer, "_rows", Full())
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cut_report_is_called_damaged(run: Run) -> None:

@@ -7,6 +7,7 @@ a whole.
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -46,8 +47,9 @@ class ReportWriter:
             file.write(b"\n" + _END)
 
     def close(self) -> None:
-        """Remove the rows' own file."""
-        self._rows.close()
+        """Remove the rows' own file, also where a full disk does not take its last bytes."""
+        with suppress(OSError):
+            self._rows.close()
         self._rows_path.unlink(missing_ok=True)
 
 
