@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.agents.target_kinds import RequestSettings
 from assay.errors import UsageError
 from assay.net.outbound import OutboundPolicy
 from assay.run.config import RunConfig
@@ -81,3 +82,22 @@ def test_a_ground_truth_file_may_be_named_on_loopback_only(tmp_path: Path) -> No
     check_allowed(Ui(tmp_path, policy=AT_HOME.policy), config)
     with pytest.raises(UsageError, match="ground_truth '/etc/passwd' is a file on this server"):
         check_allowed(Ui(tmp_path, policy=OPEN.policy), config)
+
+
+def test_visitors_read_no_file_and_no_variable_by_a_request() -> None:
+    exposed = TargetRules(OutboundPolicy.for_server("0.0.0.0", "example.org"))
+    local = TargetRules(OutboundPolicy.for_server("127.0.0.1"))
+    exposed.check_target("rest:http://example.org/?q={query}")
+    exposed.check_request(RequestSettings(headers=("X-Tenant: a",)), ["ids=hits[].id"])
+    for settings, mapping in [
+        (RequestSettings(headers=("X-A: $ASSAY_ADMIN_TOKEN",)), []),
+        (RequestSettings(body="@/etc/passwd"), []),
+        (RequestSettings(), ["ids=re:(a+)+$"]),
+    ]:
+        with pytest.raises(UsageError, match="server"):
+            exposed.check_request(settings, mapping)
+        local.check_request(settings, mapping)
+    with pytest.raises(UsageError, match="read a file"):
+        exposed.check_target("rest:http://example.org/?q={query}&k=${ASSAY_ADMIN_TOKEN}")
+    with pytest.raises(UsageError, match="not an allowed host"):
+        exposed.check_target("rest:http://other.org/?q={query}")

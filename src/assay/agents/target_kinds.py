@@ -50,6 +50,25 @@ class Target:
         return f"{prefix}{self.address}" + (f"#{self.fragment}" if self.fragment else "")
 
 
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """What the user says about the HTTP requests of a `rest:` or `openai:` target.
+
+    Parameters:
+        body: JSON or `@FILE`, with placeholders.
+        method: the HTTP method; empty for the usual one.
+        headers: `Name: value` each, with `$NAME` for variables of the environment.
+        preset: the name of a search engine in `presets`.
+        index: the index that the preset searches.
+    """
+
+    body: str = ""
+    method: str = ""
+    headers: tuple[str, ...] = ()
+    preset: str = ""
+    index: str = ""
+
+
 @dataclass(frozen=True)
 class OpenContext:
     """What a target may need to be opened.
@@ -62,6 +81,7 @@ class OpenContext:
         note_mapping: which note of a Nextcloud stands for which document.
         progress: called while something is loaded.
         policy: which addresses may be called; None for all of them.
+        request: the HTTP request of a `rest:` or `openai:` target.
         bm25: parameters of BM25 for built-in agents; None for those of the environment.
     """
 
@@ -73,6 +93,7 @@ class OpenContext:
     progress: Progress = silent
     policy: "OutboundPolicy | None" = None
     bm25: "Bm25Settings | None" = None
+    request: RequestSettings = RequestSettings()
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,7 @@ class TargetKind:
         probe: `module:function` that looks for this kind at a bare address.
         searches_dataset: whether it answers from the documents of the data set that is open here.
         speaks_mcp: whether an MCP session with it can be opened.
+        settings: the fields of `RequestSettings` that it uses.
     """
 
     name: str
@@ -108,6 +130,7 @@ class TargetKind:
     probe: str = ""
     searches_dataset: bool = False
     speaks_mcp: bool = False
+    settings: tuple[str, ...] = ()
 
     def open(self, target: Target, context: OpenContext) -> "Agent":
         """The agent, not yet connected. Raises `UsageError` for a target that cannot be one."""
@@ -131,6 +154,11 @@ def _nothing(_target: Target) -> tuple[str, ...]:
 
 def _own_address(target: Target) -> tuple[str, ...]:
     return (target.address,)
+
+
+def _variables(target: Target) -> tuple[str, ...]:
+    """What the address reads from this machine's environment."""
+    return tuple(re.findall(r"\$\{(\w+)\}", target.address))
 
 
 def _contract_address(target: Target) -> tuple[str, ...]:
@@ -283,6 +311,18 @@ _KINDS = (
         examples=("http:http://localhost:8000=RAG_RETRIEVE",),
         split=_split_fragment,
         probe="assay.agents.probe:probe_contract",
+    ),
+    TargetKind(
+        name="rest",
+        syntax="rest:URL",
+        description="any search service over HTTP; {query} and {top_k} stand in the URL or body",
+        agent="assay.agents.rest:RestAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=_own_address,
+        reads=_variables,
+        examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
+        settings=("body", "method", "headers", "preset", "index"),
     ),
     TargetKind(
         name="url",

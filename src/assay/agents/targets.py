@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, TargetKind
+from assay.agents.target_kinds import TARGET_KINDS, OpenContext, RequestSettings, Target, TargetKind
 from assay.errors import UsageError
 from assay.net.redact import redact_credentials
 from assay.progress import Progress, silent
@@ -25,7 +25,8 @@ _CONTRACT_ADDRESS = re.compile(r"https?://[^=#?]+=[^=#/?]+(?:#stream)?", re.IGNO
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
 # Secrets besides passwords: values of a URL's query, variables and options of a command.
-_SECRETS = ((re.compile(r"([?&][^=&#\s]+=)[^&#\s]+"), r"\1***"),)
+# What is only a placeholder or the name of a variable is no secret.
+_SECRETS = ((re.compile(r"([?&][^=&#\s]+=)(?!\$?\{\w+\}(?:[&#\s]|$))[^&#\s]+"), r"\1***"),)
 _COMMAND_SECRETS = (
     (re.compile(r"((?:^|[\s:'\"])[A-Za-z_]\w*=)(?:'[^']*'|\"[^\"]*\"|\S+)"), r"\1***"),
     (
@@ -75,9 +76,13 @@ def open_target(
     progress: Progress = silent,
     policy: "OutboundPolicy | None" = None,
     bm25: "Bm25Settings | None" = None,
+    request: RequestSettings | None = None,
 ) -> "Agent":
     """The agent that a target names, not yet connected; see `OpenContext` for the parameters."""
-    context = OpenContext(dataset, track, mapping, answers, note_mapping, progress, policy, bm25)
+    settings = request or RequestSettings()
+    context = OpenContext(
+        dataset, track, mapping, answers, note_mapping, progress, policy, bm25, settings
+    )
     parsed = parse_target(target) if isinstance(target, str) else target
     if _CREDENTIALS.search(str(parsed)):
         raise UsageError(
@@ -179,6 +184,8 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
     message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
     if _HOST_AND_PORT.fullmatch(text.strip()):
         return f"{message}. Did you mean 'http://{shown.strip()}'?"
+    if ":" not in text and text.strip():
+        message += f". A plain name is looked up in assay.toml, as [target.{shown.strip()[:40]}]"
     names = [name for name in TARGET_KINDS if name != "url"]
     close = get_close_matches(prefix, names, n=1)
     if close and rest:

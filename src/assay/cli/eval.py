@@ -15,6 +15,7 @@ import typer
 
 from assay.agents.targets import DEFAULT_TARGET, complete_target, targets_help
 from assay.cli.console import print_json, say, show, warn
+from assay.cli.named_targets import named_target
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.errors import DownloadError
 from assay.run.config import RunConfig
@@ -101,16 +102,18 @@ def evaluate(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     or the target or the judge could not be reached, 130 interrupted.
     """
-    from assay.evaluation.evaluation import Evaluation, open_agent
+    from assay.evaluation.evaluation import Evaluation, open_agent, refuse_unused_settings
     from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
+    target = _use_named_target(context, target, options) if folder is None else target
     if folder is not None:
         config = _resumed_config(folder, context)
         data = choose_dataset(config.dataset, archive)
     else:
         data = choose_dataset(options["dataset"], archive)
         config = _new_config(context, target, options, data.name)
+    refuse_unused_settings(config)
     evaluation = Evaluation.plan(config, data)
     if config.baseline:  # a wrong one is reported before the run, not after it
         open_agent(replace(config, target=config.baseline), data)
@@ -120,6 +123,23 @@ def evaluate(
         run, compared = _compare_with_baseline(evaluation, run, out)
     _print(run, as_json)
     raise typer.Exit(eval_exit_code(run) if compared else 130)
+
+
+def _use_named_target(
+    context: typer.Context, target: str | None, options: dict[str, Any]
+) -> str | None:
+    """The target of `[target.NAME]` in assay.toml; its settings go into `options`.
+
+    Flags and variables win over the table, the table over what the file says for `eval`.
+    """
+    found = named_target(target or "")
+    if found is None:
+        return target
+    for param, value in found.options.items():
+        source = context.get_parameter_source(param)
+        if source is None or source.name not in ("COMMANDLINE", "ENVIRONMENT"):
+            options[param] = value
+    return found.target
 
 
 def _new_config(

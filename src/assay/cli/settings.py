@@ -8,6 +8,11 @@ gate = ["ndcg@10>=0.30", "success_rate>=0.99"]   # a single one needs no list
 
 [serve.purple]           # for a verb of a group
 mode = "bm25"
+
+[target.docs]            # assay eval docs
+target = "rest:http://localhost:9200"
+preset = "opensearch"
+index = "docs"
 """
 
 import tomllib
@@ -22,7 +27,9 @@ if TYPE_CHECKING:
 
 FILE = "assay.toml"
 
-REPEATABLE = frozenset({"gate", "map", "metric", "skip", "runs", "more", "targets", "tasks"})
+REPEATABLE = frozenset(
+    {"gate", "header", "map", "metric", "skip", "runs", "more", "targets", "tasks"}
+)
 """Options and arguments that take several values; a test holds this to the command line."""
 
 _KINDS: Mapping[type, str] = {int: "an integer", float: "a number", bool: "true or false"}
@@ -33,19 +40,26 @@ Options = set[str] | Mapping[str, "Options"]
 
 def read_settings(options: Mapping[str, Options], folder: Path | None = None) -> dict[str, Any]:
     """Defaults for each verb, in the form that typer expects."""
-    path = (folder or Path()) / FILE
-    if not path.is_file():
-        return {}
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{FILE} is not TOML: {error}") from None
+    content = read_file(folder)
+    if isinstance(content.get("target"), dict):
+        del content["target"]  # [target.NAME]: see named_targets
     defaults = _defaults(options, {}, content, "")
     # Not above: that module is made of the verbs, and of this one.
     from assay.cli.app import app
 
     _refuse_wrong_kinds(defaults, app)
     return defaults
+
+
+def read_file(folder: Path | None = None) -> dict[str, Any]:
+    """The content of `assay.toml`; empty if there is none. Raises `UsageError`."""
+    path = (folder or Path()) / FILE
+    if not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{FILE} is not TOML: {error}") from None
 
 
 def _defaults(

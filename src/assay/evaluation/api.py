@@ -1,18 +1,20 @@
 """`assay.evaluate`: the same runs and folders as the command line's, from Python."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
 
 from assay.agents.protocol import Agent
 from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
-from assay.evaluation.evaluation import Evaluation, open_agent
+from assay.evaluation.evaluation import Evaluation, open_agent, refuse_unused_settings
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.run.models import COMPLETE
@@ -40,6 +42,11 @@ def evaluate(
     track: str = "undeclared",
     baseline: Target | None = None,
     mapping: str | Sequence[str] = (),
+    request: str | Mapping[str, Any] = "",
+    method: str = "",
+    headers: Sequence[str] = (),
+    preset: str = "",
+    index: str = "",
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
     answers: bool = False,
@@ -72,6 +79,13 @@ def evaluate(
         baseline: a second target of any kind, run on the same queries; see `Run.comparison`.
         mapping: where the answer's ids, scores and texts are, each `KEY=EXPR`, such as
             `ids=hits[].id`; for MCP also `query=NAME`, `top_k=NAME` and `arg.NAME=VALUE`.
+        request: the JSON body for a `rest:` target, as a dictionary, as text or as `@FILE`, with
+            `"{query}"` and `"{top_k}"` in it.
+        method: the HTTP method of a `rest:` target; POST with a body, else GET, by default.
+        headers: `Name: value` each; `$NAME` is read from the environment and never stored.
+        preset: how to ask a known search engine: `elasticsearch`, `opensearch`, `solr`, `vespa`,
+            `qdrant`.
+        index: the index that the preset searches.
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
         answers: evaluate the answers too.
@@ -103,6 +117,11 @@ def evaluate(
         track=track,
         baseline="" if baseline is None else _name(baseline),
         mapping=_as_tuple(mapping),
+        request=request if isinstance(request, str) else orjson.dumps(request).decode(),
+        method=method,
+        headers=_as_tuple(headers),
+        preset=preset,
+        index=index,
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         answers=answers,
@@ -113,6 +132,8 @@ def evaluate(
         ground_truth=str(ground_truth or ""),
     )
     _refuse_meaningless(config)
+    if isinstance(agent, str):
+        refuse_unused_settings(config)
     evaluation = Evaluation.plan(config, data)
     if judge is not None and not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)

@@ -4,14 +4,15 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.agents.protocol import Agent, context_taker
-from assay.agents.targets import open_target, redact_target
+from assay.agents.target_kinds import TARGET_KINDS, RequestSettings
+from assay.agents.targets import open_target, parse_target, redact_target
 from assay.data.dataset import Dataset, Query
-from assay.errors import RunError
+from assay.errors import RunError, UsageError
 from assay.evaluation.calling import OUTAGES, retry_policy, run_calls
 from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
 from assay.evaluation.live import LiveFigures, Tick
@@ -262,7 +263,32 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
         answers=config.answers,
         progress=progress,
         bm25=bm25,
+        request=request_settings(config),
     )
+
+
+def request_settings(config: RunConfig) -> RequestSettings:
+    """The settings of a run that are about HTTP requests."""
+    return RequestSettings(
+        body=config.request,
+        method=config.method,
+        headers=config.headers,
+        preset=config.preset,
+        index=config.index,
+    )
+
+
+def refuse_unused_settings(config: RunConfig) -> None:
+    """Raise `UsageError` for a setting of HTTP requests that the target's kind does not use."""
+    kind = TARGET_KINDS[parse_target(config.target).kind]
+    names = {"body": "request", "headers": "header"}
+    for field, value in asdict(request_settings(config)).items():
+        if value and field not in kind.settings:
+            users = [f"{each.name}:" for each in TARGET_KINDS.values() if field in each.settings]
+            raise UsageError(
+                f"--{names.get(field, field)} has no effect on a {kind.name}: target; it is for "
+                f"{' and '.join(users)} targets"
+            )
 
 
 def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:

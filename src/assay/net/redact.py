@@ -50,12 +50,12 @@ def redact_credentials(text: str) -> str:
     return _CREDENTIALS.sub("***@", text)
 
 
-def redact_secrets(text: str, *secrets: str | None) -> str:
+def redact_secrets(text: str, *secrets: str | None, length: int = _QUOTE_LENGTH) -> str:
     """A service's message on one short line, without `secrets` or anything like a key."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")
-    return _KEY.sub("***", " ".join(text.split()))[:_QUOTE_LENGTH]
+    return _KEY.sub("***", " ".join(text.split()))[:length]
 
 
 def redact_places(sentence: str) -> str:

@@ -152,6 +152,50 @@ class RunConfig:
         placeholder="detected",
         widget="lines",
     )
+    request: str = _option(
+        "",
+        'The JSON body that a rest: target is sent, or @FILE: "{query}" and "{top_k}" in it '
+        "become the query and the number.",
+        metavar="JSON|@FILE",
+        label="Request body of a rest: target",
+        placeholder="none: the URL contains {query}",
+    )
+    method: str = _option(
+        "",
+        "HTTP method of a rest: target. Default: POST with --request, else GET.",
+        metavar="NAME",
+        label="HTTP method of a rest: target",
+        placeholder="POST with a body, else GET",
+    )
+    headers: tuple[str, ...] = _option(
+        (),
+        "A header for a rest: or openai: target, 'Name: value'. $NAME in it is read from the "
+        "environment for each call and never stored. Repeatable; in the variable, one per line.",
+        flag="--header",
+        param="header",
+        env="ASSAY_HEADER",
+        separator="\n",
+        metavar="HEADER",
+        label="Headers of a rest: or openai: target, one per line",
+        placeholder="Authorization: Bearer $TOKEN",
+        widget="lines",
+    )
+    preset: str = _option(
+        "",
+        "How to ask a known search engine at a rest: target: elasticsearch, opensearch, solr, "
+        "vespa or qdrant.",
+        metavar="NAME",
+        label="Preset of a rest: target",
+        placeholder="none",
+    )
+    index: str = _option(
+        "",
+        "With --preset: the index or collection to search.",
+        metavar="NAME",
+        label="Index of the preset",
+        placeholder="none",
+        needs="preset",
+    )
     bm25_k1: float | None = _option(
         None,
         "BM25's term-frequency saturation, for builtin targets.",

@@ -5,9 +5,16 @@ must run no code, start no process and read no file here, and every host that it
 one that the operator of the server has named. What a target does, its kind says.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.agents.target_kinds import TARGET_KINDS, provider_addresses, provider_files
+from assay.agents.rest import refuse_local
+from assay.agents.target_kinds import (
+    TARGET_KINDS,
+    RequestSettings,
+    provider_addresses,
+    provider_files,
+)
 from assay.agents.targets import check_permitted, parse_target
 from assay.data.load import KNOWN
 from assay.errors import UsageError
@@ -55,6 +62,17 @@ class TargetRules:
                 f"judge {judge!r} names a file or a host that is not for everyone here; leave it "
                 f"out, or ask the operator of this server to allow the host with --allow-hosts or "
                 f"{VARIABLE}"
+            )
+
+    def check_request(self, request: RequestSettings, mapping: Sequence[str]) -> None:
+        """Visitors from other machines read no file and no variable of this one."""
+        if not self.policy.public_only:
+            return
+        refuse_local(request, "")
+        if any("=re:" in each for each in mapping):
+            raise UsageError(
+                "a regular expression in a mapping can keep this server busy, so visitors may not "
+                "send one; write a JMESPath expression"
             )
 
     def check_dataset(self, dataset: str) -> None:

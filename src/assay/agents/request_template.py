@@ -1,0 +1,258 @@
+"""HTTP requests with placeholders: what `rest:` and `openai:` targets send for each query.
+
+`{query}` and `{top_k}` stand in the URL or in a JSON body; `{offset}`, `{page}` (from 1) and
+`{page0}` (from 0) ask for further pages. Values enter a body as JSON values, never by pasting text
+into JSON. `$NAME` in headers and `${NAME}` in the URL are read from the environment for each call,
+so that no secret is stored with a run.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import orjson
+
+from assay.errors import UsageError
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
+PAGING = ("offset", "page", "page0")
+
+_NAMES = ("query", "top_k", *PAGING)
+_PLACEHOLDER = re.compile(r"\{(query|top_k|offset|page0|page)\}")
+_BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
+_URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SECRET_NAME = re.compile(
+    r"(?:.*[-_.])?(?:key|pwd|sig|signature|auth|authorization|cookie)|api-?key|access-?key"
+    r"|.*(?:token|secret|password|passwd)",
+    re.IGNORECASE,
+)
+_URL_VALUES = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
+_MOST_BODY_BYTES = 1_000_000
+
+Values = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class WireCall:
+    """One request, ready to be sent. `secrets` are the values that must not be shown."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | None
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderTemplates:
+    """Headers as the user wrote them, with `$NAME` for what the environment holds."""
+
+    written: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> "HeaderTemplates":
+        """Read every `Name: value`. Raises `UsageError`, also for a secret that is spelled out."""
+        return cls(tuple(map(_parse_header, texts)))
+
+    def check_variables(self) -> None:
+        """Raise `UsageError` for a variable that is not set."""
+        for name, value in self.written:
+            _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
+
+    def expand(self) -> dict[str, str]:
+        """The headers with the environment's values. Raises `UsageError`."""
+        headers = {}
+        for name, value in self.written:
+            expanded = _expand(_HEADER_VARIABLE, value, f"--header '{name}: ...'")
+            if not expanded.isascii() or not expanded.isprintable():
+                raise UsageError(
+                    f"--header '{name}: {value}' has characters that an HTTP header cannot carry; "
+                    "check the variable it names"
+                )
+            headers[name] = expanded
+        return headers
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values of the environment that the headers hold."""
+        return tuple(
+            found
+            for _, value in self.written
+            for match in _HEADER_VARIABLE.finditer(value)
+            if (found := os.environ.get(match[1] or match[2] or ""))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTemplate:
+    """A request with placeholders; `body` is JSON, or None for a request without one."""
+
+    method: str
+    url: str
+    headers: HeaderTemplates
+    body: Any = None
+
+    @classmethod
+    def parse(
+        cls, url: str, *, request: str, method: str, headers: Sequence[str]
+    ) -> "RequestTemplate":
+        """Check everything that can be checked before the first call. Raises `UsageError`.
+
+        Parameters:
+            url: the address, with placeholders.
+            request: JSON, `@FILE`, or an empty text for no body.
+            method: an HTTP method; by default POST with a body, else GET.
+            headers: `Name: value` each.
+        """
+        body = read_request(request)
+        verb = (method or ("POST" if request else "GET")).upper()
+        if verb not in METHODS:
+            raise UsageError(f"--method {method!r} is not one of {', '.join(METHODS)}")
+        _check_url(url)
+        template = cls(verb, url, HeaderTemplates.parse(headers), body)
+        if "query" not in template.placeholders():
+            raise UsageError(
+                "neither the URL nor --request contains {query}; write it where the query goes, "
+                "such as rest:https://host/search?q={query}&size={top_k}"
+            )
+        template.headers.check_variables()
+        _expand(_URL_VARIABLE, url, "the URL")
+        return template
+
+    def placeholders(self) -> frozenset[str]:
+        """The names of the placeholders in use."""
+        return frozenset(_PLACEHOLDER.findall(self.url)) | frozenset(_names_in(self.body))
+
+    @property
+    def paged(self) -> bool:
+        """Whether further pages can be requested."""
+        return not self.placeholders().isdisjoint(PAGING)
+
+    def fill(self, values: Values) -> WireCall:
+        """The request for one query. Raises `UsageError` if a variable is gone."""
+        url = fill_url(self.url, values)
+        secrets = self.headers.secrets() + tuple(
+            found
+            for match in _URL_VARIABLE.finditer(self.url)
+            if (found := os.environ.get(match[1]))
+        )
+        headers = {"Accept": "application/json"}
+        content = None
+        if self.body is not None:
+            content = orjson.dumps(fill_json(self.body, values))
+            headers["Content-Type"] = "application/json"
+        return WireCall(self.method, url, headers | self.headers.expand(), content, secrets)
+
+
+def read_request(request: str) -> Any:
+    """The JSON of `--request`, which may be `@FILE`; None for an empty text."""
+    text = request.strip()
+    if not text:
+        return None
+    source = "--request"
+    if text.startswith("@"):
+        source = f"--request {text}"
+        path = Path(text[1:]).expanduser()
+        try:
+            if path.stat().st_size > _MOST_BODY_BYTES:
+                raise UsageError(f"{source}: the file has more than {_MOST_BODY_BYTES:,} bytes")
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise UsageError(f"{source}: cannot read the file: {reason}") from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        shown = " ".join(text.split())[:80]
+        raise UsageError(
+            f"{source} is not JSON: {error}; got {shown!r}. Placeholders stand inside quotes: "
+            '{"query": "{query}", "size": "{top_k}"}'
+        ) from None
+
+
+def fill_url(url: str, values: Values) -> str:
+    """The URL with percent-encoded values."""
+    expanded = _expand(_URL_VARIABLE, url, "the URL", lambda text: quote(text, safe=""))
+    return _PLACEHOLDER.sub(lambda match: quote(str(values[match[1]]), safe=""), expanded)
+
+
+def fill_json(body: Any, values: Values) -> Any:
+    """A copy of `body` with its placeholders replaced.
+
+    A string that is exactly one placeholder becomes the value itself, a number where it is one; in
+    a longer string the value is inserted as text. Keys stay as they are.
+    """
+    if isinstance(body, str):
+        whole = _PLACEHOLDER.fullmatch(body)
+        if whole:
+            return values[whole[1]]
+        return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), body)
+    if isinstance(body, dict):
+        return {key: fill_json(each, values) for key, each in body.items()}
+    if isinstance(body, list):
+        return [fill_json(each, values) for each in body]
+    return body
+
+
+def _names_in(body: Any) -> list[str]:
+    if isinstance(body, str):
+        return _PLACEHOLDER.findall(body)
+    inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return [name for each in inner for name in _names_in(each)]
+
+
+def _check_url(url: str) -> None:
+    host = urlsplit(url).netloc if "://" in url else url.partition("/")[0]
+    if "{" in host:
+        raise UsageError("a placeholder or variable must not be in the host of a rest: URL")
+    for name in _BRACED.findall(url):
+        if name not in _NAMES:
+            known = ", ".join(f"{{{each}}}" for each in _NAMES)
+            close = get_close_matches(name, _NAMES, n=1, cutoff=0.4)
+            hint = f". Did you mean {{{close[0]}}}?" if close else ""
+            raise UsageError(f"{{{name}}} in the URL is not a placeholder; known are {known}{hint}")
+    for name, value in _URL_VALUES.findall(url):
+        if _SECRET_NAME.fullmatch(name) and not _URL_VARIABLE.search(value) and "{" not in value:
+            variable = re.sub(r"\W", "_", name).upper()
+            raise UsageError(
+                f"{name!r} in the URL looks like a secret, which would be stored with the run; set "
+                f"a variable and write '{name}=${{{variable}}}', in single quotes"
+            )
+
+
+def _parse_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    name, value = name.strip(), value.strip()
+    if not colon or not _HEADER_NAME.fullmatch(name):
+        raise UsageError("--header must be 'Name: value', such as 'Authorization: Bearer $TOKEN'")
+    if not value or not value.isprintable():
+        raise UsageError(f"--header '{name}: ...' has no value, or one with control characters")
+    variables = [match for match in _HEADER_VARIABLE.finditer(value) if match[0] != "$$"]
+    if _SECRET_NAME.fullmatch(name) and not variables:
+        raise UsageError(
+            f"--header '{name}: ...' spells a secret out, which would be stored with the run; set "
+            f"a variable and write --header '{name}: $TOKEN', in single quotes"
+        )
+    return name, value
+
+
+def _expand(
+    pattern: re.Pattern[str], text: str, where: str, encode: Callable[[str], str] = str
+) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        name = next(filter(None, match.groups()))
+        found = os.environ.get(name)
+        if not found:
+            raise UsageError(f"{where} needs the environment variable {name}, which is not set")
+        return encode(found)
+
+    return pattern.sub(value, text)

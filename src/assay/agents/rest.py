@@ -1,0 +1,244 @@
+"""Targets `rest:URL`: any search service that answers HTTP requests with JSON.
+
+The request is a template (`request_template`), the answer is read by `--map` (`mapping`). If the
+template has `{offset}` or `{page}`, further pages are requested until there are `top_k` documents.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+import httpx
+
+from assay.agents.mapping import AnswerReader, Received, refuse_arguments
+from assay.agents.presets import find_preset
+from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.request_template import RequestTemplate, WireCall
+from assay.agents.target_kinds import OpenContext, RequestSettings, Target
+from assay.agents.targets import redact_target
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.client import open_client
+from assay.net.http import HttpReply, exchange, failure_of_status, fetch
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused, split_address
+from assay.net.redact import printable, redact_secrets, redact_url
+
+MAX_PAGES = 20
+MAX_BYTES = 8_000_000
+"""Of one page: services send whole documents along with their ids."""
+QUOTED = 300
+"""Characters of an error body that a message quotes."""
+
+_SECONDS = 600.0  # the evaluation bounds a call; this only ends what was forgotten
+_CONNECT_SECONDS = 10.0
+_REFUSED = (400, 404, 405, 411, 413, 414, 415, 422)
+
+
+class RestAgent:
+    """A search service.
+
+    Parameters:
+        name: how a run calls it.
+        template: the request.
+        reader: reads ids and texts from an answer.
+        track: how the service may have learned.
+        policy: which addresses may be called.
+        details: what a report says about it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        template: RequestTemplate,
+        reader: AnswerReader,
+        *,
+        track: str = "undeclared",
+        policy: OutboundPolicy = UNRESTRICTED,
+        details: str = "",
+    ) -> None:
+        self.info = AgentInfo(name=name, protocol="rest", track=track, details=details)
+        self.reader = reader
+        self._template = template
+        self._sends_top_k = "top_k" in template.placeholders()
+        self._policy = policy
+        self._http: httpx.AsyncClient | None = None
+
+    @classmethod
+    def from_target(cls, target: Target, context: OpenContext) -> "RestAgent":
+        """`rest:URL` with the request, headers and preset of the context."""
+        given = context.request
+        policy = context.policy or UNRESTRICTED
+        if policy.public_only:  # before anything is read
+            refuse_local(given, target.address)
+        mapping = dict(context.mapping or {})
+        refuse_arguments(mapping, target.kind)
+        url, body = target.address, given.body
+        if given.preset:
+            preset = find_preset(given.preset)
+            url, request = preset.with_index(url, given.index)
+            body = body or request
+            if not {"ids", "results", "doc_id"} & mapping.keys():
+                mapping = {**preset.mapping, **mapping}
+        elif given.index:
+            raise UsageError("--index is for --preset; without one, write the index into the URL")
+        split_address(url)  # raises for anything but an http(s) address
+        template = RequestTemplate.parse(
+            url, request=body, method=given.method, headers=given.headers
+        )
+        details = f"{template.method} {redact_target(url)}"
+        if given.preset:
+            details += f", preset {given.preset}"
+        return cls(
+            redact_target(str(target)),
+            template,
+            AnswerReader(mapping, context.dataset.documents),
+            track=context.track,
+            policy=policy,
+            details=details,
+        )
+
+    async def open(self) -> None:
+        """Check that something listens there. Raises `TargetError`."""
+        await self.close()
+        self._http = open_client(self._policy, max_bytes=MAX_BYTES)
+        await require_listener(self._http, self._template.url, self._policy)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        """Send the request for one query, page by page if one page has too few documents."""
+        if not self._template.paged:
+            answer = await self._page(query, top_k, offset=0, page=0)
+            return answer if self._sends_top_k else _cut(answer, top_k)
+        whole: AgentAnswer | None = None
+        received = 0
+        for page in range(MAX_PAGES):
+            answer = await self._page(query, top_k, offset=received, page=page)
+            received += len(answer.doc_ids)
+            before = 0 if whole is None else len(whole.doc_ids)
+            whole = answer if whole is None else _joined(whole, answer)
+            if len(whole.doc_ids) >= top_k or len(whole.doc_ids) == before:
+                break
+        assert whole is not None
+        return _cut(whole, top_k)
+
+    async def _page(self, query: str, top_k: int, *, offset: int, page: int) -> AgentAnswer:
+        assert self._http is not None, "call open() before ask()"
+        values: dict[str, str | int] = {"query": query, "top_k": top_k, "offset": offset}
+        try:
+            call = self._template.fill(values | {"page": page + 1, "page0": page})
+        except UsageError as error:
+            raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
+        reply = await send(self._http, call)
+        return self.reader.read(Received.from_text(reply.body))
+
+
+async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:
+    """The reply to one call. Raises `AgentFailure` for a status of 400 or more."""
+    reply = await fetch(
+        http,
+        call.method,
+        call.url,
+        content=call.content,
+        headers=call.headers,
+        timeout=_SECONDS,
+        limit=MAX_BYTES,
+    )
+    if failure := status_failure(reply.status, reply.headers, reply.body, call):
+        raise failure
+    return reply
+
+
+def status_failure(
+    status: int, headers: Mapping[str, str], body: bytes, call: WireCall
+) -> AgentFailure | None:
+    """The failure that a status stands for, with the service's own words; None below 300."""
+    if status < 300:
+        return None
+    said = quote_body(body, *call.secrets)
+    words = f"; it said: {said}" if said else ""
+    path = redact_url(call.url)
+    shared = failure_of_status(httpx.Response(status, headers=dict(headers)))
+    if status in (401, 403):
+        message = (
+            f"HTTP {status}: the service refused the credentials; send them with "
+            f"--header 'Authorization: Bearer $TOKEN'{words}"
+        )
+        return AgentFailure(FailureKind.AGENT_ERROR, message)
+    if shared is not None:
+        return AgentFailure(
+            shared.kind,
+            f"{shared}{words}",
+            retryable=shared.retryable,
+            retry_after=shared.retry_after,
+        )
+    if status in _REFUSED or status < 400:
+        what = "found nothing at" if status == 404 else "refused the request to"
+        message = f"HTTP {status}: the service {what} {path}{words}; check the URL and --request"
+        return AgentFailure(FailureKind.PROTOCOL, message)
+    return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}{words}")
+
+
+def quote_body(body: bytes, *secrets: str) -> str:
+    """An error body on one short line, without control characters and secrets."""
+    text = printable(body[: 20 * QUOTED].decode("utf-8", "replace"))
+    return redact_secrets(text, *secrets, length=QUOTED)
+
+
+async def require_listener(http: httpx.AsyncClient, url: str, policy: OutboundPolicy) -> None:
+    """Raise `TargetError` if no connection can be made to the host of `url`."""
+    scheme, _, rest = url.partition("://")
+    root = f"{scheme}://{rest.partition('/')[0].partition('?')[0]}/"
+    try:
+        policy.check_url(root)
+        async with asyncio.timeout(_CONNECT_SECONDS), exchange(http, "GET", root):
+            pass
+    except OutboundRefused as error:
+        raise TargetError(str(error)) from None
+    except TimeoutError:
+        return  # it listens, and its front page is slow: the queries will show
+    except AgentFailure as failure:
+        if failure.kind is FailureKind.CONNECTION:
+            raise TargetError(
+                f"nothing responds at {redact_url(root)}: {failure}; is the service running, and "
+                "is this its host and port?"
+            ) from None
+
+
+def refuse_local(given: RequestSettings, url: str) -> None:
+    """Raise `UsageError` for what reads this machine's files or environment for a stranger."""
+    if given.body.lstrip().startswith("@"):
+        raise UsageError("--request @FILE reads a file on this server, which visitors may not")
+    if any("$" in header for header in given.headers) or "${" in url:
+        raise UsageError(
+            "$NAME reads the environment of this server, which visitors may not; leave it out"
+        )
+
+
+def _cut(answer: AgentAnswer, top_k: int) -> AgentAnswer:
+    return replace(
+        answer,
+        doc_ids=answer.doc_ids[:top_k],
+        scores=answer.scores[:top_k],
+        titles=answer.titles[:top_k],
+        texts=answer.texts[:top_k],
+    )
+
+
+def _joined(first: AgentAnswer, second: AgentAnswer) -> AgentAnswer:
+    """Two pages as one; what the second repeats is left out, for a service that ignores pages."""
+    seen = set(first.doc_ids)
+    new = [place for place, doc_id in enumerate(second.doc_ids) if doc_id not in seen]
+    if len(new) < len(second.doc_ids):
+        ids = tuple(second.doc_ids[place] for place in new)
+        return replace(first, doc_ids=first.doc_ids + ids, scores=(), titles=(), texts=())
+    return replace(
+        first,
+        doc_ids=first.doc_ids + second.doc_ids,
+        scores=first.scores + second.scores,
+        titles=first.titles + second.titles,
+        texts=first.texts + second.texts,
+    )

@@ -1,0 +1,75 @@
+"""`[target.NAME]` in assay.toml: a target and its settings, for `assay eval NAME`.
+
+[target.docs]
+target = "rest:https://search.example.org/v1/search"
+request = { query = "{query}", limit = "{top_k}" }    # or JSON as text, or "@body.json"
+header = "Authorization: Bearer $SEARCH_TOKEN"
+map = ["ids=hits[].id", "scores=hits[].score"]
+timeout = 20
+"""
+
+import json
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from assay.cli.settings import FILE, read_file
+from assay.errors import UsageError
+from assay.run.options import RunSetting, command_settings
+
+_KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTarget:
+    """A target and its options, by the names of the parameters of `assay eval`."""
+
+    target: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
+    """The target that assay.toml calls `name`; None if `name` is not a plain name of the file.
+
+    Raises `UsageError` for a table with an unknown key or a value of the wrong type, and for a
+    plain name that only resembles one of the file.
+    """
+    if not name or ":" in name:
+        return None
+    tables = read_file(folder).get("target")
+    if not isinstance(tables, dict) or not tables:
+        return None
+    table = tables.get(name)
+    if not isinstance(table, dict):
+        close = get_close_matches(name, tables, n=1)
+        hint = f". Did you mean {close[0]!r}?" if close else ""
+        raise UsageError(f"{FILE} has no [target.{name}]; it has: {', '.join(tables)}{hint}")
+    target = table.get("target")
+    if not isinstance(target, str) or not target:
+        raise UsageError(f'{FILE}: [target.{name}] needs target = "rest:URL", or any other target')
+    settings = {setting.param: setting for setting in command_settings()}
+    options = {}
+    for key, value in table.items():
+        if key == "target":
+            continue
+        param = key.replace("-", "_")
+        if param not in settings:
+            known = ", ".join(["target", *settings])
+            raise UsageError(f"{FILE}: [target.{name}] {key!r} is not one of {known}")
+        options[param] = _value(settings[param], value, f"[target.{name}] {key!r}")
+    return NamedTarget(target, options)
+
+
+def _value(setting: RunSetting, value: Any, where: str) -> Any:
+    if setting.kind is tuple:
+        values = value if isinstance(value, list) else [value]
+        if all(isinstance(each, str) for each in values):
+            return values
+        raise UsageError(f"{FILE}: {where} must be a text or a list of texts, got {value!r}")
+    if setting.name == "request" and isinstance(value, dict):
+        return json.dumps(value)
+    right = isinstance(value, setting.kind) or (setting.kind is float and isinstance(value, int))
+    if not right or (isinstance(value, bool) and setting.kind is not bool):
+        raise UsageError(f"{FILE}: {where} must be {_KINDS[setting.kind]}, got {value!r}")
+    return value

@@ -1,0 +1,353 @@
+"""`rest:` targets: requests from templates, pages, presets, and failures by their right name."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from tests.agents.search_services import app as services
+from tests.agents.search_services import best
+from tests.search.conftest import running_server
+from tests.serve.serving import serving
+
+import assay
+from assay.agents import Agent, AgentAnswer, open_target
+from assay.agents.mapping import parse_mapping
+from assay.agents.request_template import RequestTemplate, fill_json, fill_url
+from assay.agents.target_kinds import RequestSettings
+from assay.agents.targets import redact_target
+from assay.data import load_dataset
+from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.outbound import OutboundPolicy
+
+DATA = load_dataset("notes")
+VALUES: dict[str, str | int] = {"query": 'a "b" & c/d', "top_k": 5, "offset": 0, "page": 1}
+
+
+def agent_for(url: str, *mapping: str, **settings: Any) -> Agent:
+    request = RequestSettings(**settings)
+    return open_target(f"rest:{url}", DATA, mapping=parse_mapping(mapping), request=request)
+
+
+@asynccontextmanager
+async def opened(url: str, *mapping: str, **settings: Any) -> AsyncIterator[Agent]:
+    agent = agent_for(url, *mapping, **settings)
+    try:
+        await agent.open()
+        yield agent
+    finally:
+        await agent.close()
+
+
+async def ask(url: str, *mapping: str, top_k: int = 5, **settings: Any) -> AgentAnswer:
+    async with opened(url, *mapping, **settings) as agent:
+        return await agent.ask("coffee and sleep", top_k)
+
+
+def ids(count: int) -> tuple[str, ...]:
+    return tuple(doc_id for doc_id, _ in best("coffee and sleep", count))
+
+
+def one_route(answer: Callable[[Request], Response]) -> Starlette:
+    async def endpoint(request: Request) -> Response:
+        await request.body()
+        return answer(request)
+
+    return Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST", "PUT"])])
+
+
+def test_values_enter_a_url_encoded_and_a_body_as_json() -> None:
+    url = fill_url("http://h/s/{query}?q={query}&n={top_k}", VALUES)
+    encoded = "a%20%22b%22%20%26%20c%2Fd"
+    assert url == f"http://h/s/{encoded}?q={encoded}&n=5"
+    body = {"q": "{query}", "n": "{top_k}", "t": "find: {query} ({top_k})", "l": [{"x": "{query}"}]}
+    assert fill_json(body, VALUES) == {
+        "q": 'a "b" & c/d',
+        "n": 5,
+        "t": 'find: a "b" & c/d (5)',
+        "l": [{"x": 'a "b" & c/d'}],
+    }
+    assert fill_json({"{query}": 1, "f": "{fuzzy} {{top_k}}"}, VALUES) == {
+        "{query}": 1,
+        "f": "{fuzzy} {5}",
+    }
+
+
+def test_a_placeholder_in_the_query_itself_is_not_filled_in() -> None:
+    values = {**VALUES, "query": "{top_k} {query} $HOME ${HOME}"}
+    assert fill_json("x {query}", values) == "x {top_k} {query} $HOME ${HOME}"
+    assert "HOME" in fill_url("http://h/?q={query}", values)
+    assert os.environ["HOME"] not in fill_url("http://h/?q={query}", values)
+
+
+async def test_a_search_by_get() -> None:
+    async with serving(services) as url:
+        address = f"{url}/docs/_search?q={{query}}&size={{top_k}}"
+        answer = await ask(address, "ids=hits.hits[]._id", "scores=hits.hits[]._score")
+    assert answer.doc_ids == ids(5)
+    assert len(answer.scores) == 5
+
+
+async def test_ids_are_detected_without_a_mapping() -> None:
+    async with serving(services) as url:
+        assert (await ask(f"{url}/docs/_search?q={{query}}&size={{top_k}}")).doc_ids == ids(5)
+
+
+async def test_what_was_not_told_how_many_is_cut() -> None:
+    async with serving(services) as url:
+        answer = await ask(f"{url}/docs/_search?q={{query}}", "ids=hits.hits[]._id")
+    assert answer.doc_ids == ids(5)
+
+
+async def test_a_body_from_a_file_is_sent_by_post_with_headers_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "s3cret-value")
+    seen: list[tuple[str, str, Any]] = []
+
+    def answer(request: Request) -> Response:
+        seen.append((request.method, request.headers["authorization"], request.headers["x-a"]))
+        return JSONResponse({"ids": ["d1"]})
+
+    body = tmp_path / "body.json"
+    body.write_text('{"q": "{query}"}')
+    async with serving(one_route(answer)) as url:
+        headers = ("Authorization: Bearer $SEARCH_TOKEN", "X-A: ${SEARCH_TOKEN}$$1")
+        found = await ask(f"{url}/s", body=f"@{body}", headers=headers)
+        put = await ask(f"{url}/s", body=f"@{body}", headers=headers, method="put")
+    assert found.doc_ids == put.doc_ids == ("d1",)
+    assert seen == [
+        ("POST", "Bearer s3cret-value", "s3cret-value$1"),
+        ("PUT", "Bearer s3cret-value", "s3cret-value$1"),
+    ]
+
+
+@pytest.mark.parametrize("paging", ["from={offset}", "page={page}"])
+async def test_pages_are_requested_until_there_are_enough(paging: str) -> None:
+    async with serving(services) as url:
+        answer = await ask(f"{url}/pages?q={{query}}&{paging}", "ids=items[].id", top_k=8)
+    assert answer.doc_ids == ids(8)
+
+
+async def test_a_service_that_ignores_pages_or_runs_dry_ends_the_search() -> None:
+    calls: list[str] = []
+
+    def answer(request: Request) -> Response:
+        calls.append(request.query_params["o"])
+        return JSONResponse({"ids": ["a", "b"]})
+
+    async with serving(one_route(answer)) as url:
+        found = await ask(f"{url}/s?q={{query}}&o={{offset}}", "ids=ids", top_k=9)
+    assert (found.doc_ids, calls) == (("a", "b"), ["0", "2"])
+
+
+async def test_no_more_than_twenty_pages_are_requested() -> None:
+    calls: list[str] = []
+
+    def answer(request: Request) -> Response:
+        calls.append(request.query_params["p"])
+        return JSONResponse({"ids": [request.query_params["p"]]})
+
+    async with serving(one_route(answer)) as url:
+        found = await ask(f"{url}/s?q={{query}}&p={{page0}}", "ids=ids", top_k=500)
+    assert found.doc_ids == tuple(map(str, range(20)))
+    assert len(calls) == 20
+
+
+@pytest.mark.parametrize("preset", ["elasticsearch", "opensearch", "solr", "vespa"])
+async def test_a_preset_finds_the_documents_in_the_recorded_shape(preset: str) -> None:
+    async with serving(services) as url:
+        answer = await ask(url, preset=preset, index="docs")
+        assert answer.doc_ids == ids(5)
+        agent = agent_for(url + "/", preset=preset, index="docs")
+        assert f"preset {preset}" in agent.info.details
+
+
+@pytest.mark.slow
+async def test_the_preset_for_qdrant_works_with_the_real_server(tmp_path: Path) -> None:
+    documents = list(DATA.documents.values())[:40]
+    with running_server(tmp_path) as server:
+        async with httpx.AsyncClient(base_url=server.url) as http:
+            vectors = {"sparse_vectors": {"bm25": {"modifier": "idf"}}}
+            assert (await http.put("/collections/docs", json=vectors)).status_code == 200
+            points = [
+                {
+                    "id": number,
+                    "payload": {"doc_id": each.id},
+                    "vector": {"bm25": {"text": each.full_text, "model": "qdrant/bm25"}},
+                }
+                for number, each in enumerate(documents)
+            ]
+            done = await http.put("/collections/docs/points?wait=true", json={"points": points})
+            assert done.status_code == 200, done.text
+        async with opened(server.url, preset="qdrant", index="docs") as agent:
+            wanted = documents[7]
+            answer = await agent.ask(wanted.full_text[:200], 3)
+            assert answer.doc_ids[0] == wanted.id
+            assert len(answer.scores) == len(answer.doc_ids) <= 3
+        with pytest.raises(AgentFailure, match=r"HTTP 404.*nothing at.*said.*doesn't exist"):
+            await ask(server.url, preset="qdrant", index="other")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "kind", "retryable", "words"),
+    [
+        (429, {"Retry-After": "7"}, FailureKind.AGENT_ERROR, True, "HTTP 429; it said: slow down"),
+        (503, {}, FailureKind.CONNECTION, True, "HTTP 503; it said: slow down"),
+        (500, {}, FailureKind.AGENT_ERROR, False, "HTTP 500; it said: slow down"),
+        (401, {}, FailureKind.AGENT_ERROR, False, "--header 'Authorization: Bearer $TOKEN'; it"),
+        (404, {}, FailureKind.PROTOCOL, False, "found nothing at http://"),
+        (400, {}, FailureKind.PROTOCOL, False, "slow down"),
+    ],
+)
+async def test_a_status_is_classified_and_the_service_is_quoted(
+    status: int, headers: dict[str, str], kind: FailureKind, retryable: bool, words: str
+) -> None:
+    app = one_route(lambda _request: PlainTextResponse("slow  down\x1b[2J", status, headers))
+    async with serving(app) as url:
+        with pytest.raises(AgentFailure) as caught:
+            await ask(f"{url}/s?q={{query}}&key={{top_k}}")
+    failure = caught.value
+    assert (failure.kind, failure.retryable) == (kind, retryable)
+    assert words in str(failure)
+    assert "\x1b" not in str(failure)
+    assert failure.retry_after == (7.0 if status == 429 else None)
+
+
+async def test_a_long_error_is_shortened_and_never_quotes_the_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "s3cret-value")
+    app = one_route(
+        lambda request: PlainTextResponse(
+            f"bad token {request.headers['x-key']} {request.query_params['k']} " + "y" * 9000, 500
+        )
+    )
+    async with serving(app) as url:
+        with pytest.raises(AgentFailure) as caught:
+            await ask(f"{url}/s?q={{query}}&k=${{SEARCH_TOKEN}}", headers=("X-Key: $SEARCH_TOKEN",))
+    assert "bad token *** ***" in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+async def test_what_is_not_json_or_too_large_is_an_invalid_answer() -> None:
+    page = one_route(lambda _request: Response("<html>login</html>", media_type="text/html"))
+    async with serving(page) as url:
+        with pytest.raises(AgentFailure, match="not JSON; received <html>login</html>") as caught:
+            await ask(f"{url}/s?q={{query}}", "ids=ids")
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+    large = one_route(lambda _request: Response(b"[" + b" " * 8_000_001))
+    async with serving(large) as url:
+        with pytest.raises(AgentFailure, match="larger than 8,000,000 bytes"):
+            await ask(f"{url}/s?q={{query}}", "ids=ids")
+
+
+async def test_a_service_that_is_not_there_is_a_target_error() -> None:
+    with pytest.raises(
+        TargetError, match=r"nothing responds at http://127\.0\.0\.1:9/: connection"
+    ):
+        await ask("http://127.0.0.1:9/s?q={query}")
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "words"),
+    [
+        ("http://h/s", {}, "neither the URL nor --request contains {query}"),
+        ("http://h/s?q={qeury}", {}, "{qeury} in the URL is not a placeholder"),
+        ("http://h/s?q={qeury}", {}, "Did you mean {query}?"),
+        ("http://{query}/s", {}, "must not be in the host"),
+        ("ftp://h/{query}", {}, "is not an http(s)"),
+        ("http://h/s", {"body": "{query}"}, "--request is not JSON"),
+        ("http://h/s", {"body": '{"q": {query}}'}, "Placeholders stand inside quotes"),
+        ("http://h/s", {"body": "@none.json"}, "cannot read the file: No such file"),
+        ("http://h/{query}", {"method": "FETCH"}, "--method 'FETCH' is not one of GET, POST"),
+        ("http://h/{query}", {"headers": ("nothing",)}, "--header must be 'Name: value'"),
+        ("http://h/{query}", {"headers": ("X-A:",)}, "has no value"),
+        ("http://h/{query}", {"headers": ("X-A: $NOT_SET_1",)}, "variable NOT_SET_1, which is not"),
+        ("http://h/{query}", {"headers": ("Authorization: Bearer abc",)}, "spells a secret out"),
+        ("http://h/{query}", {"headers": ("api-key: abc",)}, "spells a secret out"),
+        ("http://h/?q={query}&api_key=abc", {}, "'api_key=${API_KEY}'"),
+        ("http://h/?q={query}&k=${NOT_SET_1}", {}, "variable NOT_SET_1"),
+        ("http://h", {"preset": "elastic", "index": "x"}, "Did you mean 'elasticsearch'?"),
+        ("http://h", {"preset": "solr"}, "--preset needs --index"),
+        ("http://h", {"preset": "solr", "index": "a/../b"}, "got 'a/../b'"),
+        ("http://h/{query}", {"index": "x"}, "--index is for --preset"),
+    ],
+)
+def test_a_request_that_cannot_work_is_refused_before_the_run(
+    url: str, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        agent_for(url, **settings)
+    assert words in str(caught.value)
+    assert "abc" not in str(caught.value)
+
+
+def test_arguments_of_mcp_tools_are_refused() -> None:
+    with pytest.raises(UsageError, match="names an argument of an MCP tool"):
+        agent_for("http://h/{query}", "query=q")
+
+
+def test_placeholders_are_shown_and_secrets_are_not() -> None:
+    text = "rest:http://u:p@h/s?q={query}&n={top_k}&k=${KEY}&token=abc&x={query}y"
+    assert redact_target(text) == (
+        "rest:http://***@h/s?q={query}&n={top_k}&k=${KEY}&token=***&x=***"
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        ("http://example.org/?q={query}", {"headers": ("X-A: $HOME",)}),
+        ("http://example.org/?q={query}&k=${HOME}", {}),
+        ("http://example.org/", {"body": "@/etc/hostname"}),
+    ],
+)
+def test_strangers_read_neither_files_nor_variables(url: str, settings: dict[str, Any]) -> None:
+    policy = OutboundPolicy(("example.org",), public_only=True)
+    with pytest.raises(UsageError, match="server"):
+        open_target(f"rest:{url}", DATA, policy=policy, request=RequestSettings(**settings))
+
+
+def test_a_template_says_which_placeholders_it_has() -> None:
+    template = RequestTemplate.parse(
+        "http://h/{query}", request=json.dumps({"from": "{offset}"}), method="", headers=()
+    )
+    assert template.placeholders() == {"query", "offset"}
+    assert template.paged
+    assert template.method == "POST"
+
+
+def test_settings_of_requests_are_refused_for_targets_that_make_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--preset has no effect on a builtin: target; .* rest:"):
+        assay.evaluate("builtin:bm25", "notes", preset="solr", index="x", out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_service_is_evaluated_from_python_with_a_baseline_of_another_kind(
+    tmp_path: Path,
+) -> None:
+    async with serving(services) as url:
+        run = await asyncio.to_thread(
+            assay.evaluate,
+            f"rest:{url}/docs/_search",
+            "notes",
+            request={"query": {"multi_match": {"query": "{query}"}}, "size": "{top_k}"},
+            headers=["X-Tenant: a"],
+            mapping=["ids=hits.hits[]._id"],
+            baseline="builtin:bm25",
+            num_queries=5,
+            out=tmp_path,
+        )
+    assert run.comparison is not None
+    assert run.report.summary.successful_queries == 5
+    assert run.report.config.headers == ("X-Tenant: a",)

@@ -1,0 +1,61 @@
+"""Every command of docs/targets.md runs, against local services with the shapes of real ones."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.agents.search_services import TOKEN
+from tests.agents.search_services import app as services
+from tests.serve.serving import serving
+
+PAGE = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+
+COMMANDS = [
+    line for block in blocks("sh") for line in block.splitlines() if line.startswith("assay eval ")
+]
+
+
+def test_the_page_has_commands() -> None:
+    assert len(COMMANDS) >= 14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_the_command_measures_the_service(command: str, tmp_path: Path) -> None:
+    async with serving(services) as url:
+        host = url.removeprefix("http://")
+
+        def local(text: str) -> str:
+            return re.sub(r"localhost:\d+", host, text)
+
+        (tmp_path / "body.json").write_text(blocks("json")[0])
+        (tmp_path / "assay.toml").write_text(local(blocks("toml")[0]))
+        (tmp_path / "my_search.py").write_text(local(blocks("python")[0]))
+        start = f"{sys.executable} -c 'from assay.cli.app import main; main()'"
+        shell = local(command).replace("assay", start, 1)
+        done = await asyncio.to_thread(
+            subprocess.run,
+            f"{shell} --num-queries 4 --json",
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "SEARCH_TOKEN": TOKEN, "OPENAI_API_KEY": TOKEN, "NO_PROXY": "*"},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["summary"]["successful_queries"] == 4
+    assert report["metrics"]["hit@8" if "--top-k 8" in command else "hit@5"] > 0.5
+    assert not report["violations"]["unknown"]["queries"]
+    stored = "".join(path.read_text() for path in tmp_path.glob("runs/*/*") if path.is_file())
+    assert TOKEN not in stored
