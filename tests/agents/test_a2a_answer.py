@@ -59,9 +59,12 @@ def test_answers_bring_their_text_and_citations() -> None:
         (text('["d1", "d2"]'), "the answer is a list, not an object with 'doc_ids'"),
         ([{"data": {"ids": ["d1"]}}], "the answer is an object without 'doc_ids'"),
         ([{"data": {"doc_ids": "d1"}}], "'doc_ids' is a str, not a list of document ids"),
-        ([{"data": {"doc_ids": [1.0]}}], "'doc_ids' holds a float at position 0"),
+        ([{"data": {"doc_ids": [1.5]}}], "'doc_ids', position 0: a document id is a float"),
         ([{"data": {"doc_ids": None}}], "'doc_ids' is a NoneType, not a list of document ids"),
-        (text('so: {"doc_ids": ["\\ud800"]}'), "'doc_ids' is not valid Unicode at position 0"),
+        (
+            text('so: {"doc_ids": ["\\ud800"]}'),
+            "'doc_ids', position 0: a document id is not valid Unicode",
+        ),
     ],
 )
 def test_another_shape_is_an_invalid_answer(parts: list[dict[str, Any]], message: str) -> None:

@@ -182,7 +182,8 @@ FAILURES: list[tuple[str, Tamper, FailureKind, Fault | None]] = [
     ("sync", lambda r: r.with_json({"a": 1}), FailureKind.PROTOCOL, Fault.NOT_CONTRACT),
     ("sync", lambda r: r.with_body(b" " * 200_000), FailureKind.INVALID_ANSWER, Fault.TOO_LARGE),
     ("sync", lambda r: r.with_json({}, 500), FailureKind.AGENT_ERROR, Fault.SERVER_ERROR),
-    ("sync", lambda r: r.with_json({}, 503), FailureKind.AGENT_ERROR, Fault.OVERLOADED),
+    ("sync", lambda r: r.with_json({}, 503), FailureKind.CONNECTION, Fault.OVERLOADED),
+    ("sync", lambda r: r.with_json(r.json, 503), FailureKind.AGENT_ERROR, Fault.OVERLOADED),
     ("sync", lambda r: r.with_json({}, 404), FailureKind.AGENT_ERROR, Fault.REFUSED),
     (
         "sync",
@@ -193,6 +194,12 @@ FAILURES: list[tuple[str, Tamper, FailureKind, Fault | None]] = [
     (
         "sync",
         lambda r: r.with_json({**r.json, "outputs": {"chunks": [{"text": "x"}]}}),
+        FailureKind.INVALID_ANSWER,
+        None,
+    ),
+    (
+        "sync",
+        lambda r: r.with_json({**r.json, "outputs": {"chunks": [None]}}),
         FailureKind.INVALID_ANSWER,
         None,
     ),

@@ -92,10 +92,13 @@ def test_an_answer_may_carry_text_and_citations() -> None:
     [
         ("abc", "the answer is a str, not a list"),
         (3, "the answer is a int, not a list"),
-        (["a", 1], "holds a int at position 1"),
+        (["a", 1.5], "position 1: a document id is a float"),
+        (["a", True], "position 1: a document id is a bool"),
+        (["a", ""], "position 1: a document id is empty"),
+        (["x" * 5000], "longer than 4,096 characters"),
         ({"ids": ["a"]}, "a dictionary without 'doc_ids'; return a list of document ids"),
         ({"a": 0.7}, "a dictionary without 'doc_ids'; return a list of document ids"),
-        ([("a", 0.7)], "holds a tuple at position 0, not a document id"),
+        ([("a", 0.7)], "position 0: a document id is a tuple"),
         ({"doc_ids": ["a"], "citations": "a"}, "'citations' is a str"),
     ],
 )
@@ -180,7 +183,7 @@ async def test_an_object_may_answer_as_a_function_may() -> None:
     for value in (["a"], {"doc_ids": ["a"]}, AgentAnswer(("a",))):
         answer = await ObjectAgent(Own(ask=lambda value=value: value)).ask("query", 2)
         assert answer == AgentAnswer(("a",))
-    wrong: tuple[Any, ...] = (None, 5, AgentAnswer((5,)))  # type: ignore[arg-type]
+    wrong: tuple[Any, ...] = (None, 5, AgentAnswer((5.5,)))  # type: ignore[arg-type]
     for other in wrong:
         with pytest.raises(AgentFailure) as caught:
             await ObjectAgent(Own(ask=lambda value=other: value)).ask("query", 2)

@@ -227,11 +227,11 @@ BAD_ANSWERS: list[tuple[str, Tamper, Fault]] = [
         Fault.CONTENT_TYPE,
     ),
     ("dripping error", lambda r: replace(r, status=500, pieces=DRIPS), Fault.TIMEOUT),
-    ("cut", lambda r: r.with_body(r.body[:9], CUT), Fault.UNREACHABLE),
+    ("cut", lambda r: r.with_body(r.body[:9], CUT), Fault.CUT_OFF),
     ("silent", lambda r: r.with_body(OPEN), Fault.TIMEOUT),
     ("dripping", lambda r: r.with_body(*DRIPS), Fault.TIMEOUT),
     ("500", lambda r: replace(r, status=500), Fault.SERVER_ERROR),
-    ("redirect", lambda r: replace(r, status=307), Fault.REFUSED),
+    ("redirect", lambda r: replace(r, status=307), Fault.REDIRECT),
     ("overloaded", lambda r: replace(r, status=503), Fault.OVERLOADED),
 ]
 

@@ -123,7 +123,7 @@ def test_a_failed_query_scores_zero_and_is_counted(
     [
         ("d1", "invalid answer"),
         (None, "invalid answer"),
-        ([1, 2], "invalid answer"),
+        ([1.5, 2], "invalid answer"),
         ({"ids": []}, "invalid answer"),
         ({"doc_ids": ["d1"], "answer": 3}, "invalid answer"),
     ],

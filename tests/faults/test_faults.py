@@ -50,7 +50,7 @@ async def evaluate(
         ("rpc_nonsense", {"protocol": SIZE}, 0.0),
         ("bare_list", {"invalid answer": SIZE}, 0.0),
         ("wrong_shape", {"invalid answer": SIZE}, 0.0),
-        ("numbers", {"invalid answer": SIZE}, 0.0),
+        ("numbers", {}, 0.0),
         ("failed_task", {"agent error": SIZE}, 0.0),
         ("huge", {"invalid answer": SIZE}, 0.0),
         ("announced_huge", {"invalid answer": SIZE}, 0.0),

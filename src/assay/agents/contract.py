@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.protocol import AgentAnswer, AgentInfo, document_id
 from assay.agents.target_kinds import OpenContext, Target
 from assay.answer.passages import Passage
 from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
@@ -24,7 +24,7 @@ from assay.contract.responses import AgentCallError, Fault
 from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
-from assay.net.http import classify_http_errors, read_body
+from assay.net.http import AWAY, classify_http_errors, read_body
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
@@ -47,6 +47,9 @@ _KINDS = {
     Fault.SERVER_ERROR: FailureKind.AGENT_ERROR,
     Fault.TOO_LARGE: FailureKind.INVALID_ANSWER,
     Fault.CONTENT_TYPE: FailureKind.PROTOCOL,
+    Fault.CUT_OFF: FailureKind.PROTOCOL,
+    Fault.NOT_HTTP: FailureKind.PROTOCOL,
+    Fault.REDIRECT: FailureKind.PROTOCOL,
     Fault.NOT_JSON: FailureKind.PROTOCOL,
     Fault.NOT_CONTRACT: FailureKind.PROTOCOL,
     Fault.FRAMING: FailureKind.PROTOCOL,
@@ -81,16 +84,17 @@ class OutputReader:
         """The answer in a response; `AgentFailure` if it has no documents."""
         outputs = response.outputs
         chunks = _chunks(response)
-        papers = _objects(outputs.get("papers"))
+        papers = _objects(outputs.get("papers"), "papers")
         if chunks is None and papers is None:
             message = "outputs have neither chunks nor papers, and there is no grounding"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
         found = [self._document_of(chunk) for chunk in chunks or ()]
         found += [self._paper_id(each) for each in papers or ()]
-        doc_ids = tuple(dict.fromkeys(each for each in found if each))
-        if (chunks or papers) and not doc_ids:
-            message = "no chunk or paper in outputs names its document"
+        nameless = next((place for place, each in enumerate(found) if each is None), None)
+        if nameless is not None:
+            message = f"chunk or paper {nameless + 1} in outputs does not name its document"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+        doc_ids = tuple(dict.fromkeys(map(document_id, found)))
         return AgentAnswer(doc_ids, _answer(outputs), self._citations(response, chunks or ()))
 
     def _document_of(self, chunk: Mapping[str, Any]) -> str | None:
@@ -134,7 +138,10 @@ class OutputReader:
 def _chunks(response: AgentRunResponse) -> list[JsonObject] | None:
     pack = response.outputs.get("groundingPack")
     packed = pack.get("chunks") if isinstance(pack, dict) else None
-    for found in (_objects(response.outputs.get("chunks")), _objects(packed)):
+    for found in (
+        _objects(response.outputs.get("chunks"), "chunks"),
+        _objects(packed, "groundingPack.chunks"),
+    ):
         if found is not None:
             return found
     if response.grounding is not None:
@@ -142,10 +149,15 @@ def _chunks(response: AgentRunResponse) -> list[JsonObject] | None:
     return None
 
 
-def _objects(value: Any) -> list[JsonObject] | None:
+def _objects(value: Any, name: str) -> list[JsonObject] | None:
     if not isinstance(value, list):
         return None
-    return [each for each in value if isinstance(each, dict)]
+    for place, each in enumerate(value):
+        if not isinstance(each, dict):
+            kind = type(each).__name__
+            message = f"outputs.{name} holds a {kind} at position {place}, not an object"
+            raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+    return value
 
 
 def _first(source: Mapping[str, Any], keys: Iterable[str]) -> str | None:
@@ -334,8 +346,11 @@ def _inputs(task: str, query: str, top_k: int) -> dict[str, str | int]:
 
 
 def _failure(error: AgentCallError) -> AgentFailure:
+    kind = _KINDS[error.fault]
+    if error.status_code in AWAY and error.response is None:  # said by a gateway, not by the agent
+        kind = FailureKind.CONNECTION
     return AgentFailure(
-        _KINDS[error.fault],
+        kind,
         f"{error.fault}: {error}",
         retryable=error.retryable,
         retry_after=error.retry_after,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
+from assay.agents.protocol import document_id
 from assay.errors import AgentFailure, FailureKind
 
 _LISTS = (
@@ -82,13 +83,13 @@ class IdDetector:
                 f"result {missing + 1} has no field {name!r}; it has: {found}. Name the one that "
                 "is the id: --map doc_id=FIELD",
             )
-        return tuple(form(row[name]) for row in rows)
+        return tuple(_document_id(row[name], form) for row in rows)
 
-    def _settle(self, rows: Sequence[Mapping[str, str]]) -> tuple[str, Form]:
+    def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Form]:
         present = (self._field,) if self._field else [name for name in _IDS if name in rows[0]]
         for name in present:
             for form in _FORMS:
-                if any(name in row and form(row[name]) in self._known for row in rows):
+                if any(form(row.get(name) or "") in self._known for row in rows):
                     self._settled = (name, form)
                     return self._settled
         return (next(iter(present), "doc_id"), _as_is)  # no known id yet: wait for the next answer
@@ -129,17 +130,33 @@ def detect_citations(value: Any, answer: str | None, sources: Sequence[str]) -> 
     return tuple(dict.fromkeys(marked))
 
 
-def _fields(item: Any) -> dict[str, str]:
-    """Texts and whole numbers of a result, those of a nested document after its own."""
+def _document_id(value: str | None, form: Form) -> str:
+    if value is None:
+        message = "the id of a result is neither a string nor an integer"
+        raise AgentFailure(FailureKind.INVALID_ANSWER, message)
+    return document_id(form(value))
+
+
+def _fields(item: Any) -> dict[str, str | None]:
+    """Strings and integers of a result, its own before those of a nested document.
+
+    None for a field that should hold an id and holds something else.
+    """
     if isinstance(item, str):
         return {"doc_id": item}
-    return dict(_pairs(item)) if isinstance(item, dict) else {}
+    fields: dict[str, str | None] = {}
+    for name, value in _pairs(item) if isinstance(item, dict) else ():
+        if value is not None or name not in fields:
+            fields[name] = value
+    return fields
 
 
-def _pairs(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _pairs(item: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     for name in _INNER:
         if isinstance(item.get(name), dict):
             yield from _pairs(item[name])
     for name, value in item.items():
         if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
             yield name, str(value)
+        elif name in _IDS and not isinstance(value, dict):
+            yield name, None

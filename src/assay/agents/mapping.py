@@ -15,7 +15,7 @@ import orjson
 from jmespath.exceptions import JMESPathError
 
 from assay.agents.detection import IdDetector, detect_answer, detect_citations, detect_list
-from assay.agents.protocol import AgentAnswer
+from assay.agents.protocol import AgentAnswer, document_id, is_unicode
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.redact import printable
 
@@ -155,7 +155,7 @@ class AnswerReader:
         """The document ids alone."""
         mapped = self._texts("ids", received)
         if mapped is not None:
-            return mapped
+            return tuple(map(document_id, mapped))
         if "answer" in self._mapping and not self._has_list(received):
             return ()  # an application that only answers
         value = received.require_value()
@@ -184,7 +184,7 @@ class AnswerReader:
         return tuple(self._text(key, item, place, found) for place, item in enumerate(found))
 
     def _text(self, key: str, item: Any, place: int, found: list[Any]) -> str:
-        if isinstance(item, str) and _is_unicode(item):
+        if isinstance(item, str) and is_unicode(item):
             return item
         if isinstance(item, float) and item.is_integer() and abs(item) < 2**53:
             return str(int(item))
@@ -221,7 +221,7 @@ class AnswerReader:
         found = self._evaluate[key](received)
         if isinstance(found, list) and self._mapping[key].startswith(_REGEX):
             found = found[0] if found else None
-        if found is None or (isinstance(found, str) and _is_unicode(found)):
+        if found is None or (isinstance(found, str) and is_unicode(found)):
             return found
         raise _invalid(
             f"--map {key}={self._mapping[key]} yields {_kind(found)}, not a text; received "
@@ -325,11 +325,6 @@ def _kind(value: Any) -> str:
     if value is None:
         return "null"
     return kinds.get(type(value), f"a number ({value})")
-
-
-def _is_unicode(text: str) -> bool:
-    """False for lone surrogates, which no file can store."""
-    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _invalid(message: str) -> AgentFailure:

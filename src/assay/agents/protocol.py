@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from assay.answer.passages import Passage
+from assay.errors import AgentFailure, FailureKind
+
+MAX_ID_LENGTH = 4096
+"""Characters of a document id. The longest that are in use are addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,28 @@ class AgentInfo:
     track: str = "undeclared"
     details: str = ""
     learned_from: tuple[str, ...] = ()
+
+
+def document_id(value: object) -> str:
+    """An id as a string: a string or an integer, in every protocol. Raises `AgentFailure`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        problem = f"is a {type(value).__name__}, not a string"
+    elif not value:
+        problem = "is empty"
+    elif len(value) > MAX_ID_LENGTH:
+        problem = f"is longer than {MAX_ID_LENGTH:,} characters"
+    elif not is_unicode(value):
+        problem = "is not valid Unicode"
+    else:
+        return value
+    raise AgentFailure(FailureKind.INVALID_ANSWER, f"a document id {problem}")
+
+
+def is_unicode(text: str) -> bool:
+    """False for lone surrogates, as broken file names have them: no file can store them."""
+    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 class Agent(Protocol):

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.protocol import AgentAnswer, AgentInfo, document_id, is_unicode
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.threads import DaemonThreads, LoopThread
 from assay.answer.passages import Passage
@@ -172,7 +172,7 @@ def read_answer(value: object) -> AgentAnswer:
         answer = value.get("answer")
         if answer is not None and not isinstance(answer, str):
             raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
-        if answer is not None and not _is_text(answer):
+        if answer is not None and not is_unicode(answer):
             raise _invalid("'answer' is not valid Unicode")
         if "doc_ids" not in value:
             raise _invalid(
@@ -190,19 +190,13 @@ def read_answer(value: object) -> AgentAnswer:
 def _ids(value: object, what: str) -> tuple[str, ...]:
     if isinstance(value, str | bytes) or not isinstance(value, list | tuple):
         raise _invalid(f"{what} is a {type(value).__name__}, not a list of document ids")
+    ids = []
     for position, item in enumerate(value):
-        if not isinstance(item, str):
-            raise _invalid(
-                f"{what} holds a {type(item).__name__} at position {position}, not a document id"
-            )
-        if not _is_text(item):
-            raise _invalid(f"{what} is not valid Unicode at position {position}")
-    return tuple(value)
-
-
-def _is_text(text: str) -> bool:
-    """False for lone surrogates, as broken file names have them: no file can store them."""
-    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
+        try:
+            ids.append(document_id(item))
+        except AgentFailure as failure:
+            raise _invalid(f"{what}, position {position}: {failure}") from None
+    return tuple(ids)
 
 
 def _invalid(message: str) -> AgentFailure:

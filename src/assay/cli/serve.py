@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import say
+from assay.cli.serve_hostile import hostile
+from assay.cli.serve_options import (
+    CardUrl,
+    DatasetName,
+    Host,
+    Port,
+    SearchMode,
+    announce,
+    check_mode,
+)
 from assay.errors import AssayError, UsageError
 
 if TYPE_CHECKING:
     from assay.serve.mcp.search import LoadRetrieval
-
-MODES = ("hybrid", "tuned", "dense", "bm25")
 
 serve_app = typer.Typer(
     name="serve",
@@ -21,44 +29,6 @@ serve_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-
-Host = Annotated[
-    str,
-    typer.Option(
-        help="Address to listen on; 0.0.0.0 for all network interfaces.",
-        envvar="ASSAY_HOST",
-        metavar="HOST",
-    ),
-]
-Port = Annotated[
-    int,
-    typer.Option(
-        help="Port to listen on; 0 picks a free one.",
-        envvar="ASSAY_PORT",
-        metavar="PORT",
-        min=0,
-        max=65535,
-    ),
-]
-CardUrl = Annotated[
-    str | None,
-    typer.Option(
-        help="The URL in the agent card. Default: the URL of the request.",
-        envvar="ASSAY_CARD_URL",
-        metavar="URL",
-    ),
-]
-DatasetName = Annotated[
-    str,
-    typer.Option(
-        help="nfcorpus, notes, or the path of a BEIR folder or zip.",
-        envvar="ASSAY_DATASET",
-        metavar="NAME|PATH",
-    ),
-]
-SearchMode = Annotated[
-    str, typer.Option(help=f"How to search: {', '.join(MODES)}.", envvar="ASSAY_MODE")
-]
 
 
 @serve_app.command("purple")
@@ -82,7 +52,7 @@ def purple(
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
-    _check_mode(mode)
+    check_mode(mode)
     from assay.data.load import require_dataset
     from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of
@@ -91,7 +61,7 @@ def purple(
     require_dataset(dataset)
     with bind(host, port) as listener:
         # Announced before the slow imports: clients can already connect and wait.
-        _announce("purple agent", url_of(listener))
+        announce("purple agent", url_of(listener))
         from assay.serve.purple.agent import local_search, mcp_search, purple_app
 
         set_up_logging()
@@ -143,7 +113,7 @@ def green(
     policy = OutboundPolicy.for_server(host, allow_hosts)
     require_dataset(dataset)
     with bind(host, port) as listener:
-        _announce("green agent", url_of(listener))
+        announce("green agent", url_of(listener))
         from assay.serve.green.agent import dataset_loader, green_app
 
         set_up_logging()
@@ -210,7 +180,7 @@ def mcp(
     With ASSAY_TOKEN set, callers over HTTP need that bearer token. POST /stats/reset needs
     the token ASSAY_ADMIN_TOKEN.
     """
-    _check_mode(mode)
+    check_mode(mode)
     from assay.serve.request_log import set_up_logging
 
     if stdio:
@@ -227,7 +197,7 @@ def mcp(
 
     require_dataset(dataset)
     with bind(host, port) as listener:
-        _announce("MCP server", url_of(listener), path="/mcp")
+        announce("MCP server", url_of(listener), path="/mcp")
         from assay.serve.mcp.app import allowed_hosts, mcp_app
 
         set_up_logging()
@@ -272,7 +242,7 @@ def agent(
     Documents ingested with RAG_INGEST are stored in the cache, or on the Qdrant server at
     QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer token.
     """
-    _check_mode(mode)
+    check_mode(mode)
     from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging
@@ -346,7 +316,7 @@ def ui(
         )
     policy = OutboundPolicy.for_server(host, allow_hosts)
     with bind(host, port) as listener:
-        _announce(f"the runs of {runs}", url_of(listener))
+        announce(f"the runs of {runs}", url_of(listener))
         from assay.serve.request_log import set_up_logging
         from assay.serve.ui.app import ui_app
 
@@ -354,22 +324,13 @@ def ui(
         serve_on(ui_app(runs, token=token, policy=policy, dataset=dataset), listener)
 
 
-def _check_mode(mode: str) -> None:
-    if mode not in MODES:
-        raise UsageError(f"--mode must be one of {', '.join(MODES)}, got {mode!r}")
-
-
-def _announce(what: str, url: str, path: str = "") -> None:
-    """The address on stdout, for scripts that asked for a free port; the sentence for people."""
-    print(url, flush=True)
-    say(f"{what} on {url}{path} (press Ctrl-C to stop)")
-
-
 def _retrieval_loader(dataset: str, mode: str) -> "LoadRetrieval":
     from assay.serve.retrieval import load_retrieval
 
     return lambda progress: load_retrieval(dataset, mode, progress)
 
+
+serve_app.command("hostile")(hostile)
 
 if __name__ == "__main__":  # how Assay starts a server of its own: agents.purple_process
     try:

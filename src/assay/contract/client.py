@@ -38,12 +38,19 @@ from assay.net.client import (
     ResponseTooLarge,
     open_client,
 )
+from assay.net.http import HttpBreach, breach_of
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import OutboundRefused
 from assay.net.redact import redact_url
 from assay.net.sse import Event, EventReader, EventTooLarge
 
 ENDPOINTS_VARIABLE = "AGENT_ENDPOINTS_JSON"
+
+_BREACHES = {
+    HttpBreach.NO_ANSWER: Fault.UNREACHABLE,
+    HttpBreach.CUT_OFF: Fault.CUT_OFF,
+    HttpBreach.NOT_HTTP: Fault.NOT_HTTP,
+}
 
 
 def read_endpoints(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -314,8 +321,12 @@ class AgentClient:
                 raise self._endless(reader) from None
             except ResponseTooLarge as error:
                 raise reader.fault(Fault.TOO_LARGE, str(error)) from None
-            except (httpx.RemoteProtocolError, httpx.ReadError):
+            except httpx.RemoteProtocolError:
                 chunk = None  # cut off: the reader knows whether anything is missing
+            except httpx.ReadError:
+                if reader.terminal is None:
+                    raise
+                chunk = None
             if chunk is None:
                 return
             yield chunk
@@ -354,6 +365,9 @@ def _classify_errors(silence: Fault, base: str) -> Iterator[None]:
         raise AgentCallError(Fault.TOO_LARGE, str(error)) from None
     except EncodingRefused as error:
         raise AgentCallError(Fault.CONTENT_TYPE, str(error)) from None
+    except httpx.RemoteProtocolError as error:
+        breach = breach_of(error)
+        raise AgentCallError(_BREACHES[breach], f"{base}: {breach}") from None
     except httpx.HTTPError as error:
         message = f"the connection to {base} broke ({type(error).__name__})"
         raise AgentCallError(Fault.UNREACHABLE, message) from None

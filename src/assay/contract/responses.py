@@ -39,6 +39,9 @@ class Fault(StrEnum):
     SERVER_ERROR = "server error"
     CONTENT_TYPE = "wrong content type"
     TOO_LARGE = "response too large"
+    CUT_OFF = "response cut off"
+    NOT_HTTP = "not HTTP"
+    REDIRECT = "redirect"
     NOT_JSON = "not JSON"
     NOT_CONTRACT = "not contract-shaped"
     FRAMING = "broken event framing"
@@ -99,7 +102,7 @@ async def check_response(expected: str, response: httpx.Response) -> None:
         raise await _rejection(response)
     if status >= 300:
         message = f"the agent redirects (HTTP {status}); use the URL that it redirects to"
-        raise AgentCallError(Fault.REFUSED, message, status_code=status)
+        raise AgentCallError(Fault.REDIRECT, message, status_code=status)
     if media_type(response) != expected:
         got = repr(media_type(response)[:40]) if media_type(response) else "no content type"
         message = f"expected content type {expected!r}, got {got}"

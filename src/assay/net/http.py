@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -24,7 +25,8 @@ _MAX_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _METHOD_KEPT = (307, 308)
 _BUSY = 429
-_AWAY = (502, 503, 504)
+AWAY = (502, 503, 504)
+"""Statuses of a gateway whose agent is not there."""
 
 
 @asynccontextmanager
@@ -152,7 +154,7 @@ def too_large(limit: int) -> AgentFailure:
 def failure_of_status(response: httpx.Response) -> AgentFailure | None:
     """What a status means before the body is looked at. None if that is for the body to say."""
     status = response.status_code
-    if status == _BUSY or status in _AWAY:
+    if status == _BUSY or status in AWAY:
         kind = FailureKind.AGENT_ERROR if status == _BUSY else FailureKind.CONNECTION
         after = parse_retry_after(response.headers.get("retry-after"))
         return AgentFailure(kind, f"HTTP {status}", retryable=True, retry_after=after)
@@ -160,6 +162,21 @@ def failure_of_status(response: httpx.Response) -> AgentFailure | None:
         message = f"HTTP {status}: the agent refused the credentials; set AGENT_TOKEN"
         return AgentFailure(FailureKind.AGENT_ERROR, message)
     return None
+
+
+class HttpBreach(StrEnum):
+    """How a response broke off or was no HTTP; the value is a message."""
+
+    NO_ANSWER = "the connection was closed without a response"
+    CUT_OFF = "the response was cut off"
+    NOT_HTTP = "the response is not valid HTTP"
+
+
+def breach_of(error: httpx.RemoteProtocolError) -> HttpBreach:
+    """The one place that tells these apart, so that every protocol classifies them alike."""
+    if "disconnected" in str(error):  # before the head of an answer was complete
+        return HttpBreach.NO_ANSWER
+    return HttpBreach.CUT_OFF if "peer closed" in str(error) else HttpBreach.NOT_HTTP
 
 
 @contextmanager
@@ -182,11 +199,10 @@ def classify_http_errors() -> Iterator[None]:
     except httpx.NetworkError:
         raise _unreachable("the connection was lost") from None
     except httpx.RemoteProtocolError as error:
-        if "disconnected" in str(error):  # before the first byte of an answer
-            raise _unreachable("the connection was closed without a response") from None
-        cut_off = "peer closed" in str(error)
-        message = "the response was cut off" if cut_off else "the response is not valid HTTP"
-        raise AgentFailure(FailureKind.PROTOCOL, message) from None
+        breach = breach_of(error)
+        if breach is HttpBreach.NO_ANSWER:
+            raise _unreachable(breach) from None
+        raise AgentFailure(FailureKind.PROTOCOL, breach) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         message = f"the exchange failed ({type(error).__name__})"
         raise AgentFailure(FailureKind.PROTOCOL, message) from None

@@ -249,6 +249,8 @@ def _opening_failure(error: Exception) -> AgentFailure:
 def _failure_of(error: MCPError, exchange: ExchangeRecord) -> AgentFailure:
     """By its code: the message is the server's, and may quote the query."""
     code = error.code
+    if code == CONNECTION_CLOSED and exchange.ended:
+        return AgentFailure(FailureKind.PROTOCOL, "the response ended before the result came")
     if code == CONNECTION_CLOSED:
         return AgentFailure(FailureKind.CONNECTION, "the connection was closed", retryable=True)
     if exchange.status == _SESSION_GONE:

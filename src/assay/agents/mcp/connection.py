@@ -43,6 +43,8 @@ class ExchangeRecord:
 
     status: int | None = None
     failure: AgentFailure | None = None
+    ended: bool = False
+    """Whether a whole body was read."""
 
 
 current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchange", default=None)
@@ -126,6 +128,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         try:
             async for chunk in self._inner:
                 yield self._decoder.feed(chunk)
+            self._exchange.ended = True
         except httpx2.TransportError as error:
             self._exchange.failure = _failure_of(_as_httpx(error))
             raise httpx2.StreamError("the response ended early") from error

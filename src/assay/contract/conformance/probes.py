@@ -20,7 +20,8 @@ from assay.net.client import EncodingRefused, ResponseTooLarge
 from assay.net.json import JsonObject, parse_object
 from assay.net.sse import Event, EventReader, EventTooLarge
 
-MAX_BODY_BYTES = 32_000_000
+MAX_BODY_BYTES = 4_000_000
+"""For one response: those of all twenty requests are held until the checks have seen them."""
 UNKNOWN_TASK = "ASSAY_CHECK_UNKNOWN_TASK"
 WAYS = ("sync", "stream")
 
@@ -168,6 +169,7 @@ async def record_exchange(
     except TimeoutError:
         seen |= {"failure": f"no complete response within {timeout:g} s", "timed_out": True}
     except (ResponseTooLarge, EncodingRefused) as error:
+        chunks.clear()
         seen["failure"] = str(error)
     except (httpx.ConnectError, httpx.ConnectTimeout):
         seen |= {"failure": "no connection", "refused_connection": True}

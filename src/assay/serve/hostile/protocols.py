@@ -1,0 +1,218 @@
+"""The right answers of the hostile agent: each protocol it can be asked in, and how to render it.
+
+A protocol is one entry of `PROTOCOLS`. What a misbehavior changes is a `Content`, or the bytes that
+come out of here.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assay.net.json import JsonObject
+
+PLACEHOLDER = "@@"
+"""Stands in `Content` for JSON that no JSON library would write; see `encode`."""
+
+_TOOL = {
+    "name": "search",
+    "description": "Search the documents.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "top_k": {"type": "integer"}},
+        "required": ["query"],
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request that was read to its end. `path` is what follows the name of a misbehavior."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What an answer says, in any protocol. The types are what a client should expect to be wrong.
+
+    Parameters:
+        ids: a list of document ids.
+        score: of every document.
+        title: of every document.
+        text: of every document.
+        answer: the generated answer.
+        wrap: replaces the whole result (`{"ids": ...}` and so on) where it is not None.
+    """
+
+    ids: Any = ("MED-10", "MED-14")
+    score: Any = 0.5
+    title: Any = "A study of hypertension"
+    text: Any = "Vitamin D did not lower blood pressure."
+    answer: Any = "It did not."
+    wrap: Any = None
+
+    def hits(self, id_field: str) -> Any:
+        """The documents as objects, with the id in `id_field`."""
+        if not isinstance(self.ids, list | tuple):
+            return self.ids
+        return [
+            {id_field: each, "score": self.score, "title": self.title, "text": self.text}
+            for each in self.ids
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class RightAnswer:
+    """The right answer to a question.
+
+    Parameters:
+        document: the JSON document around a `Content`.
+        event: the name of its event where it is streamed; empty for events without a name.
+        streamed: whether the caller asked for a stream.
+    """
+
+    document: Callable[[Content], Any]
+    event: str = ""
+    streamed: bool = False
+
+    def encode(self, content: Content, raw: str = "") -> bytes:
+        """The JSON; `raw` takes the place of each `PLACEHOLDER`, quotes included."""
+        text = json.dumps(self.document(content))
+        return text.replace(f'"{PLACEHOLDER}"', raw).encode() if raw else text.encode()
+
+    def frame(self, body: bytes) -> bytes:
+        """`body` as one server-sent event."""
+        name = f"event: {self.event}\n".encode() if self.event else b""
+        return name + b"data: " + body + b"\n\n"
+
+
+Greeting = JsonObject | int
+"""A response that is no answer: a document, or the status of a response without one."""
+
+
+def _a2a(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
+    method = request.body.get("method")
+    if method not in ("SendMessage", "SendStreamingMessage", "message/send", "message/stream"):
+        error = {"code": -32601, "message": "unknown method"}
+        return {"jsonrpc": "2.0", "id": request.body.get("id"), "error": error}
+
+    def document(content: Content) -> Any:
+        data = {"doc_ids": content.ids, "answer": content.answer, "scores": [content.score]}
+        data |= {"title": content.title, "text": content.text}
+        task = {
+            "id": "task-1",
+            "contextId": "context-1",
+            "status": {"state": "TASK_STATE_COMPLETED"},
+            "artifacts": [{"artifactId": "a", "parts": [{"data": content.wrap or data}]}],
+        }
+        result = None if content.wrap == "null" else {"task": task}
+        return {"jsonrpc": "2.0", "id": request.body.get("id"), "result": result}
+
+    return RightAnswer(document, streamed=method.lower().endswith(("streamingmessage", "/stream")))
+
+
+def _contract(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
+    streamed = request.path.endswith("/stream")
+
+    def document(content: Content) -> Any:
+        outputs: Any = {"chunks": content.hits("doc_id"), "answer": content.answer}
+        response: JsonObject = {
+            "request_id": request.body.get("request_id"),
+            "task_type": request.body.get("task_type"),
+            "status": "ok",
+            "ok": True,
+            "outputs": None if content.wrap == "null" else content.wrap or outputs,
+            "artifacts": [],
+            "warnings": [],
+        }
+        return {**response, "type": "complete"} if streamed else response
+
+    return RightAnswer(document, event="complete", streamed=streamed)
+
+
+def _mcp(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
+    method = request.body.get("method", "")
+    call = {"jsonrpc": "2.0", "id": request.body.get("id")}
+    if request.method != "POST":
+        return 405
+    if not isinstance(method, str) or method.startswith("notifications/"):
+        return 202
+    if method == "initialize":
+        params = request.body.get("params")
+        version = params.get("protocolVersion") if isinstance(params, dict) else None
+        info = {"name": "hostile", "version": "1"}
+        result: JsonObject = {
+            "protocolVersion": version,
+            "capabilities": {"tools": {}},
+            "serverInfo": info,
+        }
+        return {**call, "result": result}
+    if method == "tools/list":
+        return {**call, "result": {"tools": [_TOOL]}}
+    if method != "tools/call":
+        return {**call, "error": {"code": -32601, "message": "unknown method"}}
+
+    def document(content: Content) -> Any:
+        found = {"results": content.hits("doc_id"), "generated_answer": content.answer}
+        result = {
+            "content": [{"type": "text", "text": "see the structured content"}],
+            "structuredContent": content.wrap or found,
+        }
+        return {**call, "result": None if content.wrap == "null" else result}
+
+    return RightAnswer(document, event="message")
+
+
+def _search(_request: HttpRequest, _url: str) -> Greeting | RightAnswer:
+    """A plain JSON search service."""
+
+    def document(content: Content) -> Any:
+        if content.wrap == "null":
+            return {"results": None}
+        return content.wrap or {"results": content.hits("id"), "answer": content.answer}
+
+    return RightAnswer(document)
+
+
+def _card(_request: HttpRequest, url: str) -> Greeting:
+    interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": url}
+    return {
+        "name": "hostile",
+        "version": "1",
+        "capabilities": {"streaming": True},
+        "supportedInterfaces": [interface],
+    }
+
+
+def _health(_request: HttpRequest, _url: str) -> Greeting:
+    return {"status": "ok", "service": "hostile", "version": "1", "ready": True}
+
+
+Handler = Callable[[HttpRequest, str], Greeting | RightAnswer]
+
+PROTOCOLS: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/.well-known/agent-card.json", _card),
+    ("GET", "/health", _health),
+    ("GET", "/health/ready", _health),
+    ("POST", "/agents/run/sync", _contract),
+    ("POST", "/agents/run/stream", _contract),
+    ("POST", "/mcp", _mcp),
+    ("GET", "/mcp", _mcp),
+    ("DELETE", "/mcp", _mcp),
+    ("POST", "/search", _search),
+    ("GET", "/search", _search),
+    ("POST", "", _a2a),
+)
+"""Method and path after the name of the misbehavior, and what answers there."""
+
+
+def answer_to(request: HttpRequest, url: str) -> Greeting | RightAnswer:
+    """The right response; `url` is the address of the agent that was asked. 404 for no protocol."""
+    for method, path, handler in PROTOCOLS:
+        if (method, path) == (request.method, request.path.rstrip("/")):
+            return handler(request, url)
+    return 404

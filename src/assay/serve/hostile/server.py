@@ -1,0 +1,135 @@
+"""Serves the catalogue on a bare socket: a web server would not let it break the rules.
+
+    http://HOST:PORT/NAME         the agent opens well, and misbehaves when it is asked
+    http://HOST:PORT/from-start/NAME   every request gets the misbehavior, cards and health included
+
+A header `X-Hostile: NAME` chooses as well. `GET /` lists the catalogue as JSON.
+"""
+
+import asyncio
+import json
+import socket
+from contextlib import suppress
+
+from assay.net.json import parse_object
+from assay.serve.hostile.answer_cases import ANSWER_CASES
+from assay.serve.hostile.misbehavior import Misbehavior
+from assay.serve.hostile.protocols import HttpRequest, RightAnswer, answer_to
+from assay.serve.hostile.wire import HostileCall
+from assay.serve.hostile.wire_cases import WIRE_CASES
+
+CATALOGUE: tuple[Misbehavior, ...] = (*WIRE_CASES, *ANSWER_CASES)
+MISBEHAVIORS: dict[str, Misbehavior] = {each.name: each for each in CATALOGUE}
+"""Every misbehavior by its name."""
+
+FROM_START = "from-start"
+HEADER = "x-hostile"
+
+_MOST_BODY = 1_000_000
+_REQUEST_SECONDS = 30.0
+
+
+def describe() -> list[dict[str, str]]:
+    """The catalogue for programs: name, group, description and what Assay makes of it."""
+    return [
+        {
+            "name": each.name,
+            "group": each.group,
+            "description": each.description,
+            "expected": each.expected,
+        }
+        for each in CATALOGUE
+    ]
+
+
+class HostileServer:
+    """The server; `url` is its address."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve until cancelled."""
+        server = await asyncio.start_server(self._connection, sock=listener, limit=_MOST_BODY)
+        async with server:
+            await server.serve_forever()
+
+    async def _connection(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        """One request, then the end: what a client makes of the rest is its own matter."""
+        with suppress(ConnectionError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                request = await _read(reader)
+            await self._respond(request, out)
+        out.close()
+        with suppress(ConnectionError, OSError):
+            await out.wait_closed()
+
+    async def _respond(self, request: HttpRequest, out: asyncio.StreamWriter) -> None:
+        name, from_start, request, prefix = _choose(request)
+        if not name and request.path in ("", "/"):
+            await _send(out, 200, describe())
+            return
+        chosen = MISBEHAVIORS.get(name)
+        if chosen is None:
+            error = f"no misbehavior is called {name[:80]!r}; GET / lists them"
+            await _send(out, 404, {"error": error})
+            return
+        url = self.url + prefix
+        right = answer_to(request, url)
+        if isinstance(right, RightAnswer):
+            await chosen.act(_call(out, chosen, right, url))
+        elif from_start:
+            document = right if isinstance(right, dict) else {}
+            await chosen.act(_call(out, chosen, RightAnswer(lambda _content: document), url))
+        elif isinstance(right, int):
+            await _send(out, right, None)
+        else:
+            await _send(out, 200, right)
+
+
+def _choose(request: HttpRequest) -> tuple[str, bool, HttpRequest, str]:
+    """Name, whether from the start, the request below the name, and the path before it."""
+    parts = request.path.split("?")[0].strip("/").split("/")
+    name, prefix = request.headers.get(HEADER, ""), ""
+    from_start = parts[0] == FROM_START
+    if from_start:
+        prefix, parts = f"/{FROM_START}", parts[1:]
+    if not name and parts and parts[0]:
+        name, parts = parts[0], parts[1:]
+        prefix += f"/{name}"
+    path = "".join(f"/{part}" for part in parts if part)
+    below = HttpRequest(request.method, path, request.headers, request.body)
+    return name, from_start, below, prefix
+
+
+def _call(
+    out: asyncio.StreamWriter, chosen: Misbehavior, right: RightAnswer, url: str
+) -> HostileCall:
+    encoded = right.encode(chosen.content, chosen.raw)
+    return HostileCall(out, right, chosen.rewrite(encoded) if chosen.rewrite else encoded, url)
+
+
+async def _read(reader: asyncio.StreamReader) -> HttpRequest:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.split("\r\n")
+    method, path, *_ = [*first.split(), "", ""]
+    pairs = (line.partition(":") for line in lines if ":" in line)
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    declared = headers.get("content-length", "0")
+    length = int(declared) if declared.isdecimal() else 0
+    body = await reader.readexactly(min(length, _MOST_BODY))
+    return HttpRequest(method, path, headers, parse_object(body) or {})
+
+
+async def _send(out: asyncio.StreamWriter, status: int, document: object) -> None:
+    """A response as it should be."""
+    body = b"" if document is None else json.dumps(document).encode()
+    head = f"HTTP/1.1 {status} -\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+    out.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+    await out.drain()
+
+
+def serve_hostile(listener: socket.socket, url: str) -> None:
+    """Serve on `listener` until interrupted."""
+    with suppress(KeyboardInterrupt):
+        asyncio.run(HostileServer(url).serve(listener))

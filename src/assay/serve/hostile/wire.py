@@ -1,0 +1,332 @@
+"""Misbehavior below JSON: connections, HTTP framing, encodings, sizes, statuses and redirects.
+
+Each function writes one response to a caller. Endless ones end when the caller leaves, or at a
+bound far beyond what any client should read.
+"""
+
+import asyncio
+import gzip
+import socket
+import struct
+import zlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+
+from assay.serve.hostile.protocols import RightAnswer
+
+MOST_BYTES = 1_000_000_000
+"""What an endless response has at most."""
+MOST_SECONDS = 600.0
+
+_PIECE = 64_000
+_BOMB_BYTES = 200_000_000
+_JSON = "application/json"
+_STREAM = "text/event-stream"
+
+Act = Callable[["HostileCall"], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class HostileCall:
+    """One call to answer badly.
+
+    Parameters:
+        out: the connection.
+        right: the right answer, as the protocol of the call has it.
+        json: the JSON that is to be sent, which may be damaged already.
+        url: the address of the agent that was called.
+    """
+
+    out: asyncio.StreamWriter
+    right: RightAnswer
+    json: bytes
+    url: str
+
+    @property
+    def body(self) -> bytes:
+        """`json`, as an event where the caller asked for a stream."""
+        return self.right.frame(self.json) if self.right.streamed else self.json
+
+    @property
+    def kind(self) -> str:
+        """The content type of `body`."""
+        return _STREAM if self.right.streamed else _JSON
+
+    def head(self, *headers: str, status: str = "200 OK", kind: str = "") -> bytes:
+        """A status line and headers; `headers` come after the content type."""
+        lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind or self.kind}", *headers]
+        return "\r\n".join([*lines, "Connection: close", "", ""]).encode()
+
+    async def send(self, *pieces: bytes) -> None:
+        """Write to the caller. Raises `ConnectionError` when it has left."""
+        for piece in pieces:
+            self.out.write(piece)
+            await self.out.drain()
+        if self.out.is_closing():
+            raise ConnectionResetError
+
+    async def send_body(self, body: bytes, *headers: str, status: str = "200 OK") -> None:
+        """A whole response with the right length."""
+        length = f"Content-Length: {len(body)}"
+        await self.send(self.head(length, *headers, status=status), body)
+
+    async def repeat(self, piece: bytes, pause: float = 0.0) -> None:
+        """Write `piece` again and again."""
+        async with asyncio.timeout(MOST_SECONDS):
+            for _ in range(MOST_BYTES // len(piece)):
+                await self.send(piece)
+                await asyncio.sleep(pause)
+
+    def reset(self) -> None:
+        """Break the connection: with a linger of zero the system sends RST instead of FIN."""
+        connection: socket.socket = self.out.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.out.transport.abort()
+
+    async def half_close(self) -> None:
+        """End our side, and keep the connection open."""
+        self.out.write_eof()
+        await asyncio.sleep(MOST_SECONDS)
+
+
+async def send_right(call: HostileCall) -> None:
+    """The response as it should be; what is wrong is in its content."""
+    await call.send_body(call.body)
+
+
+# --- transport ------------------------------------------------------------------------------------
+
+
+async def no_answer(call: HostileCall) -> None:
+    """Close the connection."""
+    call.out.close()
+
+
+async def reset(call: HostileCall) -> None:
+    """Break the connection before the first byte."""
+    call.reset()
+
+
+async def reset_in_body(call: HostileCall) -> None:
+    """Break the connection in the middle of the body."""
+    await call.send(call.head("Content-Length: 5000"), call.body[:20])
+    await asyncio.sleep(0.2)  # the caller reads what was sent; a reset may overtake it
+    call.reset()
+
+
+async def half_close(call: HostileCall) -> None:
+    """End the connection on our side before the first byte, and keep it open."""
+    await call.half_close()
+
+
+async def half_close_in_headers(call: HostileCall) -> None:
+    """End the connection on our side within the headers."""
+    await call.send(b"HTTP/1.1 200 OK\r\nContent-")
+    await call.half_close()
+
+
+async def half_close_in_body(call: HostileCall) -> None:
+    """End the connection on our side within the body."""
+    await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body[:-9])
+    await call.half_close()
+
+
+async def silence(_call: HostileCall) -> None:
+    """Say nothing."""
+    await asyncio.sleep(MOST_SECONDS)
+
+
+async def slow_headers(call: HostileCall) -> None:
+    """A header every second."""
+    await call.send(b"HTTP/1.1 200 OK\r\n")
+    await call.repeat(b"X-Wait: yes\r\n", pause=1.0)
+
+
+async def slow_body(call: HostileCall) -> None:
+    """A byte every second."""
+    await call.send(call.head(f"Content-Length: {len(call.body)}"))
+    for place in range(len(call.body)):
+        await call.send(call.body[place : place + 1])
+        await asyncio.sleep(1.0)
+
+
+async def silence_in_body(call: HostileCall) -> None:
+    """Half of the body, then nothing."""
+    half = len(call.body) // 2
+    await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body[:half])
+    await asyncio.sleep(MOST_SECONDS)
+
+
+async def endless_headers(call: HostileCall) -> None:
+    """Headers without an end."""
+    await call.send(b"HTTP/1.1 200 OK\r\n")
+    await call.repeat(b"X-Padding: " + b"x" * 1000 + b"\r\n")
+
+
+async def endless_continue(call: HostileCall) -> None:
+    """100 Continue without an end."""
+    await call.repeat(b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.01)
+
+
+# --- framing: bytes before, instead of and after HTTP ---------------------------------------------
+
+
+def raw(response: bytes) -> Act:
+    """Exactly these bytes instead of a response."""
+
+    async def act(call: HostileCall) -> None:
+        await call.send(response)
+
+    return act
+
+
+def raw_head(*lines: str) -> Act:
+    """The right body after exactly these header lines."""
+
+    async def act(call: HostileCall) -> None:
+        length = len(call.body)
+        head = "\r\n".join(line.format(length=length, kind=call.kind) for line in lines)
+        await call.send(head.encode("latin-1") + b"\r\n\r\n" + call.body)
+
+    return act
+
+
+async def bare_body(call: HostileCall) -> None:
+    """HTTP/0.9: the body without a head."""
+    await call.send(call.body + b"\r\n\r\n")
+
+
+def wrong_length(more: int) -> Act:
+    """A Content-Length that is wrong by `more`."""
+
+    async def act(call: HostileCall) -> None:
+        await call.send(call.head(f"Content-Length: {len(call.body) + more}"), call.body)
+
+    return act
+
+
+def chunked(*pieces: bytes) -> Act:
+    """A chunked response with these pieces, where b"*" stands for the right body as a chunk."""
+
+    async def act(call: HostileCall) -> None:
+        whole = b"%x\r\n%s\r\n" % (len(call.body), call.body)
+        half = len(call.body) // 2
+        part = b"%x\r\n%s\r\n" % (half, call.body[:half])
+        sent = [whole if each == b"*" else part if each == b"+" else each for each in pieces]
+        await call.send(call.head("Transfer-Encoding: chunked"), *sent)
+
+    return act
+
+
+def trailing(data: bytes) -> Act:
+    """The right response, and more bytes after its end."""
+
+    async def act(call: HostileCall) -> None:
+        await call.send(call.head(f"Content-Length: {len(call.body)}"), call.body, data)
+
+    return act
+
+
+# --- encodings ------------------------------------------------------------------------------------
+
+
+@cache
+def _bomb(kind: str) -> bytes:
+    """200 MB of blanks. A block that starts with a full flush repeats as it is, which is fast."""
+    blank = b" " * 1_000_000
+    times = _BOMB_BYTES // len(blank)
+    compressor = zlib.compressobj(9, wbits=-15)
+    block = compressor.compress(blank) + compressor.flush(zlib.Z_FULL_FLUSH)
+    checksum, add = (0, zlib.crc32) if kind == "gzip" else (1, zlib.adler32)
+    for _ in range(times):
+        checksum = add(blank, checksum)
+    blocks = block * times + compressor.flush()
+    if kind == "gzip":
+        head = b"\x1f\x8b\x08\0\0\0\0\0\x02\xff"
+        return head + blocks + struct.pack("<II", checksum, _BOMB_BYTES)
+    return b"\x78\xda" + blocks + struct.pack(">I", checksum)
+
+
+def encoded(name: str, encode: Callable[[bytes], bytes]) -> Act:
+    """The body after `encode`, with the Content-Encoding `name`."""
+
+    async def act(call: HostileCall) -> None:
+        await call.send_body(encode(call.body), f"Content-Encoding: {name}")
+
+    return act
+
+
+def bomb(name: str, kind: str = "gzip") -> Act:
+    """A small response that grows to 200 MB when it is decoded."""
+    return encoded(name, lambda _body: _bomb(kind))
+
+
+def double_gzip(body: bytes) -> bytes:
+    """Compressed twice."""
+    return gzip.compress(gzip.compress(body))
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+async def endless_body(call: HostileCall) -> None:
+    """A body without a length and without an end."""
+    await call.send(call.head(), call.body[:20])
+    await call.repeat(b"x" * _PIECE)
+
+
+async def endless_chunks(call: HostileCall) -> None:
+    """Chunks without an end."""
+    await call.send(call.head("Transfer-Encoding: chunked"))
+    await call.repeat(b"%x\r\n%s\r\n" % (_PIECE, b" " * _PIECE))
+
+
+async def tiny_chunks(call: HostileCall) -> None:
+    """Chunks of one byte without an end, which cost far more to read than they hold."""
+    await call.send(call.head("Transfer-Encoding: chunked"))
+    await call.repeat(b"1\r\n \r\n" * 1000, pause=0.1)
+
+
+def headers(count: int, size: int) -> Act:
+    """The right answer with `count` headers of `size` bytes."""
+
+    async def act(call: HostileCall) -> None:
+        await call.send_body(call.body, *(f"X-{n}: {'x' * size}" for n in range(count)))
+
+    return act
+
+
+# --- statuses and redirects -----------------------------------------------------------------------
+
+
+def status(line: str, *more: str, body: bytes = b"Traceback: secret query text") -> Act:
+    """Another status, with a body that has no place in a log."""
+
+    async def act(call: HostileCall) -> None:
+        length = f"Content-Length: {len(body)}"
+        await call.send(call.head(length, *more, status=line, kind="text/plain"), body)
+
+    return act
+
+
+def redirect(location: str, line: str = "307 Temporary Redirect") -> Act:
+    """A redirect; `{url}` in `location` stands for the agent's own address."""
+
+    async def act(call: HostileCall) -> None:
+        where = [f"Location: {location.format(url=call.url)}"] if location else []
+        await status(line, *where)(call)
+
+    return act
+
+
+async def redirect_loop(call: HostileCall) -> None:
+    """A redirect to the agent's own address, again and again."""
+    await status("308 Permanent Redirect", f"Location: {call.url}")(call)
+
+
+async def html(call: HostileCall) -> None:
+    """A login page with status 200."""
+    page = b"<!doctype html><title>Log in</title><form></form>"
+    length = f"Content-Length: {len(page)}"
+    await call.send(call.head(length, kind="text/html"), page)

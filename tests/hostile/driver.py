@@ -1,0 +1,157 @@
+"""Meets the whole catalogue in one protocol, in a process whose memory is limited.
+
+    python -m tests.hostile.driver PROTOCOL URL     one JSON line for each misbehavior
+
+A client that buffers without a bound dies here with a MemoryError, not the machine.
+"""
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from assay.agents.health_check import SampleQuery, check_health
+from assay.agents.mcp import agent as mcp_agent
+from assay.agents.targets import open_target
+from assay.contract.conformance.checks import check_agent, parse_check_target
+from assay.contract.conformance.probes import CheckLimits
+from assay.data.dataset import Dataset
+from assay.errors import AgentFailure, AssayError, TargetError
+from assay.serve.hostile.server import CATALOGUE
+
+QUERY = "Does vitamin D lower blood pressure?"
+PATIENCE, SECONDS = 20.0, 1.0
+"""For one call: what is expected to end on its own, and what is expected to last for ever."""
+LASTING = {each.name for each in CATALOGUE if each.expected == "timeout"}
+MORE_MEMORY = 600_000_000
+"""What the catalogue may add to the address space of a client that has imported everything."""
+AT_ONCE = 8
+NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
+
+PROTOCOLS = {
+    "a2a": "a2a:{url}",
+    "a2a-stream": "a2a:{url}#stream",
+    "mcp": "mcp:{url}/mcp",
+    "http": "http:{url}=RAG_RETRIEVE",
+    "http-stream": "http:{url}=RAG_RETRIEVE#stream",
+    "url": "{url}",
+}
+"""How each protocol's target is written: a new protocol joins here, with one line."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one misbehavior.
+
+    Parameters:
+        name: the misbehavior.
+        result: a `FailureKind`, "answer", "no target" where opening was refused, or the name of an
+            exception that should never have come out.
+        detail: the message, or the number of ids.
+        ids: the first ids of an answer.
+        seconds: how long it took.
+    """
+
+    name: str
+    result: str
+    detail: str
+    ids: tuple[str, ...]
+    seconds: float
+
+
+async def ask(target: str, seconds: float = PATIENCE) -> tuple[str, str, tuple[str, ...]]:
+    """Open the target, ask it once, close it: as an evaluation does."""
+    agent = open_target(target, NOTHING)
+    try:
+        await agent.open()
+        async with asyncio.timeout(seconds):
+            answer = await agent.ask(QUERY, 5)
+    except AgentFailure as failure:
+        return str(failure.kind), str(failure), ()
+    except TargetError as error:
+        return "no target", str(error), ()
+    except TimeoutError:
+        return "timeout", "", ()
+    finally:
+        await agent.close()
+    return "answer", str(len(answer.doc_ids)), answer.doc_ids[:5]
+
+
+async def doctor(url: str, seconds: float) -> tuple[str, str, tuple[str, ...]]:
+    """What `assay doctor` does with a bare address; the result is that of its blocking call."""
+    sample = SampleQuery(QUERY, 5, seconds)
+    try:
+        found = await check_health(url, sample, lambda target: open_target(target, NOTHING))
+    except TargetError as error:
+        return "no target", str(error), ()
+    call = found.calls[0]
+    return call.failure or "answer", call.message, call.doc_ids[:5]
+
+
+async def check(url: str, _seconds: float) -> tuple[str, str, tuple[str, ...]]:
+    """What `assay check` does; the result says whether the agent keeps the contract."""
+    limits = CheckLimits(sync_s=1.0, first_event_s=1.0, stream_s=1.0, heartbeat_s=1.0)
+    report = await check_agent(parse_check_target(f"{url}=RAG_RETRIEVE"), limits=limits)
+    if report.unreachable is not None:
+        return "no target", report.unreachable, ()
+    return "kept" if report.passed else "broken", str(report.counts()), ()
+
+
+COMMANDS: dict[str, Callable[[str, float], Awaitable[tuple[str, str, tuple[str, ...]]]]] = {
+    "doctor": doctor,
+    "check": check,
+}
+
+
+async def meet(way: str, base: str, name: str) -> Outcome:
+    """One misbehavior, in one protocol or by one command."""
+    url = f"{base}/{name}"
+    started = time.perf_counter()
+    try:
+        seconds = SECONDS if name in LASTING else PATIENCE
+        if way in COMMANDS:
+            result, detail, ids = await COMMANDS[way](url, seconds)
+        else:
+            result, detail, ids = await ask(PROTOCOLS[way].format(url=url), seconds)
+    except AssayError as error:
+        result, detail, ids = type(error).__name__, str(error), ()
+    except Exception as error:  # the finding of this suite
+        result, detail, ids = f"{type(error).__name__} came out", str(error)[:200], ()
+    took = time.perf_counter() - started
+    return Outcome(name, result, detail[:300], tuple(each[:60] for each in ids), took)
+
+
+async def meet_all(way: str, base: str, names: list[str]) -> None:
+    """Every misbehavior, a few at a time; prints each outcome."""
+    waiting = iter(names)
+
+    async def work() -> None:
+        for name in waiting:
+            print(json.dumps(asdict(await meet(way, base, name))), flush=True)
+
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+
+
+def limit_memory(more: int) -> None:
+    """Let the address space grow by `more` bytes from here, and no further."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + more
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def main() -> None:
+    way, base, *names = sys.argv[1:]
+    mcp_agent._OPEN_SECONDS = 5.0
+    asyncio.run(ask("python:builtins:sorted"))  # threads and loops are there before the limit
+    limit_memory(MORE_MEMORY)
+    asyncio.run(meet_all(way, base, names or [each.name for each in CATALOGUE]))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"peak_mb": peak // 1024}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

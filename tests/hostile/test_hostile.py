@@ -1,0 +1,114 @@
+"""Every misbehavior of the catalogue, met in every protocol and by the commands that call agents.
+
+Each is met in a process whose memory is limited, ends in bounded time, and is classified the same
+way in every protocol. A new protocol joins with one line in `driver.PROTOCOLS`.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from tests.hostile.conftest import Outcomes, drive
+from tests.hostile.driver import PROTOCOLS
+
+from assay.agents.target_kinds import TARGET_KINDS, Target
+from assay.serve.hostile.misbehavior import ANSWER, PROTOCOL, Misbehavior
+from assay.serve.hostile.server import CATALOGUE, FROM_START, MISBEHAVIORS
+
+SECONDS = 30.0
+"""For one misbehavior on a busy machine; what never ends is left after one second."""
+PEAK_MB = 500
+WAYS = (*PROTOCOLS, "doctor")
+STREAMS = ("a2a-stream", "http-stream")
+FOUND_AS = {"url": "a2a", "doctor": "a2a"}
+"""A bare address is recognized by its agent card."""
+
+COMPLETE_BEFORE_THE_CUT = dict.fromkeys(STREAMS, ANSWER)
+READ_BY_THE_SDK = {"mcp": ANSWER}
+EXCEPTIONS = {
+    # A stream is complete with its last event, whatever its length says.
+    "length-too-long": COMPLETE_BEFORE_THE_CUT,
+    "chunk-no-last": COMPLETE_BEFORE_THE_CUT,
+    # The standard of event streams replaces bytes that are not UTF-8.
+    "not-utf-8": dict.fromkeys(STREAMS, ANSWER),
+    # The parser of the MCP SDK reads more than JSON.
+    "nan": READ_BY_THE_SDK,
+    "infinity": READ_BY_THE_SDK,
+    "huge-scores": READ_BY_THE_SDK,
+    "huge-number-id": READ_BY_THE_SDK,
+    # A2A knows every event; the others skip those that they do not know, up to the limit.
+    "event-flood": {"a2a": PROTOCOL, "a2a-stream": PROTOCOL},
+    # The contract has a stream end with its terminal event.
+    "stays-open": {"http-stream": PROTOCOL},
+}
+
+
+def expected(case: Misbehavior, way: str) -> str:
+    protocol = FOUND_AS.get(way, way)
+    if case.group == "stream" and protocol == "http":
+        return PROTOCOL  # a sync run is JSON: a stream is the wrong content type
+    return EXCEPTIONS.get(case.name, {}).get(protocol, case.expected)
+
+
+@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.name)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_misbehavior_is_classified_alike(
+    outcomes: Callable[[str], Outcomes], way: str, case: Misbehavior
+) -> None:
+    outcome = outcomes(way)[case.name]
+    assert outcome["result"] == expected(case, way), outcome
+    assert float(str(outcome["seconds"])) < SECONDS
+    assert "secret" not in str(outcome["detail"])
+
+
+@pytest.mark.parametrize("way", [*WAYS, "check"])
+def test_the_whole_catalogue_takes_bounded_memory(
+    outcomes: Callable[[str], Outcomes], way: str
+) -> None:
+    peak = outcomes(way)["memory"]["peak_mb"]
+    assert isinstance(peak, int)
+    assert peak < PEAK_MB
+
+
+@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.name)
+def test_check_comes_to_a_verdict(outcomes: Callable[[str], Outcomes], case: Misbehavior) -> None:
+    """Even the good answers break the contract: this agent refuses nothing."""
+    assert outcomes("check")[case.name]["result"] in ("broken", "no target")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ids_are_the_same_in_every_protocol(outcomes: Callable[[str], Outcomes], way: str) -> None:
+    assert outcomes(way)["number-ids"]["ids"] == ["10", "14"]
+    assert outcomes(way)["gzip"]["ids"] == ["MED-10", "MED-14"]
+
+
+OPENING = ("no-answer", "endless-body", "gzip-bomb", "gzip-twice", "utf-16", "not-http", "loop")
+
+
+@pytest.mark.parametrize("way", [*WAYS, "check"])
+def test_a_target_that_misbehaves_from_the_start_is_refused(hostile_url: str, way: str) -> None:
+    found = drive(way, f"{hostile_url}/{FROM_START}", *OPENING)
+    results = {found[name]["result"] for name in OPENING}
+    allowed = {"no target", "broken"} if way == "check" else {"no target"}
+    if way.startswith("http"):  # /health only has to be a complete response
+        allowed |= {"protocol", "invalid answer"}
+    assert results <= allowed, found
+
+
+def test_the_catalogue_is_large_and_its_names_are_unique() -> None:
+    assert len(CATALOGUE) >= 60
+    assert len(MISBEHAVIORS) == len(CATALOGUE)
+
+
+def test_every_network_protocol_is_in_the_suite() -> None:
+    """Nextcloud's target is an MCP server with a tool of another name."""
+    address = "http://agent.test"
+    kinds = {
+        name
+        for name, kind in TARGET_KINDS.items()
+        if name != "nextcloud"
+        and kind.reaches(Target(name, f"{address}=T", ""))
+        and not kind.searches_dataset
+    }
+    written = {target.partition(":")[0] for target in PROTOCOLS.values()}
+    assert kinds - {"url"} <= written
+    assert PROTOCOLS["url"] == "{url}"
