@@ -93,6 +93,8 @@ def test_visitors_read_no_file_and_no_variable_by_a_request() -> None:
         (RequestSettings(headers=("X-A: $ASSAY_ADMIN_TOKEN",)), []),
         (RequestSettings(body="@/etc/passwd"), []),
         (RequestSettings(), ["ids=re:(a+)+$"]),
+        (RequestSettings(), ["ids= re:(a+)+$"]),
+        (RequestSettings(), ["ids=hits[].id,texts=\t re:(a+)+$"]),
     ]:
         with pytest.raises(UsageError, match="server"):
             exposed.check_request(settings, mapping)

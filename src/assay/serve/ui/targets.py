@@ -5,6 +5,7 @@ must run no code, start no process and read no file here, and every host that it
 one that the operator of the server has named. What a target does, its kind says.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from assay.agents.targets import check_permitted, parse_target
 from assay.data.load import KNOWN
 from assay.errors import UsageError
 from assay.net.outbound import VARIABLE, OutboundPolicy, split_address
+
+# A mapping may have blanks around its expression.
+_REGULAR_EXPRESSION = re.compile(r"=\s*re:")
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class TargetRules:
         if not self.policy.public_only:
             return
         refuse_local(request, "")
-        if any("=re:" in each for each in mapping):
+        if any(_REGULAR_EXPRESSION.search(each) for each in mapping):
             raise UsageError(
                 "a regular expression in a mapping can keep this server busy, so visitors may not "
                 "send one; write a JMESPath expression"
