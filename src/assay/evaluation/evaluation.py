@@ -26,7 +26,14 @@ from assay.progress import Progress, silent
 from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
-from assay.run.models import COMPLETE, INTERRUPTED, NOT_JUDGED, TARGET_LOST, TargetRecord
+from assay.run.models import (
+    COMPLETE,
+    FORMAT,
+    INTERRUPTED,
+    NOT_JUDGED,
+    TARGET_LOST,
+    TargetRecord,
+)
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
@@ -107,16 +114,29 @@ class Evaluation:
     ) -> Run:
         """Ask what was not asked yet; recorded calls, successful or failed, are kept."""
         self._refuse_other_references(folder)
-        recorded = folder.read_header().dataset.fingerprint
+        header = folder.read_header()
+        recorded = header.dataset.fingerprint
         if recorded != self.dataset.fingerprint:
             raise RunError(
                 f"run {folder.name!r} was made on other data (its fingerprint is "
                 f"{recorded[:12]}, this data set's is {self.dataset.fingerprint[:12]}); "
                 "resume it with the data that it was started on"
             )
+        if header.format < FORMAT and self._searches_here() and not self._is_asked(folder):
+            listener.say(
+                "warning: this run was started by an earlier version, whose BM25 ranked "
+                "differently; its scores will mix the two. Start another run to have one of them"
+            )
         stop = stop or asyncio.Event()
         async with _opened(agent, stop):
             return await self._run(agent, folder, listener, stop)
+
+    def _searches_here(self) -> bool:
+        return TARGET_KINDS[parse_target(self.config.target).kind].searches_dataset
+
+    def _is_asked(self, folder: RunFolder) -> bool:
+        log = CallLog(folder.calls_file)
+        return all(query.id in log for query in self.queries)
 
     async def _run(
         self, agent: Agent, folder: RunFolder, listener: Listener, stop: asyncio.Event
