@@ -9,7 +9,7 @@ ARGS    ?=
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval test lint serve format clean
+.PHONY: help setup eval test lint serve format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -39,6 +39,9 @@ lint: $(READY) ## ruff and mypy --strict
 format: $(READY) ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(READY) ## write the pages and schemas that are made from the code
+	@for name in help api schemas; do $(BIN)/python scripts/render_$$name.py; done
 
 clean: ## remove the environment and caches, never runs/
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

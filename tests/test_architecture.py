@@ -1,6 +1,7 @@
 """The architecture, held by a few tests that list every offender at once."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import assay
 
@@ -196,6 +199,17 @@ def test_a_query_passes_few_modules_on_its_way_to_the_page() -> None:
     found = re.search(r"^(\d+) modules$", done.stdout, flags=re.MULTILINE)
     assert found is not None
     assert 15 <= int(found[1]) <= 25, done.stdout
+
+
+@pytest.mark.parametrize("group", [(), ("serve",), ("nextcloud",), ("data",), ("judge",)])
+def test_no_summary_in_a_list_of_commands_is_cut(group: tuple[str, ...]) -> None:
+    """The list shows the first sentence of a docstring; 60 characters fit."""
+    command = [sys.executable, "-c", "from assay.cli.app import main; main()", *group, "--help"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "..." not in done.stdout.split("Commands:")[1]
 
 
 def test_the_help_page_is_fresh() -> None:

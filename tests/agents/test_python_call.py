@@ -127,6 +127,11 @@ def test_a_module_that_does_not_import_says_why(
         load_function("subject:f")
 
 
+def test_a_function_that_is_misspelled_is_suggested() -> None:
+    with pytest.raises(UsageError, match="module 'json' has no 'laods'; did you mean 'loads'"):
+        load_function("json:laods")
+
+
 async def test_a_thread_that_hangs_is_replaced() -> None:
     threads = DaemonThreads()
     with pytest.raises(TimeoutError):

@@ -152,7 +152,7 @@ def test_a_tie_is_not_called_a_winner() -> None:
     for more in (1, 3):
         report = summarize_diagnoses(questions(*[wrong()] * more, wrong(evidence=True)))
         assert report.sentence.startswith(
-            "No component stands out with so few failures; begin with retrieval, which is worth"
+            "No component is significantly worse; begin with retrieval, which is worth"
         )
 
 

@@ -120,6 +120,7 @@ def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client
         assert setting.option.label is not None
         assert setting.option.label in page.text
         assert FormField(setting, "").help in page.text
+        assert "variable" not in FormField(setting, "").help
         assert f"{setting.name}-help" in {each.get("id") for each in page.tags("p")}
 
 

@@ -9,7 +9,14 @@ from assay.agents.target_kinds import MODES, OpenContext, Target
 from assay.agents.threads import DaemonThreads
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
-from assay.errors import AgentFailure, AssayError, FailureKind, ProviderError, UsageError
+from assay.errors import (
+    AgentFailure,
+    AssayError,
+    FailureKind,
+    ProviderError,
+    ProviderFailure,
+    UsageError,
+)
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -184,7 +191,10 @@ class BuiltinAnswers:
             else:
                 answer = await self._answerer.answer(question, passages, _ANSWER_TOKENS)
         except ProviderError as error:
-            raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
+            # A model that nobody serves is an outage: the run stops, and can be resumed.
+            unreachable = error.kind is ProviderFailure.CONNECTION
+            kind = FailureKind.CONNECTION if unreachable else FailureKind.AGENT_ERROR
+            raise AgentFailure(kind, str(error)) from error
         if EMPTY_REPLY in answer.warnings:
             raise AgentFailure(FailureKind.AGENT_ERROR, EMPTY_REPLY)
         return AgentAnswer(

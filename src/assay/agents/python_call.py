@@ -1,5 +1,6 @@
 """Agents in Python: functions `f(query, top_k)`, sync or async, and objects of the caller's."""
 
+import difflib
 import importlib
 import inspect
 import sys
@@ -157,7 +158,9 @@ def load_function(spec: str) -> Callable[..., Any]:
         raise UsageError(f"importing {module_name!r} failed: {_describe(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"module {module_name!r} has no {attribute!r}")
+            close = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"module {module_name!r} has no {attribute!r}{hint}")
         found = getattr(found, part)
     if not callable(found):
         kind = type(found).__name__

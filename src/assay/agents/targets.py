@@ -23,6 +23,7 @@ DEFAULT_TARGET = "purple:hybrid"
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _CONTRACT_ADDRESS = re.compile(r"https?://[^=#?]+=[^=#/?]+(?:#stream)?", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
 # Secrets besides passwords: values of a URL's query, variables and options of a command.
 # What is only a placeholder or the name of a variable is no secret.
@@ -190,4 +191,6 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
     close = get_close_matches(prefix, names, n=1)
     if close and rest:
         return f"{message}. Did you mean {redact_target(f'{close[0]}:{rest}')!r}?"
+    if _FUNCTION.fullmatch(text.strip()):
+        return f"{message}. Did you mean 'python:{text.strip()}'?"
     return message

@@ -41,7 +41,7 @@ def audit(
     archive: Archive = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Recompute the figures of a report from its retrieved lists, and explain differences.
+    """Recompute the figures of a report. Uses its retrieved lists, and explains differences.
 
     Judgments come from --qrels, else --dataset, else the data set and split named in the report,
     else nfcorpus. Exits 1 if a figure is wrong or the report contradicts itself.

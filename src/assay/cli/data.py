@@ -65,7 +65,7 @@ def info(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Describe a data set: counts, grades, ceilings, overlap with train, queries needed."""
+    """Describe a data set. Counts, grades, ceilings, overlap with train, queries needed."""
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.measure.describe import ASSUMED_STD, describe

@@ -42,7 +42,7 @@ def doctor(
     ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Diagnose an agent or this installation; each problem is shown with its remedy.
+    """Diagnose an agent or this installation. Each problem is shown with its remedy.
 
     Exit codes: 0 good, 1 something must be fixed, 3 the agent could not be reached.
     """

@@ -97,7 +97,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     **options: Any,
 ) -> None:
-    """Evaluate an agent: send it queries and score the documents that it returns.
+    """Evaluate an agent. Sends it queries and scores the documents that it returns.
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     or the target or the judge could not be reached, 130 interrupted.

@@ -106,7 +106,7 @@ def ground_truth(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Write reference answers for a data set's questions, or new questions with answers.
+    """Write reference answers, or new questions with answers.
 
     An answer is written from the 3 to 5 most relevant documents of its question and stored with its
     provenance. An interrupted run can be continued: pass --resume for answers; for --questions, run

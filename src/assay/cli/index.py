@@ -70,7 +70,7 @@ def index(
     bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
 ) -> None:
-    """Embed and index documents; only new and changed ones are processed.
+    """Embed and index documents. Only new and changed ones are processed.
 
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.

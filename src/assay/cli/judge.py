@@ -73,7 +73,7 @@ def calibrate(
         bool, typer.Option("--json", help="Print the result as JSON on stdout.")
     ] = False,
 ) -> None:
-    """Measure how well the judge agrees with people: accuracy, kappa, flips, corrected mean."""
+    """Measure how well the judge agrees with people. Accuracy, kappa, flips, corrected mean."""
     from assay.cli.progress import progress_bar
     from assay.measure.answers.calibration import calibrate_judge, read_labels
 

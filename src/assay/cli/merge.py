@@ -36,7 +36,8 @@ def merge(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Merge the shards of one evaluation into one run, as if it had not been split."""
+    """Merge the shards of one evaluation into one run. Its figures are those of a run that was
+    never split."""
     import asyncio
     from dataclasses import replace
 

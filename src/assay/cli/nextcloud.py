@@ -83,7 +83,7 @@ def upload(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """Upload each document as a note; existing notes are kept or updated.
+    """Upload each document as a note. Existing notes are kept or updated.
 
     An interrupted upload continues where it stopped. It succeeds only when every document has its
     note.
@@ -134,7 +134,7 @@ def status(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """Show what the category contains, and whether every mapped document still has its note."""
+    """Show what the category contains. Also whether every mapped document still has its note."""
     from assay.nextcloud.category import category_status
     from assay.report.numbers import count
 
@@ -221,7 +221,7 @@ def sync(
     username: Username = None,
     as_json: Json = False,
 ) -> None:
-    """Update Assay's own index with the notes that changed since the last sync.
+    """Update Assay's own index with the notes that changed.
 
     Search them with: assay search QUERY --dataset DIR
     """
@@ -302,7 +302,7 @@ def wait(
     ] = 600.0,
     as_json: Json = False,
 ) -> None:
-    """Wait until a search returns a sample of the documents, so that they are known to be indexed.
+    """Wait until a search returns a sample of the documents. They are then known to be indexed.
 
     Exits 1 after the timeout, naming the documents that were not found.
     """

@@ -100,7 +100,7 @@ def compare(
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Compare run B, and any further ones, with run A, query by query."""
+    """Compare runs with the first one, query by query."""
     from assay.measure.figures import parse_figure
     from assay.report.terminal import render_comparison
     from assay.run.comparison import ComparedRun, compare_with_each

@@ -61,7 +61,8 @@ def score(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Score a run file: means with confidence intervals and ceilings, and any problems in the file.
+    """Score a run file without calling an agent. Prints means with confidence intervals and
+    ceilings, and any problems in the file.
 
     Every judged query counts; a query that is missing from the run scores 0.
     """

@@ -48,7 +48,7 @@ def purple(
     card_url: CardUrl = None,
     stop_with_stdin: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
-    """Serve the retrieval agent over A2A: it takes a query and returns ranked document ids.
+    """Serve the retrieval agent over A2A. It takes a query and returns ranked document ids.
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
@@ -99,7 +99,7 @@ def green(
     port: Port = 9009,
     card_url: CardUrl = None,
 ) -> None:
-    """Serve the evaluator over A2A: it takes an agent's URL and returns its report.
+    """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
     Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
     /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token.
@@ -175,7 +175,7 @@ def mcp(
         ),
     ] = 8000,
 ) -> None:
-    """Serve search over MCP at /mcp, and over plain HTTP at POST /search_nfcorpus.
+    """Serve search over MCP and plain HTTP. MCP is at /mcp, HTTP at POST /search_nfcorpus.
 
     With ASSAY_TOKEN set, callers over HTTP need that bearer token. POST /stats/reset needs
     the token ASSAY_ADMIN_TOKEN.
@@ -237,7 +237,8 @@ def agent(
     host: Host = "127.0.0.1",
     port: Port = 8000,
 ) -> None:
-    """Serve agents that implement the HTTP agent contract (docs/agent-contract.md).
+    """Serve agents that implement the HTTP agent contract. It is described in docs/agent-
+    contract.md.
 
     Documents ingested with RAG_INGEST are stored in the cache, or on the Qdrant server at
     QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer token.
@@ -300,7 +301,7 @@ def ui(
     ] = "127.0.0.1",
     port: Port = 9000,
 ) -> None:
-    """Serve the web UI: reports, comparisons, leaderboard, search and agent checks.
+    """Serve the web UI. It has reports, comparisons, a leaderboard, search and agent checks.
 
     With ASSAY_TOKEN set, the pages ask for that token.
     """
@@ -316,7 +317,7 @@ def ui(
         )
     policy = OutboundPolicy.for_server(host, allow_hosts)
     with bind(host, port) as listener:
-        announce(f"the runs of {runs}", url_of(listener))
+        announce(f"web UI for the runs in {runs}", url_of(listener))
         from assay.serve.request_log import set_up_logging
         from assay.serve.ui.app import ui_app
 

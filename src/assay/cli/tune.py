@@ -28,7 +28,7 @@ def tune(
     ] = "train",
     as_json: JsonOption = False,
 ) -> None:
-    """Learn to rank from the train judgments; dev decides when to stop, test is not used.
+    """Learn to rank from the train judgments. Dev decides when to stop, test is not used.
 
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.

@@ -178,7 +178,9 @@ def _warnings(a: ComparedRun, b: ComparedRun, shared: int) -> list[str]:
     if len(set(judged)) > 1:
         warnings.append(f"correctness was measured in two ways: by {' and by '.join(judged)}")
     if a.report.track != b.report.track:
-        warnings.append(f"the tracks differ: {a.report.track} and {b.report.track}")
+        tracks = (a.report.track, b.report.track)
+        hint = "; declare it with --track" if "undeclared" in tracks else ""
+        warnings.append(f"the tracks differ: {' and '.join(tracks)}{hint}")
     warnings += [
         f"{report.target.name} is {report.state}" for report in reports if report.state != COMPLETE
     ]

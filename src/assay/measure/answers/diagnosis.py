@@ -216,7 +216,7 @@ class DiagnosisSummary:
             for part in counts
             if part not in (first, Component.BOTH)
         ):
-            return f"No component stands out with so few failures; begin with {first}, which is"
+            return f"No component is significantly worse; begin with {first}, which is"
         if first is Component.AGENT:
             return "Fix the agent's errors first: they are"
         return f"Fix {first} first: it is"

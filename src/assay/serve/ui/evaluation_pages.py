@@ -27,7 +27,7 @@ from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_st
 _PAUSE_S = 0.4
 _CANCELING = "canceling"
 _LONG_LABEL = 40
-_COMMAND_LINE = re.compile(r"; exit code \d.*| \[env var: \w+\]")
+_COMMAND_LINE = re.compile(r"; exit code \d.*| Repeatable; in the .*| \[env var: \w+\]")
 _NEEDED_FLAG = re.compile(r"^With --[a-z-]+: (.)")
 
 
