@@ -12,7 +12,12 @@ import sys
 
 def main() -> int:
     try:
-        from assay.cli.check import check_all, exit_code, show_reports, targets_from_environment
+        from assay.cli.check import (
+            check_all,
+            check_exit_code,
+            show_reports,
+            targets_from_environment,
+        )
         from assay.errors import AssayError
     except ImportError as error:
         print(f"error: {error}; run `make setup`, then use .venv/bin/python", file=sys.stderr)
@@ -27,7 +32,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     show_reports(reports)
-    return min(exit_code(reports), 1)
+    return min(check_exit_code(reports), 1)
 
 
 if __name__ == "__main__":
