@@ -16,7 +16,7 @@ def hostile(
     host: Host = "127.0.0.1",
     port: Port = 9666,
 ) -> None:
-    """An agent that misbehaves on demand, for testing evaluators and clients (docs/hostile.md).
+    """Serve an agent that misbehaves on demand. For testing clients; see docs/hostile.md.
 
     The path chooses how: http://127.0.0.1:9666/gzip-bomb answers with a gzip bomb, in A2A, MCP,
     the HTTP agent contract and plain JSON.
