@@ -274,6 +274,31 @@ def test_points_are_of_all_questions_those_undecided_among_them(
     assert "worth 33.3 of the 66.7 points that are lost (undecided 33.3)" in diagnosis.sentence
 
 
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (RuntimeError("no such model"), "raised RuntimeError: no such model"),
+        (None, "replied with a NoneType, not a string"),
+    ],
+)
+def test_a_judge_of_the_caller_s_that_breaks_does_not_cost_the_run(
+    town: Dataset, tmp_path: Path, reply: Any, words: str
+) -> None:
+    class Broken:
+        name = "own:model"
+
+        async def generate(self, prompt: str, max_tokens: int = 100) -> Any:
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+
+    outcome = run(perfect, town, tmp_path, judge=Broken())
+    assert outcome.state == "not judged"
+    answers = outcome.report.answers
+    assert answers is not None
+    assert answers.trouble == f"the judge 'own:model' {words}"
+
+
 def test_a_judge_that_fails_costs_nothing_that_needs_no_judge(
     town: Dataset, tmp_path: Path
 ) -> None:

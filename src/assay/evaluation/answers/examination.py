@@ -16,7 +16,7 @@ from assay.answer.providers.opening import open_provider
 from assay.answer.providers.provider import LLMProvider
 from assay.answer.providers.spending import Spending
 from assay.data.dataset import Dataset, Document
-from assay.errors import BudgetExceeded, ProviderError
+from assay.errors import AssayError, BudgetExceeded, ProviderError, ProviderFailure
 from assay.evaluation.answers.counterfactuals import (
     Context,
     TargetLost,
@@ -273,12 +273,37 @@ async def _unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event)
         await asyncio.gather(working, stopping, return_exceptions=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnProvider:
+    """A model of the caller's own: whatever it raises ends the judging, and not the run."""
+
+    provider: LLMProvider
+
+    @property
+    def name(self) -> str:
+        return self.provider.name
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        try:
+            reply: object = await self.provider.generate(prompt, max_tokens)
+        except AssayError:
+            raise
+        except Exception as error:
+            what = f"the judge {self.name!r} raised {type(error).__name__}: {error}"
+            raise ProviderError(ProviderFailure.SERVER, what) from error
+        if not isinstance(reply, str):
+            what = f"the judge {self.name!r} replied with a {type(reply).__name__}, not a string"
+            raise ProviderError(ProviderFailure.INVALID_REPLY, what)
+        return reply
+
+
 @asynccontextmanager
 async def _open_judge(
     config: RunConfig, provider: LLMProvider | None
 ) -> AsyncIterator[Judge | None]:
     if provider is not None:
-        yield Judge(provider, config.judge_votes)
+        own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
+        yield Judge(own, config.judge_votes)
     elif config.judge:
         async with open_provider(config.judge, max_cost=config.max_cost) as opened:
             yield Judge(opened, config.judge_votes)
