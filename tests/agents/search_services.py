@@ -4,6 +4,7 @@ The shapes are recorded from the services' own documentation; the search behind 
 few lines for all, so that a test can say which documents must come back.
 """
 
+import json
 import re
 from typing import Any
 
@@ -119,6 +120,28 @@ async def pages(request: Request) -> Response:
     return JSONResponse({"items": [{"id": doc_id} for doc_id, _ in found]})
 
 
+async def chat(request: Request) -> Response:
+    """A RAG application: it answers with marks, and returns its sources beside the message."""
+    body = await request.json()
+    found = best(body["messages"][-1]["content"], 5)
+    content = f"It is so [{found[0][0]}]."
+    sources = [{"id": doc_id, "score": score} for doc_id, score in found]
+    if not body.get("stream"):
+        message = {"role": "assistant", "content": content}
+        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        return JSONResponse({"model": body["model"], "choices": choices, "sources": sources})
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": content[start : start + 4]} for start in range(0, len(content), 4)]
+    chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": each}]} for each in deltas]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}], "sources": sources})
+    lines = [f"data: {json.dumps(each)}\n\n" for each in chunks]
+    return Response("".join([*lines, "data: [DONE]\n\n"]), media_type="text/event-stream")
+
+
+async def models(_request: Request) -> Response:
+    return JSONResponse({"object": "list", "data": [{"id": "my-rag"}, {"id": "other"}]})
+
+
 app = Starlette(
     routes=[
         Route("/{index}/_search", opensearch, methods=["GET", "POST"]),
@@ -129,5 +152,7 @@ app = Starlette(
         Route("/v1/graphql", weaviate, methods=["POST"]),
         Route("/rpc/search_docs", postgrest, methods=["POST"]),
         Route("/pages", pages),
+        Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/models", models),
     ]
 )

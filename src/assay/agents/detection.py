@@ -121,6 +121,11 @@ def detect_citations(value: Any, answer: str | None, sources: Sequence[str]) -> 
     cited = value.get("citations") if isinstance(value, dict) else None
     if isinstance(cited, list) and (ids := tuple(each for each in cited if isinstance(each, str))):
         return ids
+    return marked_sources(answer, sources)
+
+
+def marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...]:
+    """The sources whose numbers are in brackets: `[2]` is the second."""
     numbers = [
         int(number)
         for match in _MARKER.finditer(answer or "")
@@ -128,6 +133,11 @@ def detect_citations(value: Any, answer: str | None, sources: Sequence[str]) -> 
     ]
     marked = [sources[number - 1] for number in numbers if 1 <= number <= len(sources)]
     return tuple(dict.fromkeys(marked))
+
+
+def known_form(text: str, known: Container[str]) -> str | None:
+    """The id of the data set that a name, URL or path stands for; None if it is no such id."""
+    return next((form(text) for form in _FORMS if form(text) in known), None)
 
 
 def _document_id(value: str | None, form: Form) -> str:

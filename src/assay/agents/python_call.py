@@ -6,13 +6,14 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from assay.agents.protocol import AgentAnswer, AgentInfo, document_id, is_unicode
+from assay.agents.retrievers import as_search_function, to_plain_answer
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.threads import DaemonThreads, LoopThread
 from assay.answer.passages import Passage
@@ -24,10 +25,19 @@ _MESSAGE_LIMIT = 200
 class PythonAgent:
     """A function `f(query, top_k)`, sync or async, that returns ids or an object with `doc_ids`.
 
-    One with a parameter `context` can also answer from given passages.
+    One with a parameter `context` can also answer from given passages. `known` are the ids of the
+    data set, by which the id of a retriever's document is recognized.
     """
 
-    def __init__(self, function: Callable[..., Any], *, name: str, track: str = "undeclared"):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        track: str = "undeclared",
+        known: Container[str] = (),
+    ) -> None:
+        self._known = known
         self.info = AgentInfo(name=name, protocol="python", track=track)
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -40,7 +50,9 @@ class PythonAgent:
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "PythonAgent":
         """`python:module:function`, imported now."""
-        return cls(load_function(target.address), name=str(target), track=context.track)
+        function = load_function(target.address)
+        known = context.dataset.documents
+        return cls(function, name=str(target), track=context.track, known=known)
 
     async def open(self) -> None:
         """Nothing to do: the function is loaded already."""
@@ -73,7 +85,7 @@ class PythonAgent:
         # A function that exits, or raises KeyboardInterrupt, must not end Assay.
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise _failure_from(error) from error
-        return read_answer(value)
+        return read_answer(to_plain_answer(value, self._known))
 
 
 class ObjectAgent:
@@ -162,6 +174,8 @@ def load_function(spec: str) -> Callable[..., Any]:
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise UsageError(f"module {module_name!r} has no {attribute!r}{hint}")
         found = getattr(found, part)
+    if not callable(found) and (search := as_search_function(found)) is not None:
+        return search
     if not callable(found):
         kind = type(found).__name__
         raise UsageError(f"{module_name}:{attribute} is a {kind}, not a function f(query, top_k)")

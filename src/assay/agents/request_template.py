@@ -115,7 +115,7 @@ class RequestTemplate:
         verb = (method or ("POST" if request else "GET")).upper()
         if verb not in METHODS:
             raise UsageError(f"--method {method!r} is not one of {', '.join(METHODS)}")
-        _check_url(url)
+        check_url(url)
         template = cls(verb, url, HeaderTemplates.parse(headers), body)
         if "query" not in template.placeholders():
             raise UsageError(
@@ -208,7 +208,8 @@ def _names_in(body: Any) -> list[str]:
     return [name for each in inner for name in _names_in(each)]
 
 
-def _check_url(url: str) -> None:
+def check_url(url: str) -> None:
+    """Raise `UsageError` for unknown placeholders and for secrets that are spelled out."""
     host = urlsplit(url).netloc if "://" in url else url.partition("/")[0]
     if "{" in host:
         raise UsageError("a placeholder or variable must not be in the host of a rest: URL")

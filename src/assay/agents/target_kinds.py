@@ -226,7 +226,7 @@ _KINDS = (
     TargetKind(
         name="python",
         syntax="python:module:function",
-        description="a function f(query, top_k) that returns document ids, best first",
+        description="a function f(query, top_k) that returns document ids, or a retriever",
         agent="assay.agents.python_call:PythonAgent",
         runs_code=True,
         starts_process=False,
@@ -323,6 +323,19 @@ _KINDS = (
         reads=_variables,
         examples=("rest:http://localhost:9200/docs/_search?q={query}&size={top_k}",),
         settings=("body", "method", "headers", "preset", "index"),
+    ),
+    TargetKind(
+        name="openai",
+        syntax="openai:URL[#MODEL]",
+        description="an application that speaks chat completions, such as a RAG service",
+        agent="assay.agents.chat_completions:ChatAgent",
+        runs_code=False,
+        starts_process=False,
+        reaches=_own_address,
+        reads=_variables,
+        examples=("openai:http://localhost:8000/v1",),
+        split=_split_fragment,
+        settings=("body", "headers"),
     ),
     TargetKind(
         name="url",

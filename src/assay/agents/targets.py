@@ -1,7 +1,7 @@
 """Parses targets (`builtin:bm25`, `a2a:URL`, ...) and opens agents, by the table of kinds."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -125,13 +125,17 @@ def check_permitted(target: Target, policy: "OutboundPolicy") -> None:
             )
 
 
-def as_agent(target: object, *, name: str = "", track: str = "undeclared") -> "Agent":
-    """An agent from a Python object: one with the methods of `Agent`, or any callable.
+def as_agent(
+    target: object, *, name: str = "", track: str = "undeclared", known: Container[str] = ()
+) -> "Agent":
+    """An agent from a Python object: one with the methods of `Agent`, any callable, or a retriever.
 
     Parameters:
-        target: an object with `info`, `open`, `ask` and `close`, or `f(query, top_k)`.
+        target: an object with `info`, `open`, `ask` and `close`, `f(query, top_k)`, or a retriever
+            of LangChain or LlamaIndex.
         name: how a run calls a function; by default `python:module:name`.
         track: how the function may have learned.
+        known: the ids of the data set, by which the id of a retriever's document is recognized.
     """
     if all(hasattr(target, part) for part in ("info", "open", "ask", "close")):
         if isinstance(target, type):
@@ -139,14 +143,17 @@ def as_agent(target: object, *, name: str = "", track: str = "undeclared") -> "A
         from assay.agents.python_call import ObjectAgent
 
         return ObjectAgent(target)
-    if not callable(target):
+    from assay.agents.retrievers import as_search_function
+
+    function = target if callable(target) else as_search_function(target)
+    if function is None:
         raise UsageError(
             "a target is a string such as 'builtin:bm25', a function f(query, top_k) or an object "
             f"with info, open, ask and close, not {type(target).__name__}"
         )
     from assay.agents.python_call import PythonAgent
 
-    return PythonAgent(target, name=name or _function_name(target), track=track)
+    return PythonAgent(function, name=name or _function_name(target), track=track, known=known)
 
 
 def _function_name(function: object) -> str:

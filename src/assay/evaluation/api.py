@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from assay.agents.protocol import Agent
+from assay.agents.retrievers import InvokableRetriever, NodeRetriever, retrieval_method
 from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
@@ -23,7 +24,7 @@ from assay.run.options import settings
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
 
-Target = str | Agent | Callable[..., Any]
+Target = str | Agent | Callable[..., Any] | InvokableRetriever | NodeRetriever
 Result = TypeVar("Result")
 
 
@@ -63,9 +64,9 @@ def evaluate(
 
     Parameters:
         agent: a target as the command line names it (`builtin:bm25`, `a2a:URL`, ...), a function
-            `f(query, top_k)` that returns document ids, best first, or any object with the methods
-            of `Agent`. Functions may be async, and may return
-            `{"doc_ids": [...], "answer": "...", "citations": [...]}`.
+            `f(query, top_k)` that returns document ids, best first, a retriever of LangChain or
+            LlamaIndex, or any object with the methods of `Agent`. Functions may be async, and may
+            return `{"doc_ids": [...], "answer": "...", "citations": [...]}`.
         dataset: `nfcorpus`, `notes`, the path of a BEIR folder or zip, or a `Dataset`.
         split: which judgments to use.
         num_queries: how many queries to draw; all by default.
@@ -162,7 +163,7 @@ async def _evaluate(evaluation: Evaluation, agent: Agent, other: Agent | None, o
 def _open(target: Target, config: RunConfig, dataset: Dataset) -> Agent:
     if isinstance(target, str):
         return open_agent(replace(config, target=target), dataset)
-    return as_agent(target, name=_name(target), track=config.track)
+    return as_agent(target, name=_name(target), track=config.track, known=dataset.documents)
 
 
 def _refuse_meaningless(config: RunConfig) -> None:
@@ -204,7 +205,8 @@ def _name(target: object) -> str:
     """What a run is called after: the text of a target, or where a function or class is."""
     if isinstance(target, str):
         return target
-    if isinstance(target, type) or not (callable(target) or hasattr(target, "ask")):
+    usable = callable(target) or hasattr(target, "ask") or retrieval_method(target) is not None
+    if isinstance(target, type) or not usable:
         kind = target.__name__ if isinstance(target, type) else type(target).__name__
         raise UsageError(
             "a target is a string, a function f(query, top_k) or an object with the methods of "

@@ -154,10 +154,10 @@ class RunConfig:
     )
     request: str = _option(
         "",
-        'The JSON body that a rest: target is sent, or @FILE: "{query}" and "{top_k}" in it '
-        "become the query and the number.",
+        'JSON or @FILE: the body for a rest: target, where "{query}" and "{top_k}" '
+        "become the query and the number, or fields to add to the request of an openai: target.",
         metavar="JSON|@FILE",
-        label="Request body of a rest: target",
+        label="Request body of a rest: or openai: target",
         placeholder="none: the URL contains {query}",
     )
     method: str = _option(

@@ -1,0 +1,130 @@
+"""Retrievers and chains of LangChain and LlamaIndex, recognized by their methods.
+
+Neither library is imported: an object with `retrieve` or `invoke` is asked by it, and documents and
+nodes are recognized by their attributes.
+"""
+
+import inspect
+from collections.abc import Callable, Container, Mapping
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+_METHODS = ("retrieve", "invoke", "query")
+_DOCUMENTS = ("context", "source_documents", "documents", "docs")
+_ANSWERS = ("answer", "result", "output", "output_text")
+_ID_KEYS = ("id", "doc_id", "document_id", "_id", "docid", "source", "file_name")
+
+
+class InvokableRetriever(Protocol):
+    """A retriever or chain of LangChain."""
+
+    def invoke(self, query: str, /) -> Any:
+        """The documents for a query."""
+        ...
+
+
+class NodeRetriever(Protocol):
+    """A retriever of LlamaIndex."""
+
+    def retrieve(self, query: str, /) -> Any:
+        """The nodes for a query."""
+        ...
+
+
+def retrieval_method(found: object) -> Callable[[str], Any] | None:
+    """The method that searches: `retrieve(query)` or `invoke(query)`; None for other objects."""
+    if isinstance(found, type) or inspect.isroutine(found) or inspect.ismodule(found):
+        return None
+    methods = (getattr(found, name, None) for name in _METHODS)
+    return next((method for method in methods if callable(method)), None)
+
+
+def as_search_function(found: object) -> Callable[[str, int], Any] | None:
+    """`f(query, top_k)` for an object with such a method; None for other objects.
+
+    How many documents come is set where the object is made; more than `top_k` are cut.
+    """
+    method = retrieval_method(found)
+    if method is None:
+        return None
+
+    def search(query: str, top_k: int) -> Any:
+        value = method(query)
+        return value if inspect.isawaitable(value) else _cut(value, top_k)
+
+    return search
+
+
+def _cut(value: Any, top_k: int) -> Any:
+    if isinstance(value, str):
+        return {"doc_ids": [], "answer": value}  # a chain that only answers
+    return value[:top_k] if isinstance(value, list | tuple) else value
+
+
+def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
+    """Documents, nodes, `(id, score)` pairs and numbers as ids; anything else stays as it is.
+
+    Parameters:
+        value: what a function or retriever returned.
+        known: the ids of the data set; of several candidates, the one among these is the id.
+    """
+    nodes = getattr(value, "source_nodes", None)
+    if isinstance(nodes, list):  # a response of LlamaIndex
+        return {"doc_ids": [_id_of(node, known) for node in nodes], "answer": str(value)}
+    if isinstance(value, Mapping):
+        return _plain_mapping(value, known)
+    if hasattr(value, "tolist") and not isinstance(value, list):  # an array
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_id_of(item, known) for item in value]
+    return value
+
+
+def _plain_mapping(value: Mapping[Any, Any], known: Container[str]) -> Mapping[Any, Any]:
+    plain = dict(value)
+    if "doc_ids" not in plain:
+        documents = next((plain[name] for name in _DOCUMENTS if _is_list(plain.get(name))), None)
+        if documents is not None:
+            plain["doc_ids"] = documents
+            answer = next((plain[name] for name in _ANSWERS if name in plain), None)
+            plain["answer"] = answer
+    for name in ("doc_ids", "citations"):
+        if _is_list(plain.get(name)):
+            plain[name] = [_id_of(item, known) for item in plain[name]]
+    return plain
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _id_of(item: Any, known: Container[str]) -> Any:
+    """The id of a document, node, pair or number; the item itself if none is found."""
+    if isinstance(item, str | bool) or item is None:
+        return item
+    if isinstance(item, Integral):
+        return str(int(item))
+    if _is_list(item):
+        pair = len(item) == 2 and isinstance(item[1], Real) and not isinstance(item[1], bool)
+        first = _id_of(item[0], known) if pair else item
+        return first if isinstance(first, str) else item
+    if isinstance(item, Mapping):
+        return item
+    candidates = [text for text in map(_text, _candidates(item)) if text is not None]
+    return next((each for each in candidates if each in known), next(iter(candidates), item))
+
+
+def _candidates(item: Any) -> list[Any]:
+    holder = getattr(item, "node", item)  # a node of LlamaIndex with its score
+    metadata = getattr(holder, "metadata", None)
+    found = [metadata.get(key) for key in _ID_KEYS] if isinstance(metadata, Mapping) else []
+    names = ("id", "ref_doc_id", "node_id", "id_", "doc_id")
+    return [*found, *(getattr(holder, name, None) for name in names)]
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Integral):
+        return str(int(value))
+    return value if isinstance(value, str) and value else None
