@@ -203,7 +203,7 @@ def test_a_file_that_was_cut_anywhere_gives_no_traceback(
         ("report.json", ("per_query_results", 0, "query_id"), "row 1: query_id: Field required"),
         ("comparison.json", ("metrics",), "metrics: Field required; delete it, or recreate it"),
         ("run.json", ("config", "target"), "config: was not written by this version"),
-        ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; take it"),
+        ("run.json", ("dataset", "fingerprint"), "dataset.fingerprint: Field required; restore it"),
     ],
 )
 def test_damage_is_named_by_file_and_place_with_a_remedy(
