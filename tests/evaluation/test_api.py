@@ -192,6 +192,13 @@ def test_runs_of_a_folder_are_listed_oldest_first(run: Run, tmp_path: Path) -> N
     assert assay.runs(tmp_path / "empty") == []
 
 
+def test_a_damaged_run_does_not_hide_the_others(run: Run, dataset: Dataset, tmp_path: Path) -> None:
+    other = assay.evaluate(second, dataset, out=tmp_path)
+    other.folder.report_file.write_text("{")
+    with pytest.warns(UserWarning, match=f"{other.name}.* is left out"):
+        assert [each.name for each in assay.runs(tmp_path)] == [run.name]
+
+
 class Backwards:
     """An object with the methods of an agent, which knows nothing of Assay's classes."""
 

@@ -1,12 +1,13 @@
 """`Run`: a finished evaluation, for notebooks and scripts."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import UsageError
+from assay.errors import RunError, UsageError
 from assay.measure.figures import parse_figure
 from assay.measure.metrics import Metric
 from assay.measure.scoring import Means
@@ -144,6 +145,15 @@ def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:
 
 
 def runs(folder: str | Path = "runs") -> list[Run]:
-    """The runs under `folder` that have a report, oldest first."""
-    found = [each for each in list_runs(Path(folder)) if each.report_file.exists()]
-    return [Run(each, each.read_report()) for each in found]
+    """The runs under `folder` that have a report, oldest first.
+
+    A run that cannot be read is left out with a `UserWarning` that says why.
+    """
+    found = []
+    for each in list_runs(Path(folder)):
+        try:
+            if each.report_file.exists():
+                found.append(Run(each, each.read_report()))
+        except RunError as error:
+            warnings.warn(f"run {each.name!r} is left out: {error}", stacklevel=2)
+    return found

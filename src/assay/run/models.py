@@ -28,7 +28,7 @@ from assay.run.answers import AnswersReport
 from assay.run.config import RunConfig
 
 FORMAT = 2
-"""Of `run.json` and `report.json`. 1 had no number in the report; earlier files had none at all."""
+"""Of `run.json` and `report.json`; read as 0 from files that have no number."""
 
 COMPLETE = "complete"
 INTERRUPTED = "interrupted"
@@ -120,7 +120,7 @@ class DatasetRecord(RunModel):
 class RunHeader(RunModel):
     """`run.json`: what is known when a run begins."""
 
-    format: int = FORMAT
+    format: int = 0
     started: str
     process: int | None = None
     config: Config
@@ -266,7 +266,7 @@ class Comparison(RunModel):
 class Report(RunModel):
     """`report.json` without its rows: every figure of a run, with its settings and its data."""
 
-    format: int = FORMAT
+    format: int = 0
     state: str
     summary: RunSummary
     metrics: dict[MetricName, float]
