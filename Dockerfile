@@ -14,13 +14,16 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN python -m pip install --no-cache-dir ".[all]"
 
+# In a container the network says who can connect (ASSAY_OPEN); ASSAY_TOKEN asks callers for a token.
+#
 # What the servers keep: fetched data and built indexes in /cache, runs in /runs.
 RUN useradd --create-home --uid 10001 assay \
     && mkdir /cache /runs \
     && chown assay:assay /cache /runs
 ENV ASSAY_CACHE=/cache \
     ASSAY_OUT=/runs \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    ASSAY_OPEN=1
 USER assay
 WORKDIR /home/assay
 

@@ -9,7 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from assay import files
-from assay.files import FileLock, atomic_write, atomic_writer, is_locked, remove_part_files
+from assay.files import (
+    FileLock,
+    atomic_write,
+    atomic_writer,
+    is_locked,
+    make_private_folder,
+    remove_part_files,
+)
 
 
 def test_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -138,3 +145,12 @@ def test_posix_modules_are_not_imported_at_the_top() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "ok\n", done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_folders_with_texts_are_for_their_owner_alone(tmp_path: Path) -> None:
+    make_private_folder(tmp_path / "parents" / "texts")
+    make_private_folder(tmp_path / "parents" / "texts")
+    assert (tmp_path / "parents" / "texts").stat().st_mode & 0o077 == 0
+    with pytest.raises(FileExistsError):
+        make_private_folder(tmp_path / "parents" / "texts", exist_ok=False)

@@ -53,6 +53,15 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     remove_part_files(path.parent, f".{path.name}.", older_than=_STALE_S)
 
 
+def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
+    """Create `path` for its owner alone, where it does not exist; its parents are created as usual.
+
+    For folders that hold texts of documents, queries or answers. Raises `OSError`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=exist_ok)
+
+
 def remove_part_files(folder: Path, prefix: str = ".", *, older_than: float = 0.0) -> None:
     """Remove part files that killed processes left in `folder`.
 

@@ -24,6 +24,7 @@ from assay.agents import Agent, open_target
 from assay.agents.mcp.connection import ExchangeRecord, current_exchange, open_http
 from assay.data import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.outbound import OutboundPolicy
 from assay.serve.mcp.app import mcp_app
 
 DATA = Dataset("tiny", {f"MED-{n}": Document(f"MED-{n}", "", "") for n in range(9)}, {}, {})
@@ -445,3 +446,27 @@ async def test_a_call_that_is_given_up_while_a_server_starts_again_harms_no_othe
                 await agent.ask("x", 1)
         script.with_suffix(".slow").unlink()
         assert (await agent.ask("x", 1)).doc_ids == ("MED-1",)
+
+
+async def test_a_restricted_client_checks_addresses_and_keeps_the_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MCP_SERVER_TOKEN", "secret-token")
+    seen: list[str | None] = []
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.headers.get("authorization"))
+        return httpx2.Response(200, json={})
+
+    exchange = ExchangeRecord()
+    current_exchange.set(exchange)
+    policy = OutboundPolicy(("allowed.test", "localhost:80"), public_only=True)
+    async with open_http(httpx2.MockTransport(handle), policy) as http:
+        await http.post("http://127.0.0.1/mcp")
+        assert exchange.failure is not None
+        assert "private or special network" in str(exchange.failure)
+        await http.post("http://localhost/mcp")
+    assert seen == [None]
+    async with open_http(httpx2.MockTransport(handle)) as http:
+        await http.post("http://127.0.0.1/mcp")
+    assert seen == [None, "Bearer secret-token"]

@@ -12,7 +12,7 @@ from tests.answer_providers.model_server import ModelServer
 from assay.answer.answerer import ModelAnswerer, open_answerer
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import NOT_FOUND, Passage
-from assay.answer.providers.opening import open_provider
+from assay.answer.providers.opening import open_model, open_provider
 from assay.errors import AssayError, ProviderError, ProviderFailure, UsageError
 
 
@@ -263,3 +263,24 @@ def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"no model at all")
     with pytest.raises(UsageError, match=r"broken\.gguf.*cannot be loaded"):
         asyncio.run(open_provider(f"gguf:{path}", cache=False).generate("p"))
+
+
+@pytest.mark.parametrize("spec", ["openai:m@http://127.0.0.1:1/v1", "ollama:m@http://127.0.0.1:1"])
+async def test_a_configured_key_is_not_sent_to_an_address_of_a_request(
+    spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server puts what it starts under its policy: there, addresses come from visitors."""
+    monkeypatch.setenv("RAG_EVAL_OPENAI_API_KEY", "sk-operators-key")
+    monkeypatch.setenv("OLLAMA_API_KEY", "sk-operators-key")
+
+    def sent(model: object) -> str:
+        client = model._client  # type: ignore[attr-defined]
+        return str(getattr(client, "_client", client).headers.get("authorization"))
+
+    if spec.startswith("openai"):
+        assert "sk-operators-key" in sent(open_model(spec))
+    monkeypatch.setenv("ASSAY_OUTBOUND_POLICY", "127.0.0.1:1")
+    assert "sk-operators-key" not in sent(open_model(spec))
+    monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", "http://models.internal/v1")
+    if spec.startswith("openai"):  # where the operator sends it, it still goes
+        assert "sk-operators-key" in sent(open_model("openai:m"))

@@ -210,12 +210,13 @@ def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
     assert report_of(run)["statistics"] == json.loads(whole.stdout)["statistics"]
 
 
-def test_ctrl_c_writes_the_partial_report_and_exits_130(
-    command: list[str], folder: Path, environment: dict[str, str]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_writes_the_partial_report_and_exits_130(
+    command: list[str], folder: Path, environment: dict[str, str], number: signal.Signals
 ) -> None:
     process = start(command, folder, {**environment, "PAUSE": "0.05"})
     wait_for_calls(folder, 5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, notes = process.communicate(timeout=30)
     assert process.returncode == 130, notes
     assert "interrupted: 40 were planned" in output
@@ -223,6 +224,7 @@ def test_ctrl_c_writes_the_partial_report_and_exits_130(
     report = report_of(only_run(folder))
     assert report["state"] == "interrupted"
     assert 5 <= report["summary"]["total_queries"] < 40
+    assert only_run(folder).stat().st_mode & 0o077 == 0
 
 
 def test_two_processes_never_write_one_run(

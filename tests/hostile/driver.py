@@ -38,6 +38,7 @@ PROTOCOLS = {
     "mcp": "mcp:{url}/mcp",
     "http": "http:{url}=RAG_RETRIEVE",
     "http-stream": "http:{url}=RAG_RETRIEVE#stream",
+    "rest": "rest:{url}/search?q={{query}}&k={{top_k}}",
     "url": "{url}",
 }
 """How each protocol's target is written: a new protocol joins here, with one line."""

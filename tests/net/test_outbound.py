@@ -15,10 +15,13 @@ from assay.agents.a2a.agent import A2AAgent
 from assay.errors import TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.outbound import (
+    POLICY_VARIABLE,
+    UNRESTRICTED,
     OutboundPolicy,
     OutboundRefused,
     is_loopback,
     permitted_addresses,
+    policy_of_process,
 )
 
 GUARDED = OutboundPolicy(public_only=True)
@@ -229,3 +232,14 @@ async def test_no_client_follows_a_redirect_by_itself(server: Server) -> None:
     async with open_client(OutboundPolicy()) as http:
         answer = await http.get(f"{server.url}/away")
     assert answer.status_code == httpx.codes.FOUND
+
+
+def test_a_policy_reaches_a_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(POLICY_VARIABLE, raising=False)
+    assert policy_of_process() == UNRESTRICTED
+    assert UNRESTRICTED.environment == {}
+    for hosts in ("", "a.test, 10.0.0.0/8, b.test:90"):
+        policy = OutboundPolicy.for_server("0.0.0.0", hosts)
+        for name, value in policy.environment.items():
+            monkeypatch.setenv(name, value)
+        assert policy_of_process() == policy

@@ -1,6 +1,7 @@
 """Who may come in and how much they may carry, whatever application stands behind."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from tests.serve.serving import serving
 
-from assay.serve.guards import AllowedHosts, BearerToken, BodyLimit
+from assay.serve.guards import AllowedHosts, BearerToken, BodyLimit, GuessLimit
 
 
 async def _size(request: Request) -> PlainTextResponse:
@@ -126,3 +127,25 @@ async def test_pages_of_foreign_sites_are_refused(origin: str | None, status: in
     transport = httpx.ASGITransport(app=AllowedHosts(APP, {"agent.example"}))
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
         assert (await client.post("/", headers=headers)).status_code == status
+
+
+async def test_wrong_tokens_are_limited_by_address(http: httpx.AsyncClient) -> None:
+    async with serving(BearerToken(APP, "sesame", {"/open"})) as url:
+        for _ in range(30):  # no token is no guess
+            assert (await http.get(url)).status_code == 401
+        for _ in range(20):
+            wrong = await http.get(url, headers={"Authorization": "Bearer guess"})
+            assert wrong.status_code == 401
+        right = await http.get(url, headers={"Authorization": "Bearer sesame"})
+        assert (right.status_code, right.headers["retry-after"]) == (429, "60")
+
+
+def test_guesses_are_forgotten_after_their_window() -> None:
+    limit = GuessLimit(limit=2, window=0.05)
+    scope = {"client": ("10.0.0.1", 5)}
+    limit.count(scope)
+    limit.count(scope)
+    assert limit.is_blocked(scope)
+    assert not limit.is_blocked({"client": ("10.0.0.2", 5)})
+    time.sleep(0.06)
+    assert not limit.is_blocked(scope)

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from assay.cli.serve_options import check_exposure
 from assay.errors import UsageError
 from assay.serve.listening import bind
 
@@ -140,3 +141,34 @@ def test_a_port_that_is_none_is_told_in_words(port: str) -> None:
 def test_no_server_binds_a_port_that_is_none(port: int) -> None:
     with pytest.raises(UsageError, match="--port must be from 0"):
         bind("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["purple"], ["green"], ["mcp"], ["agent", "RAG_RETRIEVE"], ["hostile"], ["ui"]],
+    ids=lambda command: command[0],
+)
+def test_no_server_listens_beyond_this_machine_without_a_token(command: list[str]) -> None:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
+    done = subprocess.run(
+        [*COMMAND, *command, "--host", "0.0.0.0", "--port", "0"],
+        capture_output=True,
+        text=True,
+        env=kept,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "error: --host 0.0.0.0" in done.stderr
+    assert ("--open" in done.stderr) == (command != ["ui"])
+
+
+@pytest.mark.parametrize(
+    ("host", "is_open", "token"),
+    [("0.0.0.0", True, ""), ("0.0.0.0", False, "secret"), ("127.0.0.1", False, "")],
+)
+def test_a_token_or_the_operator_opens_a_server(
+    host: str, is_open: bool, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_TOKEN", token)
+    check_exposure(host, is_open=is_open)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 from tests.ui.conftest import running
 
-from assay.serve.ui.access import local_path
+from assay.serve.guards import GuessLimit, send_json
+from assay.serve.ui.access import COOKIE, UiAccess, local_path, session_of
 
 TOKEN = "a long secret"
 PAGES = ("/", "/leaderboard", "/compare", "/search", "/check", "/evaluations/new")
@@ -53,7 +55,7 @@ def test_a_name_that_was_pointed_at_this_machine_gets_nothing(
 
 
 @pytest.mark.parametrize("path", POSTS)
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", ""])
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "http://[x"])
 def test_no_other_site_can_change_anything(server: httpx.Client, path: str, origin: str) -> None:
     token = form_token(server)
     answer = server.post(path, data={"form_token": token}, headers={"origin": origin})
@@ -64,6 +66,7 @@ def test_no_other_site_can_change_anything(server: httpx.Client, path: str, orig
 def test_a_form_without_our_token_is_refused(server: httpx.Client, path: str) -> None:
     assert server.post(path, data={"target": "builtin:bm25"}).status_code == 403
     assert server.post(path, data={"form_token": "guessed"}).status_code == 403
+    assert server.post(path, data={"form_token": "ü"}).status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/evaluations", "/evaluations/x/cancel", "/search/open"])
@@ -126,3 +129,25 @@ def test_beyond_loopback_a_token_must_be_set(folder: Path, runs: Path) -> None:
 
     with pytest.raises(UsageError, match="ASSAY_TOKEN"):
         ui(runs=runs, host="0.0.0.0", port=0)
+
+
+async def test_tokens_cannot_be_guessed_without_end() -> None:
+    app = UiAccess(_anyone, TOKEN, GuessLimit(limit=3))
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://ui") as client:
+        for _ in range(3):
+            assert (await client.get("/", headers=bearer("wrong"))).status_code == 303
+        late = await client.get("/", headers=bearer(TOKEN))
+        assert (late.status_code, late.headers["retry-after"]) == (429, "60")
+        login = await client.post("/login", headers={"origin": "http://ui"})
+        assert login.status_code == 429
+        session = {"cookie": f"{COOKIE}={session_of(TOKEN)}"}
+        assert (await client.get("/", headers=session)).status_code == 200
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+async def _anyone(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send_json(send, 200, {})

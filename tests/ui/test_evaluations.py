@@ -12,12 +12,13 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import running
 from tests.ui.test_access import form_token
 
+from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
 from assay.net.sse import EventReader
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.options import form_settings, unset_variables
 from assay.serve.ui.evaluation_pages import FormField, read_config, repeat_query
-from assay.serve.ui.evaluations import CallTail, child_arguments
+from assay.serve.ui.evaluations import CallTail, Evaluations, child_arguments
 
 
 @pytest.fixture
@@ -221,3 +222,24 @@ def test_ending_the_server_ends_what_it_started(folder: Path, out: Path) -> None
                 break
     run = RunFolder(next(out.iterdir()))
     assert run.state() == "interrupted"
+
+
+def test_a_damaged_line_of_a_running_run_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    good = {"query_id": "q", "at": 0, "latency_ms": 0, "attempts": 1, "status": "answered"}
+    lines = [b"{torn", b"[]", b'{"query_id": 7}', b"\xff\xfe", orjson.dumps(good)]
+    log.write_bytes(b"".join(line + b"\n" for line in lines))
+    assert [call.query_id for call in CallTail(log).read()] == ["q"]
+
+
+async def test_the_process_is_put_under_the_policy_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the page did not see, the process refuses: it enforces the policy itself."""
+    monkeypatch.delenv(POLICY_VARIABLE, raising=False)
+    policy = OutboundPolicy.for_server("0.0.0.0", "allowed.test")
+    evaluations = Evaluations(tmp_path, policy)
+    started = await evaluations.start(RunConfig("a2a:http://127.0.0.1:1", dataset="notes"))
+    await started.process.wait()
+    await evaluations.close()
+    assert "private or special network" in " ".join(started.lines)

@@ -16,7 +16,7 @@ from assay.agents.targets import parse_target, redact_target
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
 from assay.net.json import JsonObject
-from assay.net.outbound import UNRESTRICTED
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import redact_url
 
 _REMEDIES = {
@@ -90,7 +90,10 @@ class SampleQuery:
 
 
 async def check_health(
-    url: str, sample: SampleQuery, build: Callable[[Target], Agent]
+    url: str,
+    sample: SampleQuery,
+    build: Callable[[Target], Agent],
+    policy: OutboundPolicy = UNRESTRICTED,
 ) -> HealthReport:
     """Find out what an agent speaks, call it, and list what is wrong.
 
@@ -98,25 +101,26 @@ async def check_health(
         url: a bare address, or any target.
         sample: what to ask.
         build: opens targets other than `a2a:`.
+        policy: which addresses may be called.
 
     Raises `TargetError` if the agent cannot be reached.
     """
     target = parse_target(url)
     if target.kind == "url":
-        async with open_client(UNRESTRICTED) as http:
-            target = parse_target((await probe(http, target.address)).target)
+        async with open_client(policy) as http:
+            target = parse_target((await probe(http, target.address, policy)).target)
     if target.kind == "a2a":
-        return await _check_a2a(target.address, sample)
+        return await _check_a2a(target.address, sample, policy)
     return await _check_other(target, sample, build)
 
 
-async def _check_a2a(url: str, sample: SampleQuery) -> HealthReport:
-    agent = A2AAgent(url)
+async def _check_a2a(url: str, sample: SampleQuery, policy: OutboundPolicy) -> HealthReport:
+    agent = A2AAgent(url, policy=policy)
     try:
         await agent.open()
         calls = [await _call(agent, "blocking", sample)]
         if agent.card.streaming:
-            streaming = A2AAgent(url, streaming=True)
+            streaming = A2AAgent(url, streaming=True, policy=policy)
             calls.append(await _opened_call(streaming, "streaming", sample))
     finally:
         await agent.close()

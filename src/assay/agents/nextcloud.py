@@ -20,6 +20,7 @@ from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.targets import redact_target
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.net.outbound import UNRESTRICTED
 
 SEARCH = "nc_semantic_search"
 ANSWER = "nc_semantic_search_answer"
@@ -74,7 +75,7 @@ class NextcloudAgent:
         doc_ids = documents_by_note(read_note_mapping(path), path)
         return cls(
             redact_target(str(target)),
-            HttpServer(target.address),
+            HttpServer(target.address, context.policy or UNRESTRICTED),
             doc_ids,
             tool=ANSWER if context.answers or way else SEARCH,
             known=context.dataset.documents,

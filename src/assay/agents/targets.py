@@ -1,5 +1,6 @@
 """Parses targets (`builtin:bm25`, `a2a:URL`, ...) and opens agents, by the table of kinds."""
 
+import os
 import re
 from collections.abc import Container, Mapping
 from difflib import get_close_matches
@@ -81,6 +82,7 @@ def open_target(
 ) -> "Agent":
     """The agent that a target names, not yet connected; see `OpenContext` for the parameters."""
     settings = request or RequestSettings()
+    policy = _policy_of_process() if policy is None else policy
     context = OpenContext(
         dataset, track, mapping, answers, note_mapping, progress, policy, bm25, settings
     )
@@ -93,6 +95,15 @@ def open_target(
     if policy is not None and policy.public_only:
         check_permitted(parsed, policy)
     return TARGET_KINDS[parsed.kind].open(parsed, context)
+
+
+def _policy_of_process() -> "OutboundPolicy | None":
+    """The policy that a server has put this process under; httpx is imported only for one."""
+    if "ASSAY_OUTBOUND_POLICY" not in os.environ:
+        return None
+    from assay.net.outbound import policy_of_process
+
+    return policy_of_process()
 
 
 def check_permitted(target: Target, policy: "OutboundPolicy") -> None:

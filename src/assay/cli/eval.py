@@ -258,7 +258,11 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
             os._exit(130)
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hang_up = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows has none
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:  # nohup ignores it
+        numbers.append(hang_up)
+    for number in numbers:
         try:
             loop.add_signal_handler(number, end)
         except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt

@@ -12,9 +12,11 @@ from assay.cli.serve_options import (
     CardUrl,
     DatasetName,
     Host,
+    Open,
     Port,
     SearchMode,
     announce,
+    check_exposure,
     check_mode,
 )
 from assay.errors import AssayError, UsageError
@@ -44,6 +46,7 @@ def purple(
         ),
     ] = None,
     host: Host = "127.0.0.1",
+    is_open: Open = False,
     port: Port = 9010,
     card_url: CardUrl = None,
     stop_with_stdin: Annotated[bool, typer.Option(hidden=True)] = False,
@@ -52,6 +55,7 @@ def purple(
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
+    check_exposure(host, is_open=is_open)
     check_mode(mode)
     from assay.data.load import require_dataset
     from assay.serve.guards import server_token
@@ -96,6 +100,7 @@ def green(
         ),
     ] = 8,
     host: Host = "127.0.0.1",
+    is_open: Open = False,
     port: Port = 9009,
     card_url: CardUrl = None,
 ) -> None:
@@ -104,6 +109,7 @@ def green(
     Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
     /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token.
     """
+    check_exposure(host, is_open=is_open)
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
     from assay.serve.guards import server_token
@@ -164,6 +170,7 @@ def mcp(
         ),
     ] = 1000,
     host: Host = "127.0.0.1",
+    is_open: Open = False,
     port: Annotated[
         int,
         typer.Option(
@@ -191,6 +198,7 @@ def mcp(
         set_up_logging()
         asyncio.run(serve_stdio(_retrieval_loader(dataset, mode)))
         return
+    check_exposure(host, is_open=is_open)
     from assay.data.load import require_dataset
     from assay.serve.guards import admin_token, server_token
     from assay.serve.listening import bind, serve_on, url_of
@@ -235,6 +243,7 @@ def agent(
         ),
     ] = None,
     host: Host = "127.0.0.1",
+    is_open: Open = False,
     port: Port = 8000,
 ) -> None:
     """Serve agents that implement the HTTP agent contract. It is described in docs/agent-
@@ -243,6 +252,7 @@ def agent(
     Documents ingested with RAG_INGEST are stored in the cache, or on the Qdrant server at
     QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer token.
     """
+    check_exposure(host, is_open=is_open)
     check_mode(mode)
     from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console import print_json, say
-from assay.cli.serve_options import Host, Port, announce
+from assay.cli.console import print_json
+from assay.cli.serve_options import Host, Open, Port, announce
+from assay.errors import UsageError
 
 
 def hostile(
@@ -14,6 +15,7 @@ def hostile(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
     host: Host = "127.0.0.1",
+    is_open: Open = False,
     port: Port = 9666,
 ) -> None:
     """Serve an agent that misbehaves on demand. For testing clients; see docs/hostile.md.
@@ -34,8 +36,11 @@ def hostile(
     from assay.net.outbound import is_loopback
     from assay.serve.listening import bind, url_of
 
-    if not is_loopback(host):
-        say("warning: everybody who can reach this machine can ask it for endless responses")
+    if not is_open and not is_loopback(host):
+        raise UsageError(
+            f"--host {host} lets other machines ask this server for endless responses; add --open "
+            "if they may, or listen on 127.0.0.1"
+        )
     with bind(host, port) as listener:
         url = url_of(listener)
         announce("hostile agent", url, path="/NAME")

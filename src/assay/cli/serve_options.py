@@ -47,6 +47,27 @@ SearchMode = Annotated[
     str, typer.Option(help=f"How to search: {', '.join(MODES)}.", envvar="ASSAY_MODE")
 ]
 
+Open = Annotated[
+    bool,
+    typer.Option(
+        "--open",
+        help="Listen beyond this machine without ASSAY_TOKEN: anyone who can connect may call.",
+        envvar="ASSAY_OPEN",
+    ),
+]
+
+
+def check_exposure(host: str, *, is_open: bool) -> None:
+    """Refuse to listen beyond this machine without a token, unless the operator wants that."""
+    from assay.net.outbound import is_loopback
+    from assay.serve.guards import TOKEN_VARIABLE, server_token
+
+    if server_token() is None and not is_open and not is_loopback(host):
+        raise UsageError(
+            f"--host {host} lets other machines call this server: set {TOKEN_VARIABLE} to a secret "
+            "that callers must send, add --open to serve everyone, or listen on 127.0.0.1"
+        )
+
 
 def check_mode(mode: str) -> None:
     """Raise `UsageError` for a mode that does not exist."""

@@ -8,6 +8,7 @@ by, since a name may resolve to anything: what counts are the addresses at the m
 
 import asyncio
 import ipaddress
+import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from assay.errors import UsageError
 from assay.net.redact import redact_url
 
 VARIABLE = "ASSAY_ALLOWED_HOSTS"
+POLICY_VARIABLE = "ASSAY_OUTBOUND_POLICY"
+"""How a server hands its policy to a process that it starts: the allowed hosts, if restricted."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -66,6 +69,11 @@ class OutboundPolicy:
         cleaned = tuple(entry.strip() for entry in entries if entry.strip())
         return cls(cleaned, public_only=not is_loopback(listen_host))
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that put a child process under this policy; see `policy_of_process`."""
+        return {POLICY_VARIABLE: ",".join(self.allow_hosts)} if self.public_only else {}
+
     def check_url(self, url: str) -> None:
         """Refuse what can be seen from the address alone; names are judged when connecting."""
         host, port = split_address(url)
@@ -103,6 +111,15 @@ class OutboundPolicy:
 
 
 UNRESTRICTED = OutboundPolicy()
+
+
+def policy_of_process() -> OutboundPolicy:
+    """What this process may call: everything, unless the server that started it is restricted."""
+    text = os.environ.get(POLICY_VARIABLE)
+    if text is None:
+        return UNRESTRICTED
+    hosts = tuple(host.strip() for host in text.split(",") if host.strip())
+    return OutboundPolicy(hosts, public_only=True)
 
 
 async def permitted_addresses(

@@ -18,7 +18,7 @@ import orjson
 from assay.data import Dataset, load_dataset
 from assay.data.cache import cache_folder
 from assay.errors import AssayError, RunError
-from assay.files import atomic_write, is_locked
+from assay.files import atomic_write, is_locked, make_private_folder
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
 from assay.run.models import (
@@ -238,7 +238,7 @@ def create_run(
     if baseline_of:
         header = header.model_copy(update={"baseline_of": baseline_of})
     try:
-        folder.path.mkdir(parents=True)
+        make_private_folder(folder.path, exist_ok=False)
         folder.write_header(header)
     except OSError as error:
         raise RunError(f"cannot write run folder {folder}: {error.strerror}") from error

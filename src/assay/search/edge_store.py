@@ -19,7 +19,7 @@ from typing import Any, cast
 import qdrant_edge as edge
 
 from assay.errors import SearchError
-from assay.files import atomic_write
+from assay.files import atomic_write, make_private_folder
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
@@ -199,7 +199,7 @@ class EdgeStore:
     def lock(self, progress: Progress) -> Iterator[None]:
         """Wait until no other process writes this index."""
         with disk_errors(self._home):
-            self._home.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._home)
         with writer_lock(self._home / "writer.lock", progress):
             yield
 

@@ -9,6 +9,8 @@ it refuses as JSON, `{"error": "..."}`, without repeating anything of the reques
 import hmac
 import os
 import re
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -28,6 +30,8 @@ LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY_HOST = "*"
 BODY_LIMIT = 1_000_000
 BODY_TIMEOUT_S = 30.0
+
+_MAX_ADDRESSES = 10_000
 
 _NAME = r"\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+)"
 _HOST = re.compile(rf"(?:{_NAME})(?::\d+)?", re.IGNORECASE)
@@ -144,8 +148,46 @@ def _host_in(pattern: re.Pattern[str], text: str) -> str | None:
     return None if match is None else (match["v6"] or match["name"]).lower()
 
 
+class GuessLimit:
+    """Counts wrong tokens by the address that they came from.
+
+    After `limit` of them within `window` seconds that address has to wait, with the right token
+    too: otherwise the response would say which one is right.
+    """
+
+    def __init__(self, limit: int = 20, window: float = 60.0) -> None:
+        self.window = window
+        self._limit = limit
+        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def is_blocked(self, scope: Scope) -> bool:
+        """Whether the caller has to wait."""
+        wrong = self._wrong.get(_address(scope), ())
+        earliest = time.monotonic() - self.window
+        return sum(moment > earliest for moment in wrong) >= self._limit
+
+    def count(self, scope: Scope) -> None:
+        """Note a wrong token. Only the last addresses are kept: there may be any number."""
+        wrong = self._wrong.setdefault(_address(scope), deque(maxlen=self._limit))
+        wrong.append(time.monotonic())
+        self._wrong.move_to_end(_address(scope))
+        while len(self._wrong) > _MAX_ADDRESSES:
+            self._wrong.popitem(last=False)
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+async def refuse_guesses(send: Send, limit: GuessLimit) -> None:
+    """Answer a caller that has sent too many wrong tokens."""
+    headers = {"retry-after": f"{limit.window:.0f}"}
+    await refuse(send, 429, "too many wrong tokens from this address; try again later", headers)
+
+
 class BearerToken:
-    """401 without the token, if one is set.
+    """401 without the token, if one is set; 429 after too many wrong ones.
 
     open_paths: can be read (GET, HEAD) without it.
     admin_paths: need `admin_token` instead. Agents under test hold the other token: with the same
@@ -167,15 +209,22 @@ class BearerToken:
                 "reset the counts; use a different token for the operator"
             )
         self._app = app
+        self._guesses = GuessLimit()
         self._token = token
         self._open_paths = frozenset(open_paths)
         self._admin_token = admin_token
         self._admin_paths = frozenset(admin_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._admits(scope):
+        if scope["type"] != "http" or self._is_open(scope):
+            await self._app(scope, receive, send)
+        elif self._guesses.is_blocked(scope):
+            await refuse_guesses(send, self._guesses)
+        elif self._admits(scope):
             await self._app(scope, receive, send)
         else:
+            if b"authorization" in dict(scope["headers"]):
+                self._guesses.count(scope)
             await refuse(
                 send,
                 401,
@@ -186,9 +235,13 @@ class BearerToken:
     def _admits(self, scope: Scope) -> bool:
         if scope["path"] in self._admin_paths:
             return has_bearer_token(scope, self._admin_token)
-        if scope["method"] in ("GET", "HEAD") and scope["path"] in self._open_paths:
-            return True
         return has_bearer_token(scope, self._token)
+
+    def _is_open(self, scope: Scope) -> bool:
+        if scope["path"] in self._admin_paths:
+            return False
+        readable = scope["method"] in ("GET", "HEAD") and scope["path"] in self._open_paths
+        return readable or self._token is None
 
 
 def has_bearer_token(scope: Scope, token: str | None) -> bool:

@@ -77,7 +77,7 @@ class McpAgent:
         """`mcp:URL` or `mcp-stdio:COMMAND`, either with `#tool`."""
         return cls(
             redact_target(str(target)),
-            server_of(target),
+            server_of(target, context.policy),
             tool=target.fragment or None,
             mapping=context.mapping,
             known=context.dataset.documents,

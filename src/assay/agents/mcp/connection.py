@@ -25,7 +25,7 @@ from assay.agents.target_kinds import Target
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.client import CONNECT_SECONDS, BoundedDecoder, EncodingRefused
 from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status
-from assay.net.outbound import split_address
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, permitted_addresses, split_address
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 
@@ -50,11 +50,20 @@ class ExchangeRecord:
 current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchange", default=None)
 
 
-def open_http(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
-    """A client for MCP sessions over HTTP; `transport` replaces the network, in tests."""
-    token = os.environ.get(TOKEN_VARIABLE)
+def open_http(
+    transport: httpx2.AsyncBaseTransport | None = None, policy: OutboundPolicy = UNRESTRICTED
+) -> httpx2.AsyncClient:
+    """A client for MCP sessions over HTTP.
+
+    Parameters:
+        transport: replaces the network, in tests.
+        policy: which addresses may be called. A restricted client sends no token: the address
+            came in a request, not from the owner of the token.
+    """
+    token = None if policy.public_only else os.environ.get(TOKEN_VARIABLE)
+    inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS)
     return httpx2.AsyncClient(
-        transport=RecordingTransport(transport or httpx2.AsyncHTTPTransport(limits=_LIMITS)),
+        transport=RecordingTransport(inner, policy),
         timeout=_TIMEOUT,
         headers={
             "User-Agent": "assay",
@@ -68,11 +77,22 @@ def open_http(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.Asyn
 class RecordingTransport(httpx2.AsyncBaseTransport):
     """Bounds responses and records how each exchange ended in its caller's `ExchangeRecord`."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+    def __init__(
+        self, inner: httpx2.AsyncBaseTransport, policy: OutboundPolicy = UNRESTRICTED
+    ) -> None:
         self._inner = inner
+        self._policy = policy
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = current_exchange.get() or ExchangeRecord()
+        try:
+            if self._policy.public_only:
+                url = str(request.url)
+                self._policy.check_url(url)
+                await permitted_addresses(self._policy, *split_address(url))
+        except httpx.RequestError as error:
+            exchange.failure = _failure_of(error)
+            return httpx2.Response(503, request=request)
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as error:
@@ -195,14 +215,15 @@ class Server(Protocol):
 class HttpServer:
     """A server at an address. One HTTP client serves all sessions: making one is expensive."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
+        self._policy = policy
         split_address(url)  # raises for anything but an http(s) URL
         self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
         self._http: httpx2.AsyncClient | None = None
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         if self._http is None:
-            self._http = open_http()
+            self._http = open_http(policy=self._policy)
         return streamable_http_client(
             self._url, http_client=self._http, max_sse_event_size=MAX_BYTES
         )
@@ -256,8 +277,8 @@ def _last_line(stderr: IO[str]) -> str:
     return lines[-1][:_STDERR_LENGTH] if lines else ""
 
 
-def server_of(target: Target) -> Server:
+def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:
     """The server that a target names: a command for `mcp-stdio:`, else an address."""
     if target.kind == "mcp-stdio":
         return StdioServer(target.address)
-    return HttpServer(target.address)
+    return HttpServer(target.address, policy or UNRESTRICTED)

@@ -15,6 +15,7 @@ from assay.answer.providers.provider import (
 from assay.answer.providers.spending import max_tokens_of
 from assay.errors import ProviderError, ProviderFailure
 from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, policy_of_process
 from assay.net.redact import redact_url
 
 if TYPE_CHECKING:
@@ -29,14 +30,15 @@ _MAX_CONTEXT = 131_072
 def open_ollama(spec: str) -> "OllamaModel":
     """The model of `[MODEL[@URL]]`; what is left out comes from the environment."""
     model, url = split_spec(spec)
+    policy = policy_of_process() if url else UNRESTRICTED
     url = url or setting("RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST") or DEFAULT_URL
-    return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or DEFAULT_MODEL)
+    return OllamaModel(url, model or setting("RAG_EVAL_OLLAMA_MODEL") or DEFAULT_MODEL, policy)
 
 
 class OllamaModel:
     """A model of an Ollama server."""
 
-    def __init__(self, url: str, model: str) -> None:
+    def __init__(self, url: str, model: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         try:
             from ollama import AsyncClient
         except ImportError:
@@ -51,7 +53,9 @@ class OllamaModel:
         # No connection outlives its call, because the next may come from another event loop.
         self._client = AsyncClient(host=url, headers={"Connection": "close"})
         own: httpx.AsyncClient = self._client._client
-        bounded = open_client(headers=own.headers, max_bytes=REPLY_MAX_BYTES)
+        if policy.public_only:  # the client takes OLLAMA_API_KEY by itself
+            own.headers.pop("authorization", None)
+        bounded = open_client(policy, headers=own.headers, max_bytes=REPLY_MAX_BYTES)
         bounded.base_url = own.base_url
         # The official client drops the headers of an error, Retry-After among them: the hook sees
         # the response first, and raises instead.

@@ -18,6 +18,7 @@ from assay.answer.providers.provider import (
 )
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.net.client import open_client
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy, policy_of_process
 from assay.net.redact import redact_secrets
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -33,21 +34,29 @@ def open_openai(spec: str) -> "OpenAIModel":
             "no model given for the provider 'openai'; use openai:MODEL, or set "
             "RAG_EVAL_OPENAI_MODEL to a name that the endpoint knows"
         )
+    policy = policy_of_process() if url else UNRESTRICTED
     url = url or setting("RAG_EVAL_OPENAI_BASE_URL") or DEFAULT_URL
-    key = setting(KEY_VARIABLE)
+    # In a restricted process the address came in a request, and the key is the operator's.
+    key = None if policy.public_only else setting(KEY_VARIABLE)
     if key is None and url == DEFAULT_URL:
         raise ProviderError(
             ProviderFailure.SETTING,
             f"OpenAI needs a key: set {KEY_VARIABLE}; for an endpoint without keys, set "
             "RAG_EVAL_OPENAI_BASE_URL",
         )
-    return OpenAIModel(url, model, key)
+    return OpenAIModel(url, model, key, policy)
 
 
 class OpenAIModel:
     """A model of OpenAI or of a compatible server such as vLLM or llama.cpp."""
 
-    def __init__(self, url: str, model: str, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        api_key: str | None = None,
+        policy: OutboundPolicy = UNRESTRICTED,
+    ) -> None:
         self._url = _endpoint(url)
         self._model = model
         self._key = api_key
@@ -56,7 +65,7 @@ class OpenAIModel:
         headers = {"Connection": "close"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        self._client = open_client(headers=headers, max_bytes=REPLY_MAX_BYTES)
+        self._client = open_client(policy, headers=headers, max_bytes=REPLY_MAX_BYTES)
         self._sampling: dict[str, int] = {"temperature": 0, "seed": 0}
         self._limit = "max_tokens"
 

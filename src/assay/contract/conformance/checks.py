@@ -37,6 +37,7 @@ from assay.contract.conformance.stream_checks import STREAM_CHECKS
 from assay.errors import UsageError
 from assay.net.client import open_client
 from assay.net.json import JsonObject
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import redact_url
 
 
@@ -223,6 +224,7 @@ async def check_agent(
     skip: Collection[str] = (),
     limits: CheckLimits | None = None,
     auth: httpx.Auth | None = None,
+    policy: OutboundPolicy = UNRESTRICTED,
 ) -> TargetReport:
     """Check one agent with about twenty requests, one after the other.
 
@@ -233,10 +235,11 @@ async def check_agent(
         skip: names of checks to leave out.
         limits: seconds.
         auth: credentials, such as `TokenFor`.
+        policy: which addresses may be called.
     """
     checks = select_checks(skip)
     shown = redact_url(target.url)
-    async with open_client(auth=auth, max_bytes=MAX_BODY_BYTES) as http:
+    async with open_client(policy, auth=auth, max_bytes=MAX_BODY_BYTES) as http:
         prober = Prober(
             http,
             target.url,

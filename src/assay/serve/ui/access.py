@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.serve.guards import OPEN_PATHS, has_bearer_token, refuse
+from assay.serve.guards import OPEN_PATHS, GuessLimit, has_bearer_token, refuse, refuse_guesses
 
 COOKIE = "assay_ui"
 LOGIN = "/login"
@@ -40,8 +40,9 @@ class UiAccess:
     `token` is None on loopback, where the Host is checked instead.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, guesses: GuessLimit | None = None) -> None:
         self._app = app
+        self._guesses = guesses or GuessLimit()
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,9 +57,15 @@ class UiAccess:
             await refuse(answer, 421, "open this page at localhost or 127.0.0.1", {})
         elif scope["method"] not in _SAFE and not _from_our_page(headers):
             await refuse(answer, 403, "this request does not come from a page of this server", {})
-        elif self._token is None or self._is_open(scope) or self._knows_token(scope, headers):
+        elif self._token is None:
+            await self._app(scope, receive, answer)
+        elif self._guesses.is_blocked(scope) and _gives_token(scope, headers):
+            await refuse_guesses(answer, self._guesses)
+        elif self._is_open(scope) or self._knows_token(scope, headers):
             await self._app(scope, receive, answer)
         else:
+            if "authorization" in headers:
+                self._guesses.count(scope)
             await _send_to_login(scope, answer)
 
     def _is_open(self, scope: Scope) -> bool:
@@ -73,6 +80,11 @@ class UiAccess:
             return True
         cookie = _cookie(headers)
         return cookie is not None and hmac.compare_digest(cookie, session_of(self._token))
+
+
+def _gives_token(scope: Scope, headers: dict[str, str]) -> bool:
+    """Whether the request tries a token; a session that is open goes on."""
+    return "authorization" in headers or (scope["path"] == LOGIN and scope["method"] == "POST")
 
 
 def session_of(token: str) -> str:
@@ -94,8 +106,11 @@ def _host_name(headers: dict[str, str]) -> str:
 
 def _from_our_page(headers: dict[str, str]) -> bool:
     """Browsers send an Origin with every POST; without one, it is not one of our forms."""
-    origin = headers.get("origin", "")
-    return origin != "" and urlsplit(origin).netloc == headers.get("host")
+    try:
+        origin = urlsplit(headers.get("origin", ""))
+    except ValueError:  # such as http://[x
+        return False
+    return origin.netloc != "" and origin.netloc == headers.get("host")
 
 
 def _cookie(headers: dict[str, str]) -> str | None:

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import style_sheet
-from assay.serve.guards import guarded
+from assay.serve.guards import GuessLimit, guarded
 from assay.serve.readiness import health_routes
 from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_of
 from assay.serve.ui.check import check_routes
@@ -55,11 +55,12 @@ def ui_app(
         policy: which hosts a target or a judge may be at.
         dataset: what the search box searches.
     """
-    ui, search = Ui(runs, policy=policy), SearchService(dataset)
+    ui, search, guesses = Ui(runs, policy=policy), SearchService(dataset), GuessLimit()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.ui, app.state.search, app.state.token = ui, search, token
+        app.state.ui, app.state.search = ui, search
+        app.state.token, app.state.guesses = token, guesses
         await ui.refresh()
         yield
         await ui.evaluations.close()
@@ -70,7 +71,9 @@ def ui_app(
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error, AssayError: _assay_error},
     )
-    return guarded(app, access=partial(UiAccess, token=token), body_limit=BODY_LIMIT)
+    return guarded(
+        app, access=partial(UiAccess, token=token, guesses=guesses), body_limit=BODY_LIMIT
+    )
 
 
 def _routes() -> list[BaseRoute]:
@@ -102,6 +105,7 @@ async def log_in(request: Request) -> Response:
     if token is None:
         return RedirectResponse(wanted, 303)
     if not hmac.compare_digest(given.get("token", "").encode(), token.encode()):
+        request.app.state.guesses.count(request.scope)
         await asyncio.sleep(_WRONG_TOKEN_PAUSE_S)
         problem = "Wrong token."
         return ui.page(request, "login.html", status=401, wanted=wanted, problem=problem)

@@ -1,18 +1,21 @@
 """Checks an agent from a page: the agent contract for `URL=TASK`, else a probe of its protocol."""
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from assay.agents.health_check import HealthReport, SampleQuery, check_health
+from assay.agents.protocol import Agent
 from assay.agents.target_kinds import Target
 from assay.agents.targets import open_target, parse_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.report import TargetReport
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, TargetError
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.serve.ui.context import ui_of
 
 _LONGEST_S = 240.0
@@ -44,7 +47,7 @@ async def check_page(request: Request) -> Response:
     try:
         ui.rules.check_target(target)
         async with asyncio.timeout(_LONGEST_S):
-            contract, health = await check_target(target, query)
+            contract, health = await check_target(target, query, ui.rules.policy)
     except TimeoutError:
         problem = f"the check was stopped after {_LONGEST_S:g} s; is the agent responding?"
     except AssayError as error:
@@ -61,25 +64,30 @@ async def check_page(request: Request) -> Response:
 
 
 async def check_target(
-    target: str, query: str = ""
+    target: str, query: str = "", policy: OutboundPolicy = UNRESTRICTED
 ) -> tuple[TargetReport | None, HealthReport | None]:
     """The conformance report for `URL=TASK`, else a health check by the protocol found there.
 
     Parameters:
         target: the agent.
         query: the sample query of a health check; a usual one by default.
+        policy: which addresses may be called.
     """
     parsed = parse_target(target)
     if not _is_contract(parsed):
         sample = SampleQuery(query=query) if query else SampleQuery()
-        health = await check_health(target, sample, lambda each: open_target(each, _NOTHING))
+        health = await check_health(target, sample, _opener(policy), policy)
         parsed = parse_target(health.target)
         if not _is_contract(parsed):
             return None, health
-    report = await check_agent(parse_check_target(parsed.address))
+    report = await check_agent(parse_check_target(parsed.address), policy=policy)
     if report.unreachable:
         raise TargetError(report.unreachable)
     return report, None
+
+
+def _opener(policy: OutboundPolicy) -> Callable[[Target], Agent]:
+    return lambda target: open_target(target, _NOTHING, policy=policy)
 
 
 def _is_contract(target: Target) -> bool:

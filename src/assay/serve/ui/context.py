@@ -57,7 +57,7 @@ class Ui:
     def __init__(self, runs: Path, *, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self.runs = runs
         self.rules = TargetRules(policy)
-        self.evaluations = Evaluations(runs)
+        self.evaluations = Evaluations(runs, policy)
         self.index = RunIndex(runs)
         self.datasets = DatasetCache()
         self.form_token = secrets.token_urlsafe(24)
@@ -90,7 +90,8 @@ class Ui:
     async def form(self, request: Request) -> dict[str, str]:
         """The fields of a form, whose token must be ours."""
         values = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
-        if not secrets.compare_digest(values.pop("form_token", ""), self.form_token):
+        given = values.pop("form_token", "").encode()
+        if not secrets.compare_digest(given, self.form_token.encode()):
             raise HTTPException(
                 403, "this form has expired; go back, reload the page and try again"
             )

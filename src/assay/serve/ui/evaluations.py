@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import ceil
@@ -27,6 +28,7 @@ from assay.errors import UsageError
 from assay.evaluation.live import LiveFigures, Tick
 from assay.evaluation.plan import draw_queries
 from assay.files import is_locked
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.numbers import count, counted, duration, figure
 from assay.run.calls import WITHDRAWN, Call
 from assay.run.config import RunConfig
@@ -72,10 +74,14 @@ class StartedEvaluation:
 
 
 class Evaluations:
-    """Starts evaluations as separate processes, and keeps the last ones."""
+    """Starts evaluations as separate processes, and keeps the last ones.
 
-    def __init__(self, runs: Path) -> None:
+    Each process is under `policy`, which it enforces whenever it connects.
+    """
+
+    def __init__(self, runs: Path, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self._runs = runs
+        self._policy = policy
         self._started: dict[str, StartedEvaluation] = {}
         self._readers: set[asyncio.Task[None]] = set()
 
@@ -106,7 +112,7 @@ class Evaluations:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            env={**environment, "NO_COLOR": "1"},
+            env={**environment, **self._policy.environment, "NO_COLOR": "1"},
             start_new_session=True,  # Ctrl-C at the server is ours to pass on
         )
         started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
@@ -229,9 +235,15 @@ class CallTail:
             content = log.read()
         end = content.rfind(b"\n") + 1
         self._offset += end
-        records = [orjson.loads(line) for line in content[:end].splitlines()]
-        calls = [Call.from_json(each) for each in records if each["status"] != WITHDRAWN]
-        self.withdrawn += len(records) - len(calls)
+        calls = []
+        for line in content[:end].splitlines():
+            # A damaged line is left out here; the run itself says so when it is read.
+            with suppress(ValueError, KeyError, TypeError):
+                record = orjson.loads(line)
+                if record["status"] == WITHDRAWN:
+                    self.withdrawn += 1
+                else:
+                    calls.append(Call.from_json(record))
         return calls
 
 
