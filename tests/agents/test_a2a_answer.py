@@ -176,5 +176,5 @@ def test_a_mapping_that_fits_nothing_says_what_was_received() -> None:
     reader = AnswerReader(parse_mapping(["ids=docs[].id"]))
     with pytest.raises(AgentFailure, match=r'received \{"results": \[\]\}'):
         read_mapped([[{"data": {"results": []}}]], reader)
-    with pytest.raises(AgentFailure, match="holds no JSON; received I know nothing"):
+    with pytest.raises(AgentFailure, match="contains no JSON; received I know nothing"):
         read_mapped([text("I know nothing.")], reader)
