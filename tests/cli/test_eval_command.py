@@ -104,6 +104,7 @@ def test_a_resumed_run_takes_new_gates_and_refuses_other_questions(run_assay: Ru
     assert run_assay("eval", "python:target:right", *TINY).returncode == 0
     gated = run_assay("eval", "--resume", "latest", "--gate", "ndcg@5>=0.99")
     assert (gated.returncode, "FAILED" in gated.stdout) == (1, True)
+    assert "was asked before; none is sent again" in gated.stderr
     other = run_assay("eval", "--resume", "latest", "--top-k", "7")
     assert (other.returncode, "was started with top_k 5, not 7" in other.stderr) == (2, True)
 

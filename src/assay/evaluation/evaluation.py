@@ -122,7 +122,9 @@ class Evaluation:
                 f"{recorded[:12]}, this data set's is {self.dataset.fingerprint[:12]}); "
                 "resume it with the data that it was started on"
             )
-        if header.format < FORMAT and self._searches_here() and not self._is_asked(folder):
+        if self._is_asked(folder):
+            listener.say(f"every query of {folder.name} was asked before; none is sent again")
+        elif header.format < FORMAT and self._searches_here():
             listener.say(
                 "warning: this run was started by an earlier version, whose BM25 ranked "
                 "differently; its scores will mix the two. Start another run to have one of them"
