@@ -285,11 +285,11 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
         answers=config.answers,
         progress=progress,
         bm25=bm25,
-        request=request_settings(config),
+        request=http_request_settings(config),
     )
 
 
-def request_settings(config: RunConfig) -> RequestSettings:
+def http_request_settings(config: RunConfig) -> RequestSettings:
     """The settings of a run that are about HTTP requests."""
     return RequestSettings(
         body=config.request,
@@ -304,7 +304,7 @@ def refuse_unused_settings(config: RunConfig) -> None:
     """Raise `UsageError` for a setting of HTTP requests that the target's kind does not use."""
     kind = TARGET_KINDS[parse_target(config.target).kind]
     names = {"body": "request", "headers": "header"}
-    for field, value in asdict(request_settings(config)).items():
+    for field, value in asdict(http_request_settings(config)).items():
         if value and field not in kind.settings:
             users = [f"{each.name}:" for each in TARGET_KINDS.values() if field in each.settings]
             raise UsageError(

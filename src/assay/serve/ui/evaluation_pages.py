@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from assay.data.load import KNOWN
 from assay.errors import AssayError, UsageError
-from assay.evaluation.evaluation import request_settings
+from assay.evaluation.evaluation import http_request_settings
 from assay.evaluation.gates import parse_gate
 from assay.run.config import NO_JUDGE, RunConfig
 from assay.run.folder import RUNNING, RunFolder
@@ -155,7 +155,7 @@ def check_allowed(ui: Ui, config: RunConfig) -> None:
             f"ground_truth {config.ground_truth!r} is a file on this server, which remote "
             "visitors may not use; leave it empty, or open the pages on 127.0.0.1"
         )
-    ui.rules.check_request(request_settings(config), config.mapping)
+    ui.rules.check_request(http_request_settings(config), config.mapping)
     ui.rules.check_judge(config.judge)
     if config.judge:
         open_model(config.judge)  # a wrong name is reported before the run, not after it
