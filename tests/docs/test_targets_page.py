@@ -25,13 +25,18 @@ COMMANDS = [
 ]
 
 
+DOCTOR = [
+    line for block in blocks("sh") for line in block.splitlines() if line.startswith("assay doctor")
+]
+
+
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) >= 14
+    assert len(COMMANDS) >= 17
+    assert len(DOCTOR) == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-async def test_the_command_measures_the_service(command: str, tmp_path: Path) -> None:
+async def run_command(command: str, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
+    """The command with the addresses of local services, in a folder with the page's files."""
     async with serving(services) as url:
         host = url.removeprefix("http://")
 
@@ -43,15 +48,30 @@ async def test_the_command_measures_the_service(command: str, tmp_path: Path) ->
         (tmp_path / "my_search.py").write_text(local(blocks("python")[0]))
         start = f"{sys.executable} -c 'from assay.cli.app import main; main()'"
         shell = local(command).replace("assay", start, 1)
-        done = await asyncio.to_thread(
+        return await asyncio.to_thread(
             subprocess.run,
-            f"{shell} --num-queries 4 --json",
+            shell,
             shell=True,
             cwd=tmp_path,
             env={**os.environ, "SEARCH_TOKEN": TOKEN, "OPENAI_API_KEY": TOKEN, "NO_PROXY": "*"},
             capture_output=True,
             text=True,
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", DOCTOR)
+async def test_the_doctor_finds_nothing_wrong(command: str, tmp_path: Path) -> None:
+    done = await run_command(command, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 of 5 ids are documents of 'notes'" in done.stdout
+    assert TOKEN not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_the_command_measures_the_service(command: str, tmp_path: Path) -> None:
+    done = await run_command(f"{command} --num-queries 4 --json", tmp_path)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["summary"]["successful_queries"] == 4

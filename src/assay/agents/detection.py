@@ -135,6 +135,24 @@ def marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...
     return tuple(dict.fromkeys(marked))
 
 
+def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
+    """The JMESPath expression that leads to ids of the data set in `value`; None if none does."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return "" if str(value) in known else None
+    if not depth:
+        return None
+    if isinstance(value, list):
+        found = (find_known(each, known, depth - 1) for each in value[:20])
+        inner = next((each for each in found if each is not None), None)
+        return None if inner is None else f"[].{inner}".replace("].[", "][").rstrip(".")
+    for key, each in value.items() if isinstance(value, dict) else ():
+        inner = find_known(each, known, depth - 1)
+        if inner is not None:
+            step = key if re.fullmatch(r"[A-Za-z_]\w*", key) else f'"{key}"'
+            return f"{step}.{inner}".replace(".[", "[").rstrip(".")
+    return None
+
+
 def known_form(text: str, known: Container[str]) -> str | None:
     """The id of the data set that a name, URL or path stands for; None if it is no such id."""
     return next((form(text) for form in _FORMS if form(text) in known), None)

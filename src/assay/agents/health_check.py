@@ -1,23 +1,27 @@
 """Checks the health of one agent: its protocol, sample calls, and each problem with a remedy."""
 
 import asyncio
+import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 
 import orjson
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
+from assay.agents.detection import find_known
+from assay.agents.mapping import AnswerReader, Received
 from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
 from assay.agents.target_kinds import TARGET_KINDS, Target
 from assay.agents.targets import parse_target, redact_target
+from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind
 from assay.net.client import open_client
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import redact_url
+from assay.net.redact import printable, redact_url
 
 _REMEDIES = {
     FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
@@ -34,6 +38,8 @@ _FUNCTION_REMEDIES = {
     '{"doc_ids": [...], "answer": "..."}',
     FailureKind.AGENT_ERROR: "fix the function at the line in the message",
 }
+_RAW_LENGTH = 600
+_BRACKETED = re.compile(r"\[([^\]\n]{1,200})\]")
 _NO_DOCUMENTS = "built-in targets search a data set, and none is loaded here; try: assay eval {}"
 
 
@@ -55,6 +61,10 @@ class SampleCall:
     doc_ids: tuple[str, ...] = ()
     failure: str = ""
     message: str = ""
+    raw: str = ""
+    """The start of the answer as it came, if the target's answers are read by a mapping."""
+    suggestion: str = ""
+    """The mapping that would find ids of the data set in it, if the given one does not."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,9 @@ class HealthReport:
     interfaces: tuple[str, ...]
     calls: tuple[SampleCall, ...]
     problems: tuple[Problem, ...]
+    dataset: str = ""
+    known_ids: int | None = None
+    """How many ids of the first call are documents of the data set; None without one."""
 
     @property
     def healthy(self) -> bool:
@@ -94,6 +107,9 @@ async def check_health(
     sample: SampleQuery,
     build: Callable[[Target], Agent],
     policy: OutboundPolicy = UNRESTRICTED,
+    *,
+    dataset: Dataset | None = None,
+    reader: AnswerReader | None = None,
 ) -> HealthReport:
     """Find out what an agent speaks, call it, and list what is wrong.
 
@@ -102,6 +118,8 @@ async def check_health(
         sample: what to ask.
         build: opens targets other than `a2a:`.
         policy: which addresses may be called.
+        dataset: the data set whose ids the answers should hold.
+        reader: reads the answers of `a2a:` targets, if their fields are mapped.
 
     Raises `TargetError` if the agent cannot be reached.
     """
@@ -109,19 +127,25 @@ async def check_health(
     if target.kind == "url":
         async with open_client(policy) as http:
             target = parse_target((await probe(http, target.address, policy)).target)
+    documents = {} if dataset is None else dataset.documents
     if target.kind == "a2a":
-        return await _check_a2a(target.address, sample, policy)
-    return await _check_other(target, sample, build)
+        blocking = A2AAgent(target.address, policy=policy, reader=reader)
+        streaming = A2AAgent(target.address, streaming=True, policy=policy, reader=reader)
+        report = await _check_a2a(target.address, sample, (blocking, streaming), documents)
+    else:
+        report = await _check_other(target, sample, build, documents)
+    return report if dataset is None else _with_dataset(report, dataset)
 
 
-async def _check_a2a(url: str, sample: SampleQuery, policy: OutboundPolicy) -> HealthReport:
-    agent = A2AAgent(url, policy=policy)
+async def _check_a2a(
+    url: str, sample: SampleQuery, agents: tuple[A2AAgent, A2AAgent], known: Container[str]
+) -> HealthReport:
+    agent, streaming = agents
     try:
         await agent.open()
-        calls = [await _call(agent, "blocking", sample)]
+        calls = [await _call(agent, "blocking", sample, known)]
         if agent.card.streaming:
-            streaming = A2AAgent(url, streaming=True, policy=policy)
-            calls.append(await _opened_call(streaming, "streaming", sample))
+            calls.append(await _opened_call(streaming, "streaming", sample, known))
     finally:
         await agent.close()
     base = base_address(url)
@@ -144,10 +168,13 @@ async def _check_a2a(url: str, sample: SampleQuery, policy: OutboundPolicy) -> H
 
 
 async def _check_other(
-    target: Target, sample: SampleQuery, build: Callable[[Target], Agent]
+    target: Target,
+    sample: SampleQuery,
+    build: Callable[[Target], Agent],
+    known: Container[str],
 ) -> HealthReport:
     agent = build(target)
-    call = await _opened_call(agent, "sample", sample)
+    call = await _opened_call(agent, "sample", sample, known)
     return HealthReport(
         url=redact_target(target.address),
         protocol=target.kind,
@@ -161,15 +188,17 @@ async def _check_other(
     )
 
 
-async def _opened_call(agent: Agent, way: str, sample: SampleQuery) -> SampleCall:
+async def _opened_call(
+    agent: Agent, way: str, sample: SampleQuery, known: Container[str]
+) -> SampleCall:
     try:
         await agent.open()
-        return await _call(agent, way, sample)
+        return await _call(agent, way, sample, known)
     finally:
         await agent.close()
 
 
-async def _call(agent: Agent, way: str, sample: SampleQuery) -> SampleCall:
+async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[str]) -> SampleCall:
     started = time.perf_counter()
     answer = AgentAnswer(())
     failure = message = ""
@@ -181,7 +210,48 @@ async def _call(agent: Agent, way: str, sample: SampleQuery) -> SampleCall:
     except TimeoutError:
         failure, message = str(FailureKind.TIMEOUT), f"no answer within {sample.timeout:g} s"
     milliseconds = (time.perf_counter() - started) * 1000
-    return SampleCall(way, milliseconds, answer.doc_ids, failure, message)
+    reader = getattr(agent, "reader", None)
+    received = reader.last if isinstance(reader, AnswerReader) else None
+    if received is None:
+        return SampleCall(way, milliseconds, answer.doc_ids, failure, message)
+    raw = printable(" ".join(received.text.split())[:_RAW_LENGTH])
+    suggestion = ""
+    if not any(each in known for each in answer.doc_ids):
+        suggestion = suggest_mapping(received, known)
+    return SampleCall(way, milliseconds, answer.doc_ids, failure, message, raw, suggestion)
+
+
+def suggest_mapping(received: Received, known: Container[str]) -> str:
+    """`ids=EXPR` for ids of the data set that are in an answer; empty if there are none."""
+    path = find_known(received.value, known)
+    if path is not None:
+        return f"ids={path if '[]' in path else f'[{path}]'}"
+    bracketed = (found for found in _BRACKETED.findall(received.text) if found in known)
+    return r"ids=re:\[([^\]]+)\]" if next(bracketed, None) else ""
+
+
+def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
+    """The report with what the data set says about the ids of the first call."""
+    call = report.calls[0]
+    known = sum(each in dataset.documents for each in call.doc_ids)
+    problems = list(report.problems)
+    hint = f"try: --map '{call.suggestion}'" if call.suggestion else ""
+    if call.failure and hint:
+        problems = [replace(each, remedy=hint) if each.grave else each for each in problems]
+    elif call.doc_ids and not known:
+        ours = ", ".join(repr(each) for each in list(dataset.documents)[:2])
+        theirs = ", ".join(repr(each[:40]) for each in call.doc_ids[:2])
+        what = f"no id is a document of {dataset.name!r}: got {theirs}; it has ids such as {ours}"
+        remedy = hint or "map the field with these ids, --map ids=EXPR, or use another --dataset"
+        problems.append(Problem(what, remedy, grave=True))
+    elif known < len(call.doc_ids):
+        what = f"{len(call.doc_ids) - known} of {len(call.doc_ids)} ids are not in {dataset.name!r}"
+        remedy = "unknown ids score nothing: search the documents of the data set alone"
+        problems.append(Problem(what, remedy, grave=False))
+    elif not call.doc_ids and not call.failure:
+        remedy = hint or "see the raw answer: name the field with --map ids=EXPR"
+        problems = [replace(each, remedy=remedy) for each in problems]
+    return replace(report, problems=tuple(problems), dataset=dataset.name, known_ids=known)
 
 
 def _about_place(place: str) -> list[Finding]:

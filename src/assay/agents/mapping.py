@@ -133,9 +133,12 @@ class AnswerReader:
             if key in EXPRESSIONS or key == "results"
         }
         self._detector = IdDetector(known, mapping.get("doc_id"))
+        self.last: Received | None = None
+        """What was read last, for `assay doctor`."""
 
     def read(self, received: Received) -> AgentAnswer:
         """The answer. Raises `AgentFailure` if what was received cannot be one."""
+        self.last = received
         doc_ids = self.ids(received)
         value = None if received.value is _MISSING else received.value
         mapped_answer = self._one_text("answer", received)

@@ -124,7 +124,8 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(
         f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
-        "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the URL."
+        "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the URL. Any other HTTP "
+        "service: 'rest:URL?q={query}' --map ids=EXPR, or six lines of Python (docs/targets.md)."
     )
 
 

@@ -2,20 +2,30 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.agents.targets import complete_target, open_target, redact_target
 from assay.cli.console import print_json, show
+from assay.cli.run_options import read_values, use_named_target, with_options
 from assay.errors import TargetError
+from assay.run.config import RunConfig
+from assay.run.options import settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from assay.agents.health_check import HealthReport, SampleCall
+    from assay.agents.protocol import Agent
+    from assay.agents.target_kinds import Target
+    from assay.data.dataset import Dataset
 
 
+_SETTINGS = ("dataset", "mapping", "request", "method", "headers", "preset", "index")
+
+
+@with_options([settings()[name] for name in _SETTINGS])
 def doctor(
     context: typer.Context,
     url: Annotated[
@@ -29,8 +39,13 @@ def doctor(
         ),
     ] = None,
     query: Annotated[
-        str, typer.Option(help="The query of the sample call.", metavar="TEXT")
-    ] = "Does vitamin D lower blood pressure?",
+        str | None,
+        typer.Option(
+            help="The query of the sample call. Default: one of the data set, or one about "
+            "vitamin D.",
+            metavar="TEXT",
+        ),
+    ] = None,
     top_k: Annotated[
         int, typer.Option(help="How many documents to request.", envvar="ASSAY_TOP_K", min=1)
     ] = 5,
@@ -41,6 +56,7 @@ def doctor(
         ),
     ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    **options: Any,
 ) -> None:
     """Diagnose an agent or this installation. Each problem is shown with its remedy.
 
@@ -50,32 +66,65 @@ def doctor(
         from assay.cli.installation import examine_installation
 
         raise typer.Exit(examine_installation(context.find_root(), as_json))
-    raise typer.Exit(_examine_agent(url, query, top_k, timeout, as_json))
+    given = {**options, "top_k": top_k, "timeout": timeout}
+    url = use_named_target(context, url, given)
+    values = read_values(context, [settings()[name] for name in _SETTINGS], given)
+    values["dataset"] = given["dataset"] or ""
+    config = RunConfig(
+        target=url or "",
+        top_k=given["top_k"],
+        timeout=given["timeout"],
+        **{**values, "dataset": values["dataset"] or "none"},
+    )
+    raise typer.Exit(_examine_agent(config, query, bool(values["dataset"]), as_json))
 
 
-def _examine_agent(url: str, query: str, top_k: int, timeout: float, as_json: bool) -> int:
+def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_json: bool) -> int:
     import asyncio
     import logging
 
     from assay.agents.health_check import SampleQuery, check_health
+    from assay.agents.mapping import AnswerReader, parse_mapping
+    from assay.data import load_dataset
     from assay.data.dataset import Dataset
+    from assay.evaluation.evaluation import refuse_unused_settings, request_settings
 
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
     nothing = Dataset(name="none", documents={}, queries={}, judgments={})
-    sample = SampleQuery(query, top_k, timeout)
+    data = load_dataset(config.dataset) if with_data else None
+    mapping = parse_mapping(config.mapping)
+    refuse_unused_settings(config)
+    sample = SampleQuery(query or _query_of(data), config.top_k, config.timeout)
+
+    def build(target: "Target") -> "Agent":
+        request = request_settings(config)
+        return open_target(target, data or nothing, mapping=mapping, request=request)
+
+    reader = AnswerReader(mapping, (data or nothing).documents) if mapping else None
     try:
-        found = asyncio.run(check_health(url, sample, lambda target: open_target(target, nothing)))
+        found = asyncio.run(check_health(config.target, sample, build, dataset=data, reader=reader))
     except TargetError as error:
         if not as_json:
             raise
-        print_json({"url": redact_target(url), "reached": False, "error": str(error)})
+        print_json({"url": redact_target(config.target), "reached": False, "error": str(error)})
         return error.exit_code
     if as_json:
         print_json({**asdict(found), "reached": True, "healthy": found.healthy})
     else:
         show(*_rendered(found))
     return 0 if found.healthy else 1
+
+
+def _query_of(data: "Dataset | None") -> str:
+    """A query of the data set that has a relevant document; the usual one without a data set."""
+    from assay.agents.health_check import SampleQuery
+
+    for judgments in data.judgments.values() if data is not None else ():
+        for query_id, grades in judgments.items():
+            if data is not None and query_id in data.queries and max(grades.values(), default=0):
+                return data.queries[query_id].text
+    return SampleQuery().query
 
 
 def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
@@ -104,6 +153,11 @@ def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
     yield "calls use", found.details.partition("; ")[2] or found.details or found.protocol
     for call in found.calls:
         yield f"{call.way} call", _outcome(call)
+        if call.raw:
+            yield "raw answer", call.raw
+    if found.known_ids is not None:
+        total = len(found.calls[0].doc_ids)
+        yield "data set", f"{found.known_ids} of {total} ids are documents of {found.dataset!r}"
 
 
 def _name(card: dict[str, object]) -> str:

@@ -1,11 +1,10 @@
 """`assay eval`: send a data set's queries to an agent and report how good its answers are."""
 
 import asyncio
-import inspect
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,11 @@ import typer
 
 from assay.agents.targets import DEFAULT_TARGET, complete_target, targets_help
 from assay.cli.console import print_json, say, show, warn
-from assay.cli.named_targets import named_target
 from assay.cli.progress import evaluation_progress, progress_bar
+from assay.cli.run_options import read_values, use_named_target, with_options
 from assay.errors import DownloadError
 from assay.run.config import RunConfig
-from assay.run.options import RunSetting, command_settings, resumed
+from assay.run.options import command_settings, resumed
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -39,38 +38,7 @@ Archive = Annotated[
 ]
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command one parameter for each option of `RunConfig`, after its target."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())
-    fixed = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    table = [_parameter(setting) for setting in command_settings()]
-    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in fixed]
-    parameters = [*named[:2], *table, *named[2:]]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    return command
-
-
-def _parameter(setting: RunSetting) -> inspect.Parameter:
-    kind: Any = list[str] if setting.kind is tuple else setting.kind
-    default = setting.default
-    if setting.nullable or setting.option.optional or default in ("", ()):
-        kind, default = kind | None, None
-    flags = [setting.flag]
-    if setting.kind is bool:
-        flags = [f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}"]
-    option = typer.Option(
-        *flags, help=setting.option.help, envvar=setting.env, metavar=setting.option.metavar
-    )
-    return inspect.Parameter(
-        setting.param,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, option],
-    )
-
-
-@_with_options
+@with_options(command_settings())
 def evaluate(
     context: typer.Context,
     target: Annotated[
@@ -106,7 +74,7 @@ def evaluate(
     from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
-    target = _use_named_target(context, target, options) if folder is None else target
+    target = use_named_target(context, target, options) if folder is None else target
     if folder is not None:
         config = _resumed_config(folder, context)
         data = choose_dataset(config.dataset, archive)
@@ -125,32 +93,10 @@ def evaluate(
     raise typer.Exit(eval_exit_code(run) if compared else 130)
 
 
-def _use_named_target(
-    context: typer.Context, target: str | None, options: dict[str, Any]
-) -> str | None:
-    """The target of `[target.NAME]` in assay.toml; its settings go into `options`.
-
-    Flags and variables win over the table, the table over what the file says for `eval`.
-    """
-    found = named_target(target or "")
-    if found is None:
-        return target
-    for param, value in found.options.items():
-        source = context.get_parameter_source(param)
-        if source is None or source.name not in ("COMMANDLINE", "ENVIRONMENT"):
-            options[param] = value
-    return found.target
-
-
 def _new_config(
     context: typer.Context, target: str | None, options: dict[str, Any], dataset: str
 ) -> RunConfig:
-    values = {}
-    for setting in command_settings():
-        value = options[setting.param]
-        if setting.kind is tuple:
-            value = _repeated_values(context, setting, value or [])
-        values[setting.name] = setting.default if value is None else value
+    values = read_values(context, command_settings(), options)
     values["dataset"] = options["dataset"] or dataset
     values["judge"] = (
         judge_spec(options["judge"], options["max_cost"])
@@ -179,21 +125,6 @@ def _is_given(context: typer.Context, name: str) -> bool:
     """Whether it is given on the command line: defaults and variables conflict with no run."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def _repeated_values(
-    context: typer.Context, setting: RunSetting, given: list[str]
-) -> tuple[str, ...]:
-    """The values of a repeatable option. typer splits a variable at blanks: it is read here."""
-    from assay.evaluation.gates import split_gates
-
-    source = context.get_parameter_source(setting.param)
-    name = "" if source is None else source.name
-    if name == "ENVIRONMENT" and setting.env:
-        given = os.environ.get(setting.env, "").split(setting.option.separator)
-    if setting.name == "gates" and name not in ("", "COMMANDLINE"):
-        given = [gate for each in given for gate in split_gates(each)]
-    return tuple(each.strip() for each in given if each.strip())
 
 
 def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
@@ -332,6 +263,26 @@ def show_run(run: "Run", as_json: bool) -> None:
         show(table)
 
 
+def _warn_about_ids(run: "Run") -> None:
+    """A score of 0 because nothing was read, or because the ids are others, is no finding."""
+    report = run.report
+    unknown = report.violations["unknown"]
+    returned = sum(len(row.retrieved_docs) for row in run.rows())
+    name = report.dataset.name
+    look = f"look at one answer with: assay doctor TARGET --dataset {name}"
+    if not returned:
+        warn(f"no answer holds a document id, so every score is 0; {look}, and map ids with --map")
+    elif unknown.ids >= returned:
+        example = next(iter(unknown.examples), None)
+        shown = "" if example is None else f", such as {example.doc_id[:60]!r}"
+        warn(
+            f"all ids that came are unknown to {name!r}{shown}, so every score is 0: is this the "
+            f"right --dataset? {look}"
+        )
+    elif unknown.queries and unknown.queries == report.summary.successful_queries:
+        say(f"every answer holds ids that {name!r} does not have: is this the right --dataset?")
+
+
 def _print(run: "Run", as_json: bool) -> None:
     show_run(run, as_json)
     report = run.report
@@ -343,10 +294,8 @@ def _print(run: "Run", as_json: bool) -> None:
             "the target returned documents but no answers; --answers needs "
             '{"doc_ids": [...], "answer": "...", "citations": [...]}'
         )
-    unknown = report.violations["unknown"].queries
-    if unknown and unknown == answered:
-        name = report.dataset.name
-        say(f"the agent returned ids that {name!r} does not have: is this the right --dataset?")
+    if answered:
+        _warn_about_ids(run)
     trouble = answers.trouble if answers else None
     if trouble:
         say(f"not all answers were judged: {trouble}")

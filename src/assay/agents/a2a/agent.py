@@ -63,7 +63,7 @@ class A2AAgent:
         self._policy = policy
         self._http: httpx.AsyncClient | None = None
         self._timeout = timeout
-        self._reader = reader
+        self.reader = reader
         self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
         self.findings: tuple[Finding, ...] = ()
         self.found: FoundCard
@@ -117,7 +117,7 @@ class A2AAgent:
         text = orjson.dumps({"query": query, "top_k": top_k}).decode()
         try:
             async with asyncio.timeout(self._timeout):
-                return (await self._reply_to(text)).answer(self._reader)
+                return (await self._reply_to(text)).answer(self.reader)
         except TimeoutError:
             message = f"no answer within {self._timeout:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None

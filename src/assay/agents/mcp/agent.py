@@ -68,7 +68,8 @@ class McpAgent:
         self._server = server
         self._session = McpSession(server.connect)
         self._mapping = mapping or {}
-        self._reader = ResultReader(self._mapping, known)
+        self._results = ResultReader(self._mapping, known)
+        self.reader = self._results.reader
         self._wanted = tool
         self._tool: SearchTool | None = None
 
@@ -101,7 +102,7 @@ class McpAgent:
         """Call the search tool."""
         assert self._tool is not None, "call open() before ask()"
         result = await self._session.call(self._tool.name, self._tool.arguments(query, top_k))
-        answer = self._reader.read(result)
+        answer = self._results.read(result)
         if self._tool.top_k is None:  # the tool takes no number of results
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer

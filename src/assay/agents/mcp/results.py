@@ -28,13 +28,13 @@ class ResultReader:
     """
 
     def __init__(self, mapping: Mapping[str, str], known: Container[str]) -> None:
-        self._reader = AnswerReader(mapping, known)
+        self.reader = AnswerReader(mapping, known)
 
     def read(self, result: CallToolResult) -> AgentAnswer:
         """The answer in a tool's result. Raises `AgentFailure` if there is none."""
         if result.is_error:
             raise AgentFailure(FailureKind.AGENT_ERROR, "the tool answered with an error")
-        return self._reader.read(received_from(result))
+        return self.reader.read(received_from(result))
 
 
 def received_from(result: CallToolResult) -> Received:

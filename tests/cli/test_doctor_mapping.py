@@ -1,0 +1,104 @@
+"""`assay doctor` with a data set and a mapping: what came, what was read, and what to try."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from tests.cli.test_doctor_command import run, serving
+
+from assay.agents.detection import find_known
+from assay.data import load_dataset
+
+NOTES = list(load_dataset("notes").documents)
+
+
+def service(value: Any) -> Starlette:
+    async def answer(_request: Request) -> Response:
+        return PlainTextResponse(value) if isinstance(value, str) else JSONResponse(value)
+
+    return Starlette(routes=[Route("/s", answer)])
+
+
+def examine(value: Any, *options: str) -> tuple[int, dict[str, Any]]:
+    with serving(service(value)) as url:
+        target = f"rest:{url}/s?q={{query}}"
+        done = run(target, "--dataset", "notes", "--json", *options)
+    return done.exit_code, json.loads(done.stdout)
+
+
+def test_what_is_right_is_shown() -> None:
+    code, found = examine({"hits": [{"ref": NOTES[0]}]}, "--map", "ids=hits[].ref")
+    assert (code, found["known_ids"], found["problems"]) == (0, 1, [])
+    assert found["calls"][0]["raw"] == json.dumps(
+        {"hits": [{"ref": NOTES[0]}]}, separators=(",", ":")
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "words"),
+    [
+        ({"hits": [{"x": 1, "r": {"k-y": NOTES[0]}}]}, ["ids=hits[].x"], 'ids=hits[].r."k-y"\''),
+        ({"a": {"b": [NOTES[0]]}}, ["ids=c"], "try: --map 'ids=a.b[]'"),
+        ([{"i": "u"}, {"i": "v", "d": NOTES[0]}], ["ids=[].i"], "try: --map 'ids=[].d'"),
+        (f"See [{NOTES[0]}].", ["ids=x"], r"try: --map 'ids=re:\[([^\]]+)\]'"),
+        ({"hits": [{"id": "other"}]}, ["ids=hits[].id"], "map the field with these ids"),
+    ],
+)
+def test_what_to_try_next_is_said(value: Any, options: list[str], words: str) -> None:
+    code, found = examine(value, *(word for each in options for word in ("--map", each)))
+    assert code == 1
+    assert words in found["problems"][0]["remedy"], found["problems"]
+    assert found["calls"][0]["raw"]
+
+
+def test_the_terminal_shows_the_raw_answer_shortened_and_clean() -> None:
+    value = {"hits": [{"id": NOTES[0]}], "text": "\x1b[2J" + "y" * 9000}
+    with serving(service(value)) as url:
+        done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes", "--map", "ids=hits[].id")
+    assert done.exit_code == 0, done.output
+    assert "1 of 1 ids are documents of 'notes'" in done.output
+    assert "raw answer" in done.output
+    assert "\x1b" not in done.output
+    assert len(done.output) < 2500
+
+
+def test_wrong_options_are_usage_errors() -> None:
+    done = run("builtin:bm25", "--preset", "solr", "--index", "x")
+    assert "--preset has no effect on a builtin: target" in str(done.exception)
+    done = run("rest:http://127.0.0.1:9/{query}", "--map", "ids=[")
+    assert "not a JMESPath expression" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"a": [{"b": 7}]}, "a[].b"),
+        ([["7"]], "[][]"),
+        ({"x": {"y": "7"}}, "x.y"),
+        ({"x": True, "y": [1.5, None]}, None),
+    ],
+)
+def test_a_path_to_known_ids_is_found(value: Any, path: str | None) -> None:
+    assert find_known(value, {"7"}) == path
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([], "no answer holds a document id, so every score is 0"),
+        (["other-1"], "all ids that came are unknown to 'notes', such as 'other-1'"),
+    ],
+)
+def test_a_run_that_read_nothing_warns(
+    answer: list[str], words: str, tmp_path: Path, run_assay: Any
+) -> None:
+    (tmp_path / "empty.py").write_text(f"def find(query, top_k):\n    return {answer!r}\n")
+    done = run_assay("eval", "python:empty:find", "--dataset", "notes", "--num-queries", "3")
+    assert done.returncode == 0, done.stderr
+    assert f"warning: {words}" in done.stderr
+    assert "assay doctor TARGET --dataset notes" in done.stderr
