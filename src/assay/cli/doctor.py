@@ -87,7 +87,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     from assay.agents.mapping import AnswerReader, parse_mapping
     from assay.data import load_dataset
     from assay.data.dataset import Dataset
-    from assay.evaluation.evaluation import refuse_unused_settings, request_settings
+    from assay.evaluation.evaluation import http_request_settings, refuse_unused_settings
 
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
@@ -98,7 +98,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     sample = SampleQuery(query or _query_of(data), config.top_k, config.timeout)
 
     def build(target: "Target") -> "Agent":
-        request = request_settings(config)
+        request = http_request_settings(config)
         return open_target(target, data or nothing, mapping=mapping, request=request)
 
     reader = AnswerReader(mapping, (data or nothing).documents) if mapping else None
