@@ -262,7 +262,7 @@ def test_an_evaluation_is_started_watched_and_canceled(
     (folder / "go").unlink(missing_ok=True)
     with running(folder, "--runs", str(tmp_path)) as server:
         go(page, server, "/evaluations/new")
-        page.get_by_label("Target").fill("python:target:first_then_waits")
+        page.get_by_label("Target", exact=True).fill("python:target:first_then_waits")
         page.get_by_label("Data set").fill(str(folder / "tiny"))
         page.get_by_role("button", name="Start").click()
         expect(page.get_by_text("5 of 30")).to_be_visible(timeout=30_000)
@@ -335,7 +335,7 @@ def test_an_a2a_agent_is_checked_and_offered_for_evaluation(
         keep(page, "check-a2a")
         assert serious(page, axe) == []
         page.get_by_role("link", name="Evaluate it").click()
-        expect(page.get_by_label("Target")).to_have_value(f"a2a:{url}")
+        expect(page.get_by_label("Target", exact=True)).to_have_value(f"a2a:{url}")
 
 
 def test_an_agent_that_breaks_the_contract_is_told_by_rule(
