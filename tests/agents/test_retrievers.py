@@ -106,7 +106,7 @@ def test_a_retriever_is_evaluated_from_python(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     "ASSAY_LANGCHAIN" not in os.environ,
     reason="set ASSAY_LANGCHAIN to a folder with langchain-core and llama-index-core: "
-    "pip install --target FOLDER langchain-core llama-index-core",
+    "sh scripts/get-retriever-libraries.sh",
 )
 def test_the_real_libraries_are_understood(tmp_path: Path) -> None:
     import subprocess

@@ -246,7 +246,7 @@ def test_the_doctor_takes_no_variable_of_a_nested_command_for_a_typo(
 
 
 async def test_a_bare_address_is_probed_for_a_new_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in tuple(TARGET_KINDS):
+    for name in reversed(tuple(TARGET_KINDS)):  # undone from the last, so the order comes back
         monkeypatch.delitem(TARGET_KINDS, name)
     monkeypatch.setitem(TARGET_KINDS, "toy", TOY)
     async with open_client() as http:
