@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.agents import Agent, AgentAnswer, AgentInfo, PythonAgent
 from assay.agents.threads import MOST_ABANDONED
 from assay.data import Dataset, Query
@@ -19,6 +20,7 @@ from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.live import Tick
 from assay.evaluation.run import Run
+from assay.report.terminal import plain_text, render_report
 from assay.run.calls import CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import find_run, list_runs
@@ -550,3 +552,17 @@ def test_an_agent_that_learned_from_what_it_is_measured_on_is_named(
     evaluation = Evaluation.plan(RunConfig(target="python:f"), make_dataset(4))
     asyncio.run(evaluation.start(agent, tmp_path, listener=Listener(say=said.append)))
     assert [line for line in said if "learned from the test judgments" in line]
+
+
+def test_queries_without_a_relevant_document_are_counted_and_said(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """trec_eval counts them with 0; here they count in no mean, and the report says so."""
+    dataset = make_dataset(size=4)
+    judgments = {**dataset.judgments["test"], "q0": {"d0": 0, "d1": 0}}
+    changed = replace(dataset, judgments={"test": judgments})
+    report = assay.evaluate(lambda _query, _top_k: ["d1"], changed, out=tmp_path).report
+    assert report.summary.total_queries == 3
+    assert report.dataset.queries_without_relevant == 1
+    words = plain_text(render_report(report, path="runs/x"))
+    assert "1 judged query has no relevant document: left out of every mean" in words

@@ -125,6 +125,11 @@ class Dataset:
             if any(grade > 0 for grade in judged.get(query.id, {}).values())
         ]
 
+    def count_without_relevant(self, split: str) -> int:
+        """How many judged queries have no relevant document: no mean counts them."""
+        judged = self.judgments_in(split)
+        return len(self.queries.keys() & judged.keys()) - len(self.queries_in(split))
+
     def questions_in(self, split: str) -> list[Query]:
         """The queries that answers can be measured on.
 

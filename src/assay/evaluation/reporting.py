@@ -176,6 +176,7 @@ def build_report(
             split=config.split,
             documents=len(dataset.documents),
             judged_queries=len(dataset.queries_in(config.split)),
+            queries_without_relevant=dataset.count_without_relevant(config.split),
         ),
         config=config,
         random_seed_used=config.seed,

@@ -171,6 +171,9 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     if report.state != COMPLETE:
         asked += f"; {report.state}: {count(report.planned_queries)} were planned"
     yield "queries", asked
+    if left_out := report.dataset.queries_without_relevant:
+        words = counted(left_out, "judged query has", "judged queries have")
+        yield "", f"{words} no relevant document: left out of every mean"
     if unseen := report.unseen_queries:
         metric, _ = report.headline
         score = with_interval(unseen.mean, unseen.low, unseen.high)

@@ -138,6 +138,7 @@ class MeasuredDataset(DatasetRecord):
     split: str
     documents: int
     judged_queries: int
+    queries_without_relevant: int = 0
 
 
 class RunSummary(RunModel):
