@@ -113,7 +113,16 @@ def test_a_password_in_an_address_stays_out_of_the_page(hostile_run: Run) -> Non
     report = hostile_run.report.model_copy(update={"config": config})
     html = render(hostile_run, report=report)
     assert "secret" not in html
-    assert "a2a:https://…@host/x" in html
+    assert "a2a:https://***@host/x" in html
+
+
+def test_a_key_in_an_address_stays_out_of_the_page(hostile_run: Run) -> None:
+    address = "rest:https://host/x?q={query}&code=s3cret"
+    config = replace(hostile_run.report.config, target=address)
+    report = hostile_run.report.model_copy(update={"config": config})
+    html = render(hostile_run, report=report)
+    assert "s3cret" not in html
+    assert "code=***" in html
 
 
 def test_without_the_data_there_are_ids_alone_and_the_page_says_so(hostile_run: Run) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from assay.agents.targets import redact_target
 from assay.data.dataset import Dataset, Query
 from assay.measure.metrics import Metric
 from assay.report import numbers, plots
@@ -237,15 +238,15 @@ def run_view(
         graded=dataset is not None,
         query_links=query_links,
         command=command_of(report.config),
-        settings={"target": hide_password(report.config.target)}
+        settings={"target": redact_target(report.config.target)}
         | {each.name: _shown(each, report.config) for each in settings().values()},
     )
 
 
 def command_of(config: RunConfig) -> str:
     """The command that makes this run again, every setting spelled out, without passwords."""
-    words = ["assay", "eval", hide_password(config.target)]
-    for flag, value in arguments(config, hide_password):
+    words = ["assay", "eval", redact_target(config.target)]
+    for flag, value in arguments(config, redact_target):
         words += [flag] if value is None else [flag, value]
     return shlex.join(words)
 
@@ -280,7 +281,7 @@ def _shown(setting: RunSetting, config: RunConfig) -> str:
         return setting.option.placeholder or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return hide_password(setting.format(value)).replace("\n", ", ") or "none"
+    return redact_target(setting.format(value)).replace("\n", ", ") or "none"
 
 
 def _latency(figures: QueryFigures) -> Markup | None:
