@@ -244,3 +244,10 @@ def test_an_index_of_a_later_format_is_not_misread(
     assert manifest is not None
     assert not replace(manifest, format=3).compatible_with(manifest)
     assert Manifest.from_json(manifest.as_json(), "here") == manifest
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """It holds the texts of documents, those that RAG_INGEST took included."""
+    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
+    assert (tmp_path / "test").stat().st_mode & 0o077 == 0
