@@ -1,6 +1,6 @@
 """Search services as others run them, over the bundled notes: same paths, same shapes of answers.
 
-The shapes are recorded from the services' own documentation; the search behind them is the same
+The shapes follow the documentation of the services; the search behind them is the same
 few lines for all, so that a test can say which documents must come back.
 """
 

@@ -73,6 +73,14 @@ def test_a_cut_report_is_called_damaged(run: Run) -> None:
         read_report_head(run.folder.report_file)
 
 
+def test_rows_that_were_cut_are_noticed(run: Run) -> None:
+    content = orjson.loads(run.folder.report_file.read_bytes())
+    content["per_query_results"] = content["per_query_results"][:5]
+    run.folder.report_file.write_bytes(orjson.dumps(content))
+    with pytest.raises(RunError, match="it has 5 rows, and its figures are of 7 queries"):
+        run.folder.validate()
+
+
 def edit(run: Run, file: str, **changes: object) -> None:
     """None takes a key away."""
     path = run.folder.path / file

@@ -79,8 +79,10 @@ def report(
         _write_page(html or page, render_report_page(folder, _dataset_of(folder)))
     if in_browser:
         _open(html or page)
-    elif as_json:
+        return
+    if html is None:
         folder.validate()
+    if as_json:
         print_json(folder.read_json())
     elif html is None:
         show(render_report(folder.read_report(), path=str(folder)))

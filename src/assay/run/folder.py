@@ -177,7 +177,9 @@ class RunFolder:
     def validate(self) -> None:
         """Read everything once; raises `RunError` with the place of the first damage."""
         self.read_report()
-        for _ in (*self.read_rows(), *self.read_answers()):
+        for _row in self.read_rows():
+            pass
+        for _answer in self.read_answers():
             pass
 
     def state(self) -> str:

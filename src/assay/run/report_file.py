@@ -67,13 +67,18 @@ def read_report_head(path: Path) -> Report:
 
 def read_query_rows(path: Path) -> Iterator[QueryRow]:
     """The rows one at a time, each with a score for every metric that the report names."""
-    keys = [parse_metric(name).key for name in read_report_head(path).statistics]
+    head = read_report_head(path)
+    keys = [parse_metric(name).key for name in head.statistics]
+    number = 0
     for number, value in enumerate(_rows(path), start=1):
         row = QueryRow.read(value, path, report_remedy(path), f"row {number}")
         for key in keys:
             if key not in row.scores:
                 raise _damaged(path, f"row {number}: {key} is not a number")
         yield row
+    if number != head.summary.total_queries:
+        total = head.summary.total_queries
+        raise _damaged(path, f"it has {number} rows, and its figures are of {total} queries")
 
 
 def report_remedy(path: Path) -> str:
