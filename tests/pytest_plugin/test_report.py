@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,7 +84,13 @@ def test_an_interrupt_does_not_wait_for_a_silent_target(pytester: pytest.Pyteste
         target = f"--assay-target=mcp:http://127.0.0.1:{silent.getsockname()[1]}"
         options = [target, "--assay-dataset=notes", "--assay-report=report.json"]
         command = [sys.executable, "-m", "pytest", "-p", "no:asyncio", *options]
-        with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL) as session:
+        with subprocess.Popen(
+            command,
+            cwd=pytester.path,
+            stdout=subprocess.DEVNULL,
+            # A shell starts what it puts into the background with SIGINT ignored.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        ) as session:
             connection, _ = silent.accept()
             with connection:
                 session.send_signal(signal.SIGINT)
