@@ -146,7 +146,7 @@ def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
 
 
 def test_two_embedders_at_once_are_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match="give one of them"):
+    with pytest.raises(UsageError, match="pass only one of them"):
         open_embedder(model=folder, embedder="ollama:all-minilm")
 
 
