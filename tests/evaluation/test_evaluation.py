@@ -558,7 +558,7 @@ def test_queries_without_a_relevant_document_are_counted_and_said(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
     """trec_eval counts them with 0; here they count in no mean, and the report says so."""
-    dataset = make_dataset(size=4)
+    dataset = make_dataset(4)
     judgments = {**dataset.judgments["test"], "q0": {"d0": 0, "d1": 0}}
     changed = replace(dataset, judgments={"test": judgments})
     report = assay.evaluate(lambda _query, _top_k: ["d1"], changed, out=tmp_path).report
