@@ -6,7 +6,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 ARGS    ?=
-WORKERS ?= auto
+# Two for each core: the tests wait for servers and processes half of the time.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 .DEFAULT_GOAL := help
 .PHONY: help setup eval test lint serve format docs clean
