@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import numpy
 import pytest
 from tests.conftest import MakeDataset
 
@@ -271,8 +272,11 @@ def test_a_wrong_type_is_refused_before_the_first_call(
 
 
 def test_numbers_of_numpy_are_numbers(dataset: Dataset, tmp_path: Path) -> None:
-    numpy = pytest.importorskip("numpy")
-    number = {"top_k": numpy.int64(3), "seed": numpy.int32(7), "timeout": numpy.float32(2)}
+    number: dict[str, Any] = {
+        "top_k": numpy.int64(3),
+        "seed": numpy.int32(7),
+        "timeout": numpy.float32(2),
+    }
     run = assay.evaluate(first, dataset, out=tmp_path, **number)
     assert assay.load_run(run.folder) == run
     assert (run.report.config.top_k, run.report.config.timeout) == (3, 2.0)

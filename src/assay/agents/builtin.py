@@ -160,7 +160,7 @@ class BuiltinAnswers:
 
     def __init__(self, dataset: Dataset, provider: str = "") -> None:
         from assay.answer.answerer import open_answerer
-        from assay.answer.extractive import EXTRACTIVE
+        from assay.answer.passages import EXTRACTIVE
 
         self._documents = dataset.documents
         self._answerer = open_answerer(provider or EXTRACTIVE)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assay.answer.citations import read_generated
-from assay.answer.extractive import EXTRACTIVE, ExtractiveAnswerer
-from assay.answer.passages import Answer, Passage, not_found
+from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.passages import EXTRACTIVE, Answer, Passage, not_found
 from assay.answer.prompt import (
     SYSTEM,
     answer_prompts,

@@ -12,11 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from assay.answer.citations import without_markers
-from assay.answer.passages import Answer, Passage, not_found
+from assay.answer.passages import EXTRACTIVE, Answer, Passage, not_found
 from assay.text import sentences, stems
-
-EXTRACTIVE = "extractive"
-"""The name of the answerer that needs no model."""
 
 # Sentences are added up to this length, while each scores at least half of the best one.
 _MAX_LENGTH = 400

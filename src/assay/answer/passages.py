@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+EXTRACTIVE = "extractive"
+"""The name of the answerer that needs no model; as a judge, no model."""
+
 NOT_FOUND = "The documents do not answer this question."
 
 

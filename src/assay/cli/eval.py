@@ -152,7 +152,7 @@ def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
 
 def judge_spec(given: str | None, max_cost: float | None = None) -> str:
     """What `--judge` or `RAG_EVAL_PROVIDER` names; empty if no model judges."""
-    from assay.answer.extractive import EXTRACTIVE
+    from assay.answer.passages import EXTRACTIVE
     from assay.answer.providers.opening import configured_spec, open_provider
 
     spec = given or configured_spec() or ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.answer.passages import EXTRACTIVE
 from assay.cli.console import print_json, say, show, warn
 from assay.errors import DataError, UsageError
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from assay.answer.providers.cached import CachedProvider
     from assay.data.dataset import Document
 
-EXTRACTIVE = "extractive"
 _FILE = Path("ground_truth.json")
 _FOLDER = Path("questions")
 _NAMED = 5

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 TRACKS = ("zero-shot", "trained", "undeclared")
-NO_JUDGE = "extractive"
-"""What `--judge` takes for no model, whatever the environment says."""
 
 Value = TypeVar("Value")
 

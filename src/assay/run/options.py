@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from assay.answer.passages import EXTRACTIVE
 from assay.errors import RunError, UsageError
-from assay.run.config import NO_JUDGE, RunConfig, field_types, option_table
+from assay.run.config import RunConfig, field_types, option_table
 from assay.run.option import Option
 
 CHECKED = "on"
@@ -113,7 +114,7 @@ def arguments(
         elif setting.kind is tuple:
             words += [(setting.flag, str(each)) for each in value]
         elif setting.name == "judge":  # left out, the environment would choose one
-            words.append((setting.flag, hide(value) or NO_JUDGE))
+            words.append((setting.flag, hide(value) or EXTRACTIVE))
         elif value is not None and (value != "" or setting.default != ""):
             words.append((setting.flag, hide(setting.format(value))))
     return words

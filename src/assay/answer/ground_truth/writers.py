@@ -8,13 +8,13 @@ from typing import Protocol
 
 from assay.answer.answerer import ModelAnswerer
 from assay.answer.citations import ABSTAINED, without_markers
-from assay.answer.extractive import EXTRACTIVE, extract_answer, extract_finding, is_instruction
+from assay.answer.extractive import extract_answer, extract_finding, is_instruction
 from assay.answer.ground_truth.candidates import (
     QuestionCandidate,
     Rejection,
     parse_candidate,
 )
-from assay.answer.passages import Passage
+from assay.answer.passages import EXTRACTIVE, Passage
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.answer.providers.cached import complete
 from assay.answer.providers.provider import LLMProvider

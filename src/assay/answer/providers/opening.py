@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from assay.answer.extractive import EXTRACTIVE
+from assay.answer.passages import EXTRACTIVE
 from assay.answer.providers.cached import CONCURRENCY, RETRIES, CachedProvider, ReplyCache
 from assay.answer.providers.provider import Model, setting
 from assay.errors import UsageError

@@ -14,11 +14,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from assay.answer.passages import EXTRACTIVE
 from assay.data.load import KNOWN
 from assay.errors import AssayError, UsageError
 from assay.evaluation.evaluation import http_request_settings
 from assay.evaluation.gates import parse_gate
-from assay.run.config import NO_JUDGE, RunConfig
+from assay.run.config import RunConfig
 from assay.run.folder import RUNNING, RunFolder
 from assay.run.options import RunSetting, form_fields, form_settings, read_form
 from assay.serve.ui.context import Ui, ui_of
@@ -128,7 +129,7 @@ def environment_judge() -> str:
     from assay.answer.providers.opening import configured_spec
 
     spec = configured_spec() or ""
-    return "" if spec == NO_JUDGE else spec
+    return "" if spec == EXTRACTIVE else spec
 
 
 def read_config(given: Mapping[str, str]) -> RunConfig:
