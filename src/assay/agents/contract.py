@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from assay.agents.protocol import AgentAnswer, AgentInfo, document_id
-from assay.agents.target_kinds import OpenContext, Target
+from assay.agents.target_kinds import CONTRACT_TARGET, OpenContext, Target
 from assay.answer.passages import Passage
 from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ErrorCode, split_chunk_id
@@ -29,9 +29,6 @@ from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_url
 
-_TARGET = re.compile(
-    r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?"
-)
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
 
 # The evaluation bounds the time of a call, and has the circuit breaker.
@@ -186,7 +183,7 @@ class ContractTarget:
 
 def parse_contract_target(target: str) -> ContractTarget | None:
     """The parts of `http:URL=TASK`; None for any other target, such as a bare address."""
-    match = _TARGET.fullmatch(target)
+    match = CONTRACT_TARGET.fullmatch(target)
     if match is None:
         return None
     agent = match["url"] or match["agent"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import UsageError
+from assay.answer.provider_kinds import split_provider
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 MODES = ("bm25", "dense", "hybrid", "tuned")
 """What may follow `builtin:`."""
+
+CONTRACT_TARGET = re.compile(
+    r"(?:(?P<url>https?://[^=#?]+)|http:(?P<agent>[^=#?]+))=(?P<task>[^=#/?]+)(?P<way>#stream)?",
+    re.IGNORECASE,
+)
+"""`http:URL=TASK` or `http:NAME=TASK`; an address needs no prefix, since it has a scheme."""
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
@@ -175,25 +181,17 @@ def provider_addresses(spec: str) -> tuple[str, ...]:
 
     Without one, the model is asked where the settings of this machine say.
     """
-    kind, rest = _provider(spec)
+    kind, rest = split_provider(spec)
     address = rest.partition("@")[2]
-    if kind == "gguf" or not address:
+    if kind is None or kind.in_process or not address:
         return ()
     return (address if "://" in address else f"http://{address}",)
 
 
 def provider_files(spec: str) -> tuple[str, ...]:
     """Files in the name of a language model, as in `gguf:FILE`."""
-    kind, rest = _provider(spec)
-    return (rest,) if kind == "gguf" and rest else ()
-
-
-def _provider(spec: str) -> tuple[str, str]:
-    kind, _, rest = spec.strip().partition(":")
-    if kind not in ("", "extractive", "ollama", "openai", "anthropic", "gguf"):
-        shown = kind if "@" in spec else spec  # what precedes an @ may be a password
-        raise UsageError(f"unknown provider {shown[:80]!r}")
-    return kind, rest
+    kind, rest = split_provider(spec)
+    return (rest,) if kind is not None and kind.in_process and rest else ()
 
 
 def _split_fragment(rest: str) -> tuple[str, str]:

@@ -6,7 +6,14 @@ from collections.abc import Container, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from assay.agents.target_kinds import TARGET_KINDS, OpenContext, RequestSettings, Target, TargetKind
+from assay.agents.target_kinds import (
+    CONTRACT_TARGET,
+    TARGET_KINDS,
+    OpenContext,
+    RequestSettings,
+    Target,
+    TargetKind,
+)
 from assay.errors import UsageError
 from assay.net.redact import redact_credentials
 from assay.progress import Progress, silent
@@ -22,7 +29,6 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "purple:hybrid"
 
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
-_CONTRACT_ADDRESS = re.compile(r"https?://[^=#?]+=[^=#/?]+(?:#stream)?", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
@@ -48,7 +54,7 @@ def parse_target(text: str) -> Target:
     Raises `UsageError`, with a list of the kinds and the likeliest one, for anything else.
     """
     written = text.strip()
-    if _CONTRACT_ADDRESS.fullmatch(written):
+    if _BARE_ADDRESS.match(written) and CONTRACT_TARGET.fullmatch(written):
         return _of_kind(TARGET_KINDS["http"], written, text)
     if _BARE_ADDRESS.match(written):
         return _of_kind(TARGET_KINDS["url"], written, text)

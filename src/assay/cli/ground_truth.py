@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.answer.passages import EXTRACTIVE
+from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
 from assay.errors import DataError, UsageError
 
@@ -56,8 +57,8 @@ def ground_truth(
     provider: Annotated[
         str,
         _option(
-            "The model that writes: ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], "
-            "gguf[:FILE]; or extractive, which quotes the documents and uses no model.",
+            f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents "
+            "and uses no model.",
             "RAG_EVAL_PROVIDER",
             "SPEC",
         ),

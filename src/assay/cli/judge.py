@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ def calibrate(
     provider: Annotated[
         str | None,
         typer.Option(
-            help="ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL] or gguf[:FILE]. "
-            "Default: ollama.",
+            help=f"The model that judges: {PROVIDER_FORMS}. Default: ollama.",
             envvar="RAG_EVAL_PROVIDER",
             metavar="SPEC",
         ),

@@ -12,6 +12,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
+from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.errors import RunError, UsageError
 from assay.run.option import Option, check_range, convert
 
@@ -234,10 +235,8 @@ class RunConfig:
     )
     judge: str = _option(
         "",
-        "With --answers: the model that judges the answers, ollama[:MODEL[@URL]], "
-        "anthropic[:MODEL], "
-        "openai:MODEL[@URL], gguf[:FILE]; or extractive for no model. Default: answers are checked "
-        "against key facts. "
+        f"With --answers: the model that judges the answers, {PROVIDER_FORMS}; or extractive for "
+        "no model. Default: answers are checked against key facts. "
         "[env var: RAG_EVAL_PROVIDER]",
         env=None,
         metavar="SPEC",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.answer.providers.openai import read_chat_completion
-from assay.answer.providers.provider import Completion
+from assay.answer.providers.provider import Completion, setting
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.net.redact import redact_secrets
 
@@ -23,6 +23,12 @@ _PACKAGED = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONTEXT = 8192
 _INSTALL = "pip install 'agent-assay[gguf]'"
 _ERRORS_ONLY = 1
+
+
+def open_gguf(file: str) -> "GgufModel":
+    """The model in `file`; without one, the file that `ASSAY_GGUF_MODEL` names."""
+    file = file or setting(VARIABLE) or ""
+    return GgufModel(Path(file).expanduser() if file else None)
 
 
 class GgufModel:

@@ -1,8 +1,8 @@
 """From the name of a provider, or from the environment, to a model that can be asked."""
 
-from pathlib import Path
+from importlib import import_module
 
-from assay.answer.passages import EXTRACTIVE
+from assay.answer.provider_kinds import PROVIDER_FORMS, split_provider
 from assay.answer.providers.cached import CONCURRENCY, RETRIES, CachedProvider, ReplyCache
 from assay.answer.providers.provider import Model, setting
 from assay.errors import UsageError
@@ -10,7 +10,6 @@ from assay.net.retry import RetryPolicy
 
 PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 
-_FORMS = "ollama[:MODEL[@URL]], anthropic[:MODEL], openai:MODEL[@URL], gguf[:FILE]"
 # A model in this process is slow, not absent: another attempt would only start over.
 _IN_PROCESS = RetryPolicy(attempts=1, timeout=1800.0)
 
@@ -34,8 +33,10 @@ def open_provider(
         cache: False asks again for replies that are cached.
         retries: when to ask again, and how long one attempt may take.
     """
-    model = open_model(spec or configured_spec() or "ollama")
-    in_process = model.name.startswith("gguf:")
+    named = spec or configured_spec() or "ollama"
+    model = open_model(named)
+    kind, _ = split_provider(named)
+    in_process = kind is not None and kind.in_process
     return CachedProvider(
         model,
         cache=ReplyCache() if cache else None,
@@ -52,29 +53,12 @@ def configured_spec() -> str | None:
 
 def open_model(spec: str) -> Model:
     """The model that `spec` names, without cache, retries and budget."""
-    kind, _, rest = spec.strip().partition(":")
-    if kind == "ollama":
-        from assay.answer.providers.ollama import open_ollama
-
-        return open_ollama(rest)
-    if kind == "anthropic":
-        from assay.answer.providers.anthropic import open_anthropic
-
-        return open_anthropic(rest)
-    if kind == "openai":
-        from assay.answer.providers.openai import open_openai
-
-        return open_openai(rest)
-    if kind == "gguf":
-        from assay.answer.providers.gguf import VARIABLE, GgufModel
-
-        file = rest or setting(VARIABLE)
-        return GgufModel(Path(file).expanduser() if file else None)
-    if kind == EXTRACTIVE:
+    kind, rest = split_provider(spec)
+    if kind is None:
         raise UsageError(
             "'extractive' quotes documents and has no model, so it can neither judge nor write; "
-            f"choose one of {_FORMS}, or the metrics that need no model"
+            f"choose one of {PROVIDER_FORMS}, or the metrics that need no model"
         )
-    # What is around an @ may be a password.
-    named = kind if "@" in spec else spec
-    raise UsageError(f"unknown provider {named!r}; choose one of {_FORMS}")
+    module, _, function = kind.opener.partition(":")
+    model: Model = getattr(import_module(module), function)(rest)
+    return model

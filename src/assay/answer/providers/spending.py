@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
+from assay.answer.provider_kinds import PROVIDER_KINDS
 from assay.answer.providers.provider import Completion, TokenUsage
 from assay.errors import BudgetExceeded, UsageError
 
 PRICES_VARIABLE = "RAG_EVAL_PRICES"
 
 _MILLION = 1_000_000
-_LOCAL = ("ollama:", "gguf:")
 # No tokenizer makes more tokens than this of English text; other scripts take about one each.
 _CHARACTERS_PER_TOKEN = 3
 _TEMPLATE_TOKENS = 50
@@ -64,7 +64,8 @@ def price_of(name: str) -> Price | None:
         fitting = [known for known in prices if model.startswith(known)]
         if fitting:
             return prices[max(fitting, key=len)]
-    return FREE if name.startswith(_LOCAL) else None
+    kind = PROVIDER_KINDS.get(name.partition(":")[0])
+    return FREE if kind is not None and kind.free else None
 
 
 def _configured_prices() -> dict[str, Price]:
