@@ -71,6 +71,22 @@ async def test_a_card_behind_a_gateway_that_wants_a_key_is_found() -> None:
     assert "secret" not in str(raised.value)
 
 
+async def test_an_agent_that_speaks_only_grpc_is_said_to_be_one() -> None:
+    offered = {"protocolBinding": "GRPC", "protocolVersion": "1.0", "url": "grpc.example:443"}
+
+    async def card(_request: Request) -> Response:
+        return JSONResponse({"name": "agent", "supportedInterfaces": [offered]})
+
+    routes = [Route("/.well-known/agent-card.json", card)]
+    async with running(Starlette(routes=routes)) as url, open_client(UNRESTRICTED) as http:
+        for found in (find_card, probe):
+            with pytest.raises(TargetError) as raised:
+                await found(http, url)
+            message = str(raised.value)
+            assert message.startswith(f"{url} is an A2A agent, but its card offers only gRPC")
+            assert "JSONRPC or HTTP+JSON" in message
+
+
 async def test_what_was_probed_is_told_without_a_key() -> None:
     asked: list[str] = []
 

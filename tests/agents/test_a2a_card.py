@@ -66,7 +66,7 @@ def test_a_doubtful_version_is_a_finding(declared: str | None) -> None:
     [
         ([], "a list, not an agent card"),
         ({"status": "ok"}, "without 'supportedInterfaces' or 'url'"),
-        (new(("GRPC", "1.0", "a:50051")), "offers only GRPC"),
+        (new(("GRPC", "1.0", "a:50051")), "offers only gRPC, which Assay does not speak"),
         (old(url=7), "without 'supportedInterfaces' or 'url'"),
     ],
 )

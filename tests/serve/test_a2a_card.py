@@ -78,3 +78,36 @@ async def test_a_strange_host_header_is_not_repeated(http: httpx.AsyncClient) ->
     async with serving(purple_app(_never)) as url:
         card = (await http.get(url, headers={"Host": "evil.example/@x"})).json()
     assert card["url"] == "http://localhost/"
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_card_that_has_not_changed_is_not_sent_again(
+    http: httpx.AsyncClient, place: str
+) -> None:
+    async with serving(purple_app(_never)) as url:
+        first = await http.get(url + place)
+        tag = first.headers["etag"]
+        same = [
+            await http.get(url + place, headers={"If-None-Match": value})
+            for value in (tag, f'"other", W/{tag}', "*")
+        ]
+        changed = await http.get(url + place, headers={"If-None-Match": '"other"'})
+        moved = await http.get(url + place, headers={"If-None-Match": tag, "Host": "purple:9010"})
+    assert first.headers["cache-control"] == "public, max-age=60"
+    assert [(answer.status_code, answer.content) for answer in same] == [(304, b"")] * 3
+    assert {answer.headers["etag"] for answer in same} == {tag}
+    assert changed.json() == first.json()
+    assert (moved.status_code, moved.json()["url"]) == (200, "http://purple:9010/")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name"), [("notes", "notes"), ("/srv/private/mine.zip", "mine.zip")]
+)
+async def test_the_card_names_the_data_set_and_not_its_folder(
+    http: httpx.AsyncClient, dataset: str, name: str
+) -> None:
+    async with serving(purple_app(_never, dataset=dataset)) as url:
+        card = (await http.get(url)).json()
+    assert card["description"].endswith(f" Data set: {name}.")
+    assert name in card["skills"][0]["tags"]
+    assert "private" not in str(card)

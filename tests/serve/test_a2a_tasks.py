@@ -1,12 +1,10 @@
 """The task store forgets what is old or too much, and nothing that still runs."""
 
-import pytest
-from a2a.helpers import new_task
+from a2a.helpers import new_task, new_text_message
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import ListTasksRequest, Task, TaskState
-from a2a.utils.errors import UnsupportedOperationError
 
-from assay.serve.a2a.tasks import BoundedTaskStore
+from assay.serve.a2a.tasks import MAX_HISTORY, BoundedTaskStore
 
 CONTEXT = ServerCallContext()
 DONE, WORKING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_WORKING
@@ -80,6 +78,21 @@ async def test_nothing_of_a_request_but_its_caller_is_kept_with_a_task() -> None
     assert finished.owner.state == {}
 
 
-async def test_tasks_are_not_listed_to_strangers() -> None:
-    with pytest.raises(UnsupportedOperationError):
-        await BoundedTaskStore(10, listable=False).list(ListTasksRequest(), CONTEXT)
+async def test_the_list_without_a_token_is_empty() -> None:
+    store = BoundedTaskStore(10, listable=False)
+    await store.save(task(0), CONTEXT)
+    page = await store.list(ListTasksRequest(), CONTEXT)
+    assert (list(page.tasks), page.total_size, page.next_page_token) == ([], 0, "")
+
+
+async def test_the_history_of_a_task_is_bounded_while_it_runs() -> None:
+    """As the SDK's task manager does: the same object is appended to and saved again."""
+    store = BoundedTaskStore(10, listable=False)
+    running = task(0, WORKING)
+    for number in range(3 * MAX_HISTORY):
+        running.history.append(new_text_message(f"{number} queries"))
+        await store.save(running, CONTEXT)
+    saved = await store.get("t0", CONTEXT)
+    assert saved is not None
+    assert len(running.history) == len(saved.history) == MAX_HISTORY
+    assert saved.history[-1].parts[0].text == f"{3 * MAX_HISTORY - 1} queries"

@@ -61,7 +61,6 @@ NOT_FOUND = "task not found; finished tasks are kept only for a while"
         (UNKNOWN | {"method": "tasks/get"}, "0.3", -32001, NOT_FOUND),
         (request_1_0("{}"), SECRET, -32009, "this agent speaks A2A 1.0 and 0.3; "),
         (UNKNOWN | {"method": SECRET}, "1.0", -32601, "method not found"),
-        (UNKNOWN | {"method": "ListTasks"}, "1.0", -32004, "tasks are listed only for callers"),
     ],
 )
 async def test_an_error_has_words_of_ours_and_nothing_of_the_request(

@@ -117,9 +117,14 @@ async def test_the_oldest_finished_jobs_are_forgotten_first(
 
 async def test_places_that_are_held_count(tiny: Dataset, out: Path) -> None:
     async with line(out, running=1, waiting=1) as (jobs, _):
-        with jobs.reserve(), jobs.reserve():
-            assert jobs.is_full()
-        assert not jobs.is_full()
+        first, second = jobs.admit(), jobs.admit()
+        assert first is not None
+        assert second is not None
+        assert jobs.admit() is None
+        first.release()
+        first.release()
+        assert jobs.admit() is not None
+        assert jobs.admit() is None
 
 
 async def test_nothing_is_taken_in_after_the_end(tiny: Dataset, out: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serve.serving import call, send, serving, stream
+from tests.serve.serving import NEW, call, request_1_0, send, serving, stream
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.data import Dataset
@@ -208,6 +208,29 @@ async def test_more_evaluations_than_there_is_room_for_are_told_to_come_back(
         go_on.set()
         for place in places:
             assert (await final(http, url + place))["state"] == "completed"
+
+
+async def test_a_burst_over_a2a_gets_503_and_no_final_state(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path
+) -> None:
+    go_on = asyncio.Event()
+
+    async def find(query: str, top_k: int) -> list[str]:
+        await go_on.wait()
+        return []
+
+    async with both(tiny, out, find, running=1, waiting=1) as (url, order):
+        body = request_1_0(order)
+        calls = [asyncio.create_task(http.post(url, json=body, headers=NEW)) for _ in range(6)]
+        answers = []
+        for ended in asyncio.as_completed(calls):
+            answers.append(await ended)
+            if len(answers) == 4:
+                go_on.set()
+    assert [answer.status_code for answer in answers] == [503] * 4 + [200] * 2
+    assert [answer.headers["retry-after"] for answer in answers[:4]] == ["30"] * 4
+    states = {answer.json()["result"]["task"]["status"]["state"] for answer in answers[4:]}
+    assert states == {"TASK_STATE_COMPLETED"}
 
 
 async def test_requests_that_wait_for_the_data_set_take_places_too(

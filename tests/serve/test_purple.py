@@ -208,6 +208,28 @@ async def test_too_much_at_once_is_turned_away_but_questions_about_tasks_are_not
         assert doc_ids(await send(http, url, ASKED)) == ["d1"]
 
 
+async def test_a_burst_gets_as_many_places_as_there_are_and_503_for_the_rest(
+    http: httpx.AsyncClient,
+) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(query: str, top_k: int) -> list[str]:
+        await go_on.wait()
+        return ["d1"]
+
+    async with serving(purple_app(finding(slow), in_flight=3)) as url:
+        body = request_1_0(ASKED)
+        calls = [asyncio.create_task(http.post(url, json=body, headers=NEW)) for _ in range(8)]
+        answers = []
+        for ended in asyncio.as_completed(calls):
+            answers.append(await ended)
+            if len(answers) == 5:
+                go_on.set()
+        assert [answer.status_code for answer in answers] == [503] * 5 + [200] * 3
+        assert all(int(answer.headers["retry-after"]) > 0 for answer in answers[:5])
+        assert doc_ids(await send(http, url, ASKED)) == ["d1"]
+
+
 async def test_the_token_guards_everything_but_card_and_health(http: httpx.AsyncClient) -> None:
     async with serving(purple_app(finding(_five), token="sesame")) as url:
         card = (await http.get(url)).json()

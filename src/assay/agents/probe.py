@@ -10,7 +10,13 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from assay.agents.a2a.card import ConnectionUnavailable, at_path, base_address, find_card
+from assay.agents.a2a.card import (
+    AgentNotCallable,
+    ConnectionUnavailable,
+    at_path,
+    base_address,
+    find_card,
+)
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, context_taker
 from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, load
 from assay.agents.targets import parse_target
@@ -133,7 +139,7 @@ async def probe_a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str
     """The target where an agent card is found; what was tried goes into `tried`."""
     try:
         await find_card(http, base)
-    except ConnectionUnavailable:
+    except (ConnectionUnavailable, AgentNotCallable):
         raise
     except TargetError:
         tried.append("A2A: no agent card at /.well-known/agent-card.json, agent.json or the root")

@@ -70,7 +70,13 @@ def purple(
 
         set_up_logging()
         load, close = mcp_search(mcp_server_url) if mcp_server_url else local_search(dataset, mode)
-        app = purple_app(load, card_url=card_url, token=server_token(), on_stop=close)
+        app = purple_app(
+            load,
+            dataset=None if mcp_server_url else dataset,
+            card_url=card_url,
+            token=server_token(),
+            on_stop=close,
+        )
         serve_on(app, listener, stop_with=sys.stdin.buffer if stop_with_stdin else None)
 
 

@@ -29,7 +29,7 @@ from assay.net.outbound import (
     permitted_addresses,
     split_address,
 )
-from assay.net.redact import redact_url
+from assay.net.redact import printable, redact_url
 
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
@@ -43,6 +43,10 @@ _REMEDY = "put the URL that clients use into the card; many agents take it as --
 
 class CardError(ValueError):
     """Why a document is not a usable agent card."""
+
+
+class UnsupportedBindings(CardError):
+    """A card that is right but offers no way of calling the agent that is supported here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,11 @@ def read_card(document: object) -> Card:
         )
     spoken = tuple(dict.fromkeys(each for each in everything if each.binding in _BINDINGS))
     if not spoken:
-        offered = ", ".join(sorted({each.binding[:40] for each in everything}))
-        raise CardError(f"a card that offers only {offered}; {' or '.join(_BINDINGS)} is needed")
+        offered = ", ".join(sorted({_binding_name(each.binding) for each in everything}))
+        raise UnsupportedBindings(
+            f"its card offers only {offered}, which Assay does not speak; add an interface with "
+            f"the protocol binding {' or '.join(_BINDINGS)} to the agent"
+        )
     capabilities = document.get("capabilities")
     streaming = isinstance(capabilities, Mapping) and capabilities.get("streaming") is True
     return Card(
@@ -132,6 +139,10 @@ def _interfaces(card: Mapping[str, Any]) -> Iterator[Interface]:
     for each in others if isinstance(others, list) else ():
         if isinstance(each, Mapping):
             yield _interface(each.get("transport"), each, declared)
+
+
+def _binding_name(binding: str) -> str:
+    return {"GRPC": "gRPC"}.get(binding, printable(binding[:40]))
 
 
 def _interface(binding: object, entry: Mapping[str, Any], declared: object) -> Interface:
@@ -173,6 +184,10 @@ def _text(value: object) -> str:
 
 class ConnectionUnavailable(TargetError):
     """No connection to the address can be made, whatever the protocol."""
+
+
+class AgentNotCallable(TargetError):
+    """An A2A agent is there, but it offers no protocol binding that is supported here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +233,8 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
             async with asyncio.timeout(_CARD_SECONDS):
                 document = await _fetch(http, place)
             return FoundCard(read_card(_json(document)), place, document, tuple(tried))
+        except UnsupportedBindings as error:
+            raise AgentNotCallable(f"{redact_url(base)} is an A2A agent, but {error}") from None
         except (AgentFailure, CardError, TimeoutError) as error:
             reason = str(error) or f"no answer in {_CARD_SECONDS:g} s"
             if _is_unreachable(error):

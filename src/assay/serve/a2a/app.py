@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
 from starlette.applications import Starlette
@@ -15,9 +14,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp
 
+from assay.serve.a2a.admission import AdmissionControl
 from assay.serve.a2a.card import PATHS, REST_PREFIX, AgentProfile, build_card, card_routes
-from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler
-from assay.serve.a2a.validation import AdmissionControl, RequestValidation
+from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler, TaskExecutor
+from assay.serve.a2a.validation import RequestValidation
 from assay.serve.error_redaction import ErrorRedaction, redact_a2a_error
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK
@@ -29,14 +29,13 @@ STREAM_GRACE_S = 4.0
 
 def a2a_app(
     profile: AgentProfile,
-    executor: AgentExecutor,
+    executor: TaskExecutor,
     loading: Loading[Any],
     *,
     service: str,
     card_url: str | None,
     token: str | None,
     kept_tasks: int,
-    is_full: Callable[[], bool],
     retry_after: int,
     routes: Sequence[BaseRoute] = (),
     end_work: Callable[[], Awaitable[None]] | None = None,
@@ -47,7 +46,7 @@ def a2a_app(
     loading: what the agent needs before it can work; starts with the server.
     card_url: the address that the card names; None names the one by which it was requested.
     kept_tasks: how many finished tasks are remembered.
-    is_full, retry_after: when new work is refused, and after how many seconds to try again.
+    retry_after: after how many seconds to try again where `executor` admits no more work.
     routes: further routes beside the protocol's.
     end_work: called first when the server stops, while clients can still be sent the end.
     on_stop: called when the last client has disconnected.
@@ -77,7 +76,7 @@ def a2a_app(
         lifespan=lifespan,
         exception_handlers={HTTPException: _error},
     )
-    app = AdmissionControl(ErrorRedaction(app, redact_a2a_error), is_full, retry_after)
+    app = AdmissionControl(ErrorRedaction(app, redact_a2a_error), executor.admit, retry_after)
     app = RequestValidation(app, REST_PREFIX)
     own = urlsplit(card_url or "").hostname
     return guarded(

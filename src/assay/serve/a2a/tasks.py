@@ -29,18 +29,22 @@ from a2a.types.a2a_pb2 import (
     Task,
     TaskState,
 )
+from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
 from a2a.utils.errors import UnsupportedOperationError
 from pydantic import ValidationError
 
 from assay.errors import AssayError
 from assay.net.json import JsonObject
-from assay.serve.error_redaction import NOT_LISTED, ONE_MESSAGE
+from assay.serve.a2a.admission import OVERLOADED, Place, claim_place
+from assay.serve.error_redaction import ONE_MESSAGE
 from assay.serve.readiness import Loaded, Loading
 
 INTERNAL_ERROR = "internal error; see the server's log"
 TASK_LIFETIME_S = 3600.0
 MAX_TASK_BYTES = 64_000_000
 """As they would be sent. In memory a task takes a few times that."""
+MAX_HISTORY = 20
+"""How many status messages of a task are kept, besides its current one."""
 
 _logger = logging.getLogger("assay.serve.tasks")
 
@@ -50,7 +54,7 @@ class TaskRefused(Exception):
 
 
 class ServerUnavailable(TaskRefused):
-    """A valid request to a server that could not load what it needs."""
+    """A valid request to a server that has no room, or could not load what it needs."""
 
 
 class TaskExecutor(AgentExecutor):
@@ -59,11 +63,28 @@ class TaskExecutor(AgentExecutor):
     refusal_state = TaskState.TASK_STATE_FAILED
 
     @abstractmethod
-    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
-        """Carry out the `request` that a message holds, and report to `updater`."""
+    def admit(self) -> Place | None:
+        """A place for new work, or None where there is no room for it."""
+
+    @abstractmethod
+    async def work(self, request: JsonObject, updater: TaskUpdater, place: Place) -> None:
+        """Carry out the `request` that a message holds, and report to `updater`.
+
+        place: released when this returns, or earlier where the work is counted elsewhere.
+        """
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Called by the SDK with each new message."""
+        place = claim_place() or self.admit()
+        try:
+            await self._execute(context, event_queue, place)
+        finally:
+            if place is not None:
+                place.release()
+
+    async def _execute(
+        self, context: RequestContext, event_queue: EventQueue, place: Place | None
+    ) -> None:
         assert context.message is not None
         assert context.task_id is not None
         assert context.context_id is not None
@@ -72,7 +93,9 @@ class TaskExecutor(AgentExecutor):
         submitted = TaskState.TASK_STATE_SUBMITTED
         await event_queue.enqueue_event(new_task(context.task_id, context.context_id, submitted))
         try:
-            await self.work(message_object(context.message), updater)
+            if place is None:
+                raise ServerUnavailable(OVERLOADED)
+            await self.work(message_object(context.message), updater, place)
         except ServerUnavailable as refusal:
             await send_status(updater, TaskState.TASK_STATE_FAILED, str(refusal))
         except TaskRefused as refusal:
@@ -148,8 +171,8 @@ class BoundedTaskStore(InMemoryTaskStore):
     """Drops the oldest finished tasks when there are more than `limit`, when together they exceed
     `max_bytes`, or after `lifetime` seconds. Running tasks stay.
 
-    listable: whether clients may list tasks. Only where callers need a token: without one, a list
-        would show every caller the requests of all others.
+    listable: whether clients see tasks in a list. Only where callers need a token: without one, a
+        list would show every caller the requests of all others, so it is empty.
     """
 
     def __init__(
@@ -171,7 +194,12 @@ class BoundedTaskStore(InMemoryTaskStore):
         self._bytes = 0
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
-        """Store the task, and drop others if it has finished."""
+        """Store the task with the end of its history, and drop others if it has finished.
+
+        The history is cut in the task itself, which the SDK goes on appending to: a long
+        evaluation has thousands of status messages.
+        """
+        del task.history[:-MAX_HISTORY]
         await super().save(task, context)
         if task.status.state in TERMINAL_TASK_STATES:
             self._remember(task, context)
@@ -183,9 +211,10 @@ class BoundedTaskStore(InMemoryTaskStore):
         return await super().get(task_id, context)
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        """A page of tasks, where listing is allowed."""
+        """A page of tasks; empty where callers cannot be told apart."""
         if not self._listable:
-            raise UnsupportedOperationError(message=NOT_LISTED)
+            size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
+            return ListTasksResponse(page_size=size, total_size=0)
         await self._evict()
         return await super().list(params, context)
 

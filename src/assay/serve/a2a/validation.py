@@ -1,18 +1,18 @@
-"""Checks A2A requests before the SDK sees them: well-formed JSON, valid ids, capacity for new work.
+"""Checks A2A requests before the SDK sees them: well-formed JSON, valid ids.
 
 The SDK accepts more than JSON allows (NaN, half a surrogate pair) and fails on it later with an
 internal error, and it keeps ids of any length.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.net.json import JsonObject, parse_object
-from assay.serve.guards import refuse, send_json
+from assay.net.json import JsonObject
+from assay.serve.guards import send_json
 
 MAX_ID_LENGTH = 128
 MAX_DEPTH = 64
@@ -22,38 +22,6 @@ NOT_JSON = "the body is not valid JSON (UTF-8, finite numbers)"
 _MIXED_VERSIONS = "A2A-Version: this method belongs to 0.3; omit the header or send 0.3"
 _IDS = frozenset({"id", "messageId", "contextId", "taskId", "message_id", "context_id", "task_id"})
 _PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602
-_STARTING_METHODS = frozenset(
-    {"message/send", "message/stream", "SendMessage", "SendStreamingMessage"}
-)
-_STARTING_PATHS = ("/message:send", "/message:stream")
-
-
-class AdmissionControl:
-    """503 with Retry-After for requests that would start work while `is_full()`. Asking for a task
-    or canceling one always gets through."""
-
-    def __init__(self, app: ASGIApp, is_full: Callable[[], bool], retry_after: int) -> None:
-        self._app = app
-        self._is_full = is_full
-        self._retry_after = retry_after
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or not self._is_full():
-            await self._app(scope, receive, send)
-            return
-        body = await _receive_body(receive)
-        if _starts_work(scope["path"], body):
-            headers = {"retry-after": str(self._retry_after)}
-            await refuse(send, 503, "too many requests in progress; try again later", headers)
-        else:
-            await self._app(scope, _replay(body, receive), send)
-
-
-def _starts_work(path: str, body: bytes) -> bool:
-    if path.endswith(_STARTING_PATHS):
-        return True
-    request = parse_object(body)
-    return request is not None and request.get("method") in _STARTING_METHODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +48,11 @@ class RequestValidation:
         if not is_rest and scope["path"] != "/":
             await self._app(scope, receive, send)
             return
-        body = await _receive_body(receive)
+        body = await receive_body(receive)
         version = dict(scope["headers"]).get(b"a2a-version", b"")
         problem = _rest_problem(body) if is_rest else _rpc_problem(body, version)
         if problem is None:
-            await self._app(scope, _replay(body, receive), send)
+            await self._app(scope, replay(body, receive), send)
         elif is_rest:
             await send_json(send, 400, _rest_answer(problem))
         else:
@@ -176,7 +144,8 @@ def _rest_answer(problem: RequestProblem) -> JsonObject:
     return {"error": error}
 
 
-async def _receive_body(receive: Receive) -> bytes:
+async def receive_body(receive: Receive) -> bytes:
+    """The whole body of a request; the guards in front have bounded it."""
     parts = []
     while True:
         message = await receive()
@@ -185,7 +154,7 @@ async def _receive_body(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives `body` at once, and then whatever the caller sends afterwards."""
     given = False
 

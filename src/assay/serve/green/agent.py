@@ -18,6 +18,7 @@ from assay.data import Dataset, load_dataset
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
+from assay.serve.a2a.admission import Place
 from assay.serve.a2a.app import a2a_app
 from assay.serve.a2a.card import AgentProfile
 from assay.serve.a2a.tasks import TaskExecutor, send_status
@@ -43,7 +44,7 @@ PROFILE = AgentProfile(
     skill_id="nfcorpus_retrieval_eval",
     skill_name="Evaluate a retrieval agent",
     skill_description="Send the URL of an agent and how to test it; returns the report.",
-    tags=("evaluation", "retrieval", "ndcg", "nfcorpus"),
+    tags=("evaluation", "retrieval", "ndcg"),
     example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
     '"config": {"num_queries": 10, "top_k": 5, "random_seed": 42}}',
 )
@@ -82,14 +83,13 @@ def green_app(
     queue = queue or JobQueue(lambda url: A2AAgent(url, policy=policy), out)
     service = EvaluationService(loading, queue, policy, source, concurrency)
     return a2a_app(
-        PROFILE,
+        PROFILE.serving(source),
         GreenExecutor(service),
         loading,
         service="green",
         card_url=card_url,
         token=token,
         kept_tasks=KEPT,
-        is_full=queue.is_full,
         retry_after=RETRY_AFTER_S,
         routes=task_routes(service),
         end_work=queue.close,
@@ -115,9 +115,13 @@ class GreenExecutor(TaskExecutor):
         self._service = service
         self._reported: dict[str, asyncio.Event] = {}
 
-    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+    def admit(self) -> Place | None:
+        """A place for one evaluation."""
+        return self._service.queue.admit()
+
+    async def work(self, request: JsonObject, updater: TaskUpdater, place: Place) -> None:
         """Submit the evaluation and report on it until it has ended."""
-        job = await self._submit(request, updater)
+        job = await self._submit(request, updater, place)
         reported = self._reported[job.id] = asyncio.Event()
         try:
             await _report(job, updater)
@@ -125,9 +129,11 @@ class GreenExecutor(TaskExecutor):
             reported.set()
             del self._reported[job.id]
 
-    async def _submit(self, request: JsonObject, updater: TaskUpdater) -> EvaluationJob:
+    async def _submit(
+        self, request: JsonObject, updater: TaskUpdater, place: Place
+    ) -> EvaluationJob:
         """May take as long as the data set takes to load: send status updates meanwhile."""
-        submitting = asyncio.create_task(self._service.submit(request, updater.task_id))
+        submitting = asyncio.create_task(self._service.submit(request, place, updater.task_id))
         try:
             while not (await asyncio.wait({submitting}, timeout=STATUS_S))[0]:
                 await send_status(

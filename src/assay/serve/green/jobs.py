@@ -8,9 +8,9 @@ import logging
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
 from assay.run.models import INTERRUPTED
+from assay.serve.a2a.admission import Place
 from assay.serve.a2a.tasks import (
     INTERNAL_ERROR,
     TaskRefused,
@@ -220,14 +221,15 @@ class JobQueue:
         unfinished = sum(not job.state.is_final for job in self._jobs.values())
         return self._closed or unfinished + self._reserved >= self._limit
 
-    @contextmanager
-    def reserve(self) -> Iterator[None]:
-        """Hold a place for a request that may first wait minutes for the data set."""
+    def admit(self) -> Place | None:
+        """A place for a request that may first wait minutes for the data set; None if full."""
+        if self.is_full():
+            return None
         self._reserved += 1
-        try:
-            yield
-        finally:
-            self._reserved -= 1
+        return Place(self._give_back)
+
+    def _give_back(self) -> None:
+        self._reserved -= 1
 
     def submit(
         self, spec: EvaluationSpec, dataset: Dataset, job_id: str | None = None
@@ -279,20 +281,28 @@ class EvaluationService:
     source: str
     concurrency: int
 
-    async def submit(self, request: JsonObject, job_id: str | None = None) -> EvaluationJob:
-        """Start an evaluation, or raise `TaskRefused` with the field and the reason."""
+    async def submit(
+        self, request: JsonObject, place: Place | None = None, job_id: str | None = None
+    ) -> EvaluationJob:
+        """Start an evaluation, or raise `TaskRefused` with the field and the reason.
+
+        place: that of a request which was already admitted; released as soon as the job is queued.
+        """
         asked = parse_eval_request(request)
         url = agent_url(asked)
         try:
             self.policy.check_url(url)
         except OutboundRefused as error:
             raise TaskRefused(f"participants.{ROLE}: {redact_agent(str(error), url)}") from None
-        if self.queue.is_full():
+        place = place or self.queue.admit()
+        if place is None:
             raise QueueFull("too many evaluations in progress; try again later")
-        with self.queue.reserve():
+        try:
             dataset = await wait_until_loaded(self.loading)
             spec = to_spec(asked, dataset, self.source, self.concurrency)
             return self.queue.submit(spec, dataset, job_id)
+        finally:
+            place.release()
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:

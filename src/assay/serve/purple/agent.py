@@ -12,6 +12,7 @@ from assay.contract.envelope import NO_FLAG
 from assay.errors import AssayError
 from assay.net.json import JsonObject
 from assay.progress import Progress
+from assay.serve.a2a.admission import Capacity, Place
 from assay.serve.a2a.app import a2a_app
 from assay.serve.a2a.card import AgentProfile
 from assay.serve.a2a.tasks import TaskExecutor, TaskRefused, first_problem, wait_until_loaded
@@ -35,7 +36,7 @@ PROFILE = AgentProfile(
     skill_id="nfcorpus_retrieval",
     skill_name="Retrieve documents",
     skill_description='Send {"query": "...", "top_k": 5} as JSON; returns ranked document ids.',
-    tags=("retrieval", "search", "nfcorpus"),
+    tags=("retrieval", "search"),
     example='{"query": "What are the effects of calcium on bone health?", "top_k": 5}',
 )
 
@@ -52,6 +53,7 @@ class QueryRequest(BaseModel):
 def purple_app(
     load: Load,
     *,
+    dataset: str | None = None,
     card_url: str | None = None,
     token: str | None = None,
     in_flight: int = IN_FLIGHT,
@@ -60,6 +62,7 @@ def purple_app(
     """The retrieval agent.
 
     load: makes the search ready; starts with the server and may take minutes, requests wait.
+    dataset: the data set that the card names; None where another server searches.
     card_url: the address that the card names; None names the one by which it was requested.
     token: the bearer token that callers need.
     in_flight: how many searches run at once before new ones are refused.
@@ -68,14 +71,13 @@ def purple_app(
     loading: Loading[Find] = Loading(lambda: load(loading.note))
     executor = PurpleExecutor(loading, in_flight)
     return a2a_app(
-        PROFILE,
+        PROFILE if dataset is None else PROFILE.serving(dataset),
         executor,
         loading,
         service="purple",
         card_url=card_url,
         token=token,
         kept_tasks=KEPT_TASKS,
-        is_full=executor.is_full,
         retry_after=RETRY_AFTER_S,
         on_stop=on_stop,
     )
@@ -113,21 +115,16 @@ class PurpleExecutor(TaskExecutor):
 
     def __init__(self, loading: Loading[Find], in_flight: int) -> None:
         self._loading = loading
-        self._in_flight = in_flight
-        self._running = 0
+        self._capacity = Capacity(in_flight)
 
-    def is_full(self) -> bool:
-        """Whether as many searches run as may run at once."""
-        return self._running >= self._in_flight
+    def admit(self) -> Place | None:
+        """A place for one search."""
+        return self._capacity.admit()
 
-    async def work(self, request: JsonObject, updater: TaskUpdater) -> None:
+    async def work(self, request: JsonObject, updater: TaskUpdater, place: Place) -> None:
         """Search, and send the ids."""
         asked = _read(request)
-        self._running += 1
-        try:
-            found = await self._search(asked)
-        finally:
-            self._running -= 1
+        found = await self._search(asked)
         doc_ids = list(dict.fromkeys(found))[: asked.top_k]
         await updater.add_artifact([new_data_part({"doc_ids": doc_ids})], name=ARTIFACT)
         await updater.complete()
