@@ -152,9 +152,9 @@ def test_posix_modules_are_imported_where_they_are_used() -> None:
 def test_the_public_names_are_these() -> None:
     assert assay.__all__ == [
         *("AP", "MRR", "AssayError", "CappedRecall", "Comparison", "Dataset", "Document", "Hit"),
-        *("Judged", "Metric", "Precision", "Query", "Recall", "Report", "Run", "__version__"),
-        *("compare_runs", "evaluate", "evaluate_agent", "load_dataset", "load_run", "nDCG"),
-        *("parse_metric", "runs", "score"),
+        *("Judged", "Metric", "Precision", "Query", "Recall", "Report", "Run", "ScoredAnswers"),
+        *("__version__", "compare_runs", "evaluate", "evaluate_agent", "load_dataset", "load_run"),
+        *("nDCG", "parse_metric", "runs", "score", "score_answers"),
     ]
     for name in assay.__all__:
         assert getattr(assay, name) is not None

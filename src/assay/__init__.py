@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset, Document, Query
     from assay.data.load import load_dataset
     from assay.errors import AssayError
+    from assay.evaluation.answers.logged_rows import ScoredAnswers, score_answers
     from assay.evaluation.api import evaluate, evaluate_agent
     from assay.evaluation.run import Run, compare_runs, load_run, runs
     from assay.measure.metrics import (
@@ -52,6 +53,7 @@ __all__ = [
     "Recall",
     "Report",
     "Run",
+    "ScoredAnswers",
     "__version__",
     "compare_runs",
     "evaluate",
@@ -62,12 +64,14 @@ __all__ = [
     "parse_metric",
     "runs",
     "score",
+    "score_answers",
 ]
 
 _HOMES = {
     "assay.data.dataset": ("Dataset", "Document", "Query"),
     "assay.data.load": ("load_dataset",),
     "assay.errors": ("AssayError",),
+    "assay.evaluation.answers.logged_rows": ("ScoredAnswers", "score_answers"),
     "assay.evaluation.api": ("evaluate", "evaluate_agent"),
     "assay.evaluation.run": ("Run", "compare_runs", "load_run", "runs"),
     "assay.measure.metrics": (

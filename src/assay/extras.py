@@ -15,6 +15,7 @@ PACKAGES = {
     "ollama": "ollama",
     "onnx": "search",
     "onnxruntime": "search",
+    "pyarrow": "data",
     "qdrant_client": "qdrant",
     "qdrant_edge": "search",
     "scipy": "tuned",

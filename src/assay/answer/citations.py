@@ -47,7 +47,7 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
     invented: list[int] = []
 
     def keep(match: re.Match[str]) -> str:
-        numbers = [number for each in _NUMBERS.finditer(match[2]) for number in _named(each)]
+        numbers = _numbers(match)
         real = [number for number in numbers if 1 <= number <= passages]
         cited.extend(real)
         invented.extend(set(numbers) - set(real))
@@ -61,6 +61,16 @@ def read_generated(text: str, passages: int, *, model: str, stop_reason: str) ->
         stop_reason=stop_reason,
         warnings=tuple(_warnings(cited, invented)),
     )
+
+
+def cited_places(text: str) -> list[int]:
+    """The numbers in the citation markers of a text, in their order, each once."""
+    found = [number for marker in _MARKER.finditer(text) for number in _numbers(marker)]
+    return list(dict.fromkeys(found))
+
+
+def _numbers(marker: re.Match[str]) -> list[int]:
+    return [number for each in _NUMBERS.finditer(marker[2]) for number in _named(each)]
 
 
 def _named(numbers: re.Match[str]) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""`assay score`: the figures of a run file of any system."""
+"""`assay score`: the figures of a run file, or of logged answers, of any system."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +16,8 @@ from assay.cli.judgments import (
     from_dataset,
     from_qrels,
 )
+from assay.cli.run_options import with_options
+from assay.cli.score_answers import answer_settings, holds_answers, score_answers
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -28,13 +30,37 @@ _WRONG = {
 }
 
 
+@with_options(answer_settings())
 def score(
+    context: typer.Context,
     run: Annotated[
         Path,
         typer.Argument(
-            help="A TREC run file, or a JSON file of ranked document ids.", metavar="RUN"
+            help="A TREC run file, a JSON file of ranked document ids, or logged answers: CSV, "
+            "JSON lines, JSON or Parquet with question, contexts, answer, reference, citations.",
+            metavar="FILE",
         ),
     ],
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Logged answers: the column that holds a field, such as question=prompt. "
+            "Repeatable.",
+            envvar="ASSAY_COLUMNS",
+            metavar="FIELD=NAME",
+        ),
+    ] = None,
+    rows_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Logged answers: write one JSON line per row with its figures.",
+            metavar="FILE",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Logged answers: fail if a row cannot be read.")
+    ] = False,
     qrels: Qrels = None,
     dataset: DatasetName = None,
     split: Split = "test",
@@ -60,12 +86,19 @@ def score(
         bool, typer.Option("--per-query", help="Also print each query: metric, query, value.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    **options: Any,
 ) -> None:
-    """Score a run file without calling an agent. Prints means with confidence intervals and
-    ceilings, and any problems in the file.
+    """Score a run file or logged answers. No agent is called. Prints means with confidence
+    intervals and ceilings, and any problems in the file.
 
-    Every judged query counts; a query that is missing from the run scores 0.
+    A ranking needs --qrels or --dataset: every judged query counts, and one that is missing from
+    the run scores 0. Logged answers bring their own references.
+
+    Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the judge gave no verdicts.
     """
+    if columns or holds_answers(run):
+        code = score_answers(context, run, columns or (), options, rows_out, strict, as_json)
+        raise typer.Exit(code)
     from assay.data import read_run
     from assay.measure import score_rankings, summarize
     from assay.measure.scoring import as_metrics

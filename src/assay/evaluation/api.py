@@ -126,7 +126,7 @@ def evaluate(
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         answers=answers,
-        judge=_judge_name(judge),
+        judge=judge_name(judge),
         judge_votes=judge_votes,
         max_cost=max_cost,
         counterfactuals=counterfactuals,
@@ -140,7 +140,7 @@ def evaluate(
         evaluation = replace(evaluation, provider=judge)
     opened = _open(agent, config, data)
     other = None if baseline is None else _open(baseline, config, data)
-    return _run(_evaluate(evaluation, opened, other, Path(out)))
+    return run_coroutine(_evaluate(evaluation, opened, other, Path(out)))
 
 
 def evaluate_agent(
@@ -180,7 +180,8 @@ def _as_tuple(texts: Any) -> Any:
     return tuple(filter(None, (texts,))) if isinstance(texts, str) else texts
 
 
-def _judge_name(judge: object) -> str:
+def judge_name(judge: object) -> str:
+    """What a report calls a judge; `UsageError` for what cannot judge, empty for none."""
     if judge is None or isinstance(judge, str):
         return judge or ""
     name = getattr(judge, "name", None)
@@ -192,7 +193,8 @@ def _judge_name(judge: object) -> str:
     return name
 
 
-def _run(evaluation: Coroutine[Any, Any, Result]) -> Result:
+def run_coroutine(evaluation: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a coroutine, also where an event loop is running, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -54,12 +54,14 @@ class AnswerReport:
         examination: AnswerExamination,
         dataset: Dataset,
         config: RunConfig,
+        scores: AnswerScores | None = None,
     ) -> None:
+        """`scores` where they were measured already, of contexts that are no longer in memory."""
         self._cases = cases
         self._found = examination
         self._dataset = dataset
         self._config = config
-        self._scores = measure_examined(cases, examination, dataset.documents)
+        self._scores = scores or measure_examined(cases, examination, dataset.documents)
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""

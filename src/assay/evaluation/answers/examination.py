@@ -95,7 +95,7 @@ class AnswerExamination:
 
 async def examine_answers(
     cases: Sequence[AnswerCase],
-    agent: Agent,
+    agent: Agent | None,
     config: RunConfig,
     dataset: Dataset,
     folder: Path,
@@ -110,7 +110,8 @@ async def examine_answers(
 
     Args:
         cases: the questions with their answers.
-        agent: asked again if `config.counterfactuals` and if it can be given documents.
+        agent: asked again if `config.counterfactuals` and if it can be given documents; None where
+            answers were logged and nobody can be asked.
         folder: the run folder, for the calls of counterfactual runs.
         provider: a model of the caller's own, in place of the one that `config.judge` names.
         stop: set to end early.
@@ -144,12 +145,14 @@ class _Examiner:
     progress: Progress
     found: AnswerExamination
 
-    async def run(self, cases: Sequence[AnswerCase], agent: Agent, judge: Judge | None) -> None:
+    async def run(
+        self, cases: Sequence[AnswerCase], agent: Agent | None, judge: Judge | None
+    ) -> None:
         found = self.found
         if judge is not None:
             documents = self.dataset.documents
             found.verdicts = await verdicts_by_judge(judge, cases, documents, self.progress)
-        taker = context_taker(agent) if self.config.counterfactuals else None
+        taker = context_taker(agent) if agent and self.config.counterfactuals else None
         if taker is None:
             return
         found.counterfactuals = {}

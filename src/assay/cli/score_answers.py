@@ -1,0 +1,126 @@
+"""The part of `assay score` that is about logged answers: options, table, JSON, rows, gates."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import typer
+
+from assay.cli.console import print_json, say, show, warn
+from assay.cli.run_options import read_values
+from assay.errors import DataError
+from assay.run.options import RunSetting, settings
+
+if TYPE_CHECKING:
+    from assay.evaluation.answers.logged_rows import ScoredAnswers
+
+_LIMITED = "max_cost"
+
+
+def answer_settings() -> list[RunSetting]:
+    """The options of `assay eval` that mean the same here: the judge's, and gates."""
+    names = [name for name in settings() if name.startswith("judge") or name in (_LIMITED, "gates")]
+    return [_without_condition(settings()[name]) for name in names]
+
+
+def _without_condition(setting: RunSetting) -> RunSetting:
+    """The help without `With --answers:`, which `assay score` does not have."""
+    words = setting.option.help.removeprefix("With --answers: ")
+    return replace(setting, option=replace(setting.option, help=words[:1].upper() + words[1:]))
+
+
+def holds_answers(path: Path) -> bool:
+    """Whether a file holds rows of answers, by its first row; else it is a ranking."""
+    from assay.data.logged_answers import looks_logged
+    from assay.data.table import SUFFIXES, TableRow, read_table, table_suffix
+
+    kind = table_suffix(path)
+    if kind == ".parquet":
+        return True
+    try:
+        rows = read_table(path) if kind in SUFFIXES else iter(())
+        # The first line may be the dirty one.
+        for row, _ in zip(rows, range(20), strict=False):
+            if isinstance(row, TableRow):
+                return looks_logged(row.fields)
+    except DataError:
+        return False
+    return False
+
+
+def score_answers(
+    context: typer.Context,
+    path: Path,
+    columns: Sequence[str],
+    options: dict[str, Any],
+    out: Path | None,
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Score the rows of a file, print the result, and return the exit code."""
+    from assay.cli.eval import judge_spec
+    from assay.cli.progress import progress_bar
+    from assay.data.logged_answers import parse_columns
+    from assay.data.table import read_table
+    from assay.evaluation.answers.logged_rows import LOG_TOP_K, score_rows
+    from assay.run.config import RunConfig
+
+    values = read_values(context, answer_settings(), options)
+    values["judge"] = judge_spec(options["judge"], options["max_cost"])
+    config = RunConfig(target="", answers=True, top_k=LOG_TOP_K, **values)
+    mapped = parse_columns(columns)
+    with progress_bar() as progress:
+        scored = asyncio.run(
+            score_rows(read_table(path), config, columns=mapped, progress=progress)
+        )
+    for message in scored.skipped:
+        warn(f"left out: {message}")
+    if strict and scored.skipped:
+        raise DataError("some rows could not be read; correct them, or omit --strict", file=path)
+    if out is not None:
+        _write_rows(out, scored)
+    _print(scored, path, as_json)
+    for gate in scored.gates:
+        if not gate.passed:
+            say(f"gate failed: {gate.gate}, got {_figure(gate.value)}")
+    return 3 if scored.report.trouble else 0 if scored.gates_passed else 1
+
+
+def _print(scored: "ScoredAnswers", path: Path, as_json: bool) -> None:
+    if as_json:
+        print_json(_as_json(scored, path))
+        return
+    from assay.report.terminal import render_answers
+
+    show(render_answers(scored.report), *_gates(scored))
+
+
+def _gates(scored: "ScoredAnswers") -> Iterator[str]:
+    for gate in scored.gates:
+        word = "passed" if gate.passed else "FAILED"
+        yield f"gate  {gate.gate}  {word}: {_figure(gate.value)}"
+
+
+def _figure(value: float | None) -> str:
+    from assay.report.numbers import figure
+
+    return "no value" if value is None else figure(value)
+
+
+def _as_json(scored: "ScoredAnswers", path: Path) -> Mapping[str, Any]:
+    return {
+        "file": str(path),
+        "answers": scored.report.model_dump(mode="json"),
+        "gates": [gate.model_dump(mode="json") for gate in scored.gates],
+        "skipped": list(scored.skipped),
+    }
+
+
+def _write_rows(out: Path, scored: "ScoredAnswers") -> None:
+    from assay.data.text_file import write_file
+
+    lines = (orjson.dumps(row.model_dump(mode="json")) for row in scored.rows())
+    write_file(out, b"".join(line + b"\n" for line in lines))

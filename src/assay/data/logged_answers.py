@@ -1,0 +1,264 @@
+"""Answers that were logged elsewhere: a question, its contexts, the answer, and what was expected.
+
+Columns are found by the names that loggers and other evaluators write, or by those that the caller
+maps.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from assay.data.dataset import Fact
+from assay.data.table import TableRow
+from assay.data.text_file import short_repr
+from assay.errors import DataError, UsageError
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "question": ("question", "query", "user_input", "input", "query_text"),
+    "answer": ("answer", "response", "actual_output", "output"),
+    "contexts": ("contexts", "retrieved_contexts", "retrieval_context", "context"),
+    "reference": (
+        *("reference", "ground_truth", "ground_truths", "expected_output"),
+        *("reference_answer", "ground_truth_answer"),
+    ),
+    "citations": ("citations",),
+    "relevant": ("relevant", "reference_contexts"),
+    "facts": ("facts",),
+    "answerable": ("answerable",),
+    "id": ("id", "query_id"),
+}
+"""What a row may hold, and the column names that are known for it, first match first."""
+
+_TEXTS = ("text", "content", "page_content")
+_IDS = ("id", "doc_id", "chunk_id")
+# A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
+_MAX_LITERAL = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedContext:
+    """A text that the model was given; `id` is empty where the log has none."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAnswer:
+    """One row of a log.
+
+    Attributes:
+        id: the row's own id, else its number.
+        question: what was asked.
+        answer: what was answered; None where the application failed.
+        contexts: what the model was given, in its order.
+        reference: what a right answer says; empty where the log does not say.
+        answerable: False where declining is right; None where the log does not say.
+        citations: ids of contexts or their places from 1, as logged; None without such a column.
+        relevant: ids or texts of the contexts that should have been retrieved.
+        facts: what a right answer must state.
+    """
+
+    id: str
+    question: str
+    answer: str | None
+    contexts: tuple[LoggedContext, ...] = ()
+    reference: str = ""
+    answerable: bool | None = None
+    citations: tuple[str, ...] | None = None
+    relevant: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+
+def parse_columns(given: Iterable[str]) -> dict[str, str]:
+    """`question=user_input,answer=response` as a mapping; `UsageError` for an unknown key."""
+    columns: dict[str, str] = {}
+    for part in (part.strip() for each in given for part in each.split(",")):
+        key, equals, name = (word.strip() for word in part.partition("="))
+        if not equals or not name or key not in COLUMNS:
+            raise UsageError(
+                f"--columns {part!r} is not KEY=COLUMN; the keys are {', '.join(COLUMNS)}"
+            )
+        columns[key] = name
+    return columns
+
+
+def looks_logged(fields: Mapping[str, object]) -> bool:
+    """Whether an object is a row of answers, and not a ranking by query id."""
+    answers = [fields[name] for name in COLUMNS["answer"] if name in fields]
+    asked = any(isinstance(fields.get(name), str) for name in COLUMNS["question"])
+    return bool(answers) and asked and (answers[0] is None or isinstance(answers[0], str))
+
+
+def read_logged(
+    rows: Iterable[TableRow | DataError], columns: Mapping[str, str] | None = None
+) -> Iterator[LoggedAnswer | DataError]:
+    """Each row as a logged answer, or as the error that names its line."""
+    for row in rows:
+        if isinstance(row, DataError):
+            yield row
+            continue
+        try:
+            yield _Reader(row, columns or {}).read()
+        except DataError as error:
+            yield error
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    row: TableRow
+    columns: Mapping[str, str]
+
+    def read(self) -> LoggedAnswer:
+        question = self.text("question")
+        if not question.strip():
+            raise self.row.refusal("has no question")
+        name = self.find("answer")
+        if name is None:
+            raise self.missing("answer")
+        answer = self.value("answer")
+        if answer is not None and not isinstance(answer, str):
+            raise self.wrong("answer", "a string or null", answer)
+        citations = None if self.find("citations") is None else self.strings("citations")
+        return LoggedAnswer(
+            id=self.identifier(),
+            question=question,
+            answer=answer,
+            contexts=tuple(self.contexts()),
+            reference=self.reference(),
+            answerable=self.answerable(),
+            citations=citations,
+            relevant=self.strings("relevant"),
+            facts=tuple(self.facts()),
+        )
+
+    def find(self, key: str) -> str | None:
+        """The column that holds `key` in this row."""
+        if key in self.columns:
+            return self.columns[key]
+        return next((name for name in COLUMNS[key] if name in self.row.fields), None)
+
+    def value(self, key: str) -> Any:
+        """None where there is no such column, or nothing in it."""
+        name = self.find(key)
+        if name is None:
+            return None
+        value = _look_up(self.row, name) if key in self.columns else self.row.fields[name]
+        return None if isinstance(value, float) and value != value else value  # a frame's NaN
+
+    def text(self, key: str) -> str:
+        if self.find(key) is None:
+            raise self.missing(key)
+        value = self.value(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.wrong(key, "a string", value)
+        return value
+
+    def reference(self) -> str:
+        value = self.value("reference")
+        value = _as_list(value)[0] if isinstance(value, list) and value else value
+        if value in (None, []):
+            return ""
+        if not isinstance(value, str):
+            raise self.wrong("reference", "a string", value)
+        return value.strip()
+
+    def answerable(self) -> bool | None:
+        value = self.value("answerable")
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if value in (None, ""):
+            return None
+        if (word := str(value).strip().lower()) not in words:
+            raise self.wrong("answerable", "true or false", value)
+        return words[word]
+
+    def identifier(self) -> str:
+        value = self.value("id")
+        if value is None or isinstance(value, bool | dict | list) or not str(value).strip():
+            return str(self.row.number)
+        return str(value)
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        items = _as_list(self.value(key))
+        texts = [_text_of(each) if isinstance(each, dict) else each for each in items]
+        if not all(isinstance(each, str | int) for each in texts):
+            raise self.wrong(key, "a list of strings", self.value(key))
+        return tuple(str(each) for each in texts)
+
+    def contexts(self) -> Iterator[LoggedContext]:
+        for each in _as_list(self.value("contexts")):
+            if isinstance(each, str):
+                yield LoggedContext("", each)
+            elif isinstance(each, dict) and isinstance(text := _text_of(each), str):
+                found = next((each[name] for name in _IDS if each.get(name) is not None), "")
+                yield LoggedContext(str(found), text)
+            else:
+                what = 'a list of texts or of {"id", "text"}'
+                raise self.wrong("contexts", what, each)
+
+    def facts(self) -> Iterator[Fact]:
+        for each in _as_list(self.value("facts")):
+            if isinstance(each, str):
+                yield Fact(each, (each,))
+            elif isinstance(each, dict) and isinstance(each.get("text"), str):
+                accept = tuple(str(wording) for wording in _as_list(each.get("accept")))
+                yield Fact(each["text"], accept or (each["text"],))
+            else:
+                raise self.wrong("facts", 'a list of texts or of {"text", "accept"}', each)
+
+    def missing(self, key: str) -> DataError:
+        known = ", ".join(COLUMNS[key])
+        found = short_repr(list(self.row.fields))
+        return self.row.refusal(
+            f"has no column for the {key} ({known}), only {found}; pass --columns {key}=NAME"
+        )
+
+    def wrong(self, key: str, expected: str, value: object) -> DataError:
+        return self.row.refusal(f"{self.find(key)!r} must be {expected}, got {short_repr(value)}")
+
+
+def _look_up(row: TableRow, name: str) -> Any:
+    """A column by its name, or by a path of names with dots between them."""
+    if name in row.fields:
+        return row.fields[name]
+    value: Any = row.fields
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            found = short_repr(list(row.fields))
+            raise row.refusal(f"has no column {name!r}, only {found}")
+        value = value[part]
+    return value
+
+
+def _text_of(value: Mapping[str, Any]) -> Any:
+    return next((value[name] for name in _TEXTS if name in value), None)
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    """A list as it is, an array's values, the list that a cell spells out, or one thing alone."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None or value == "":
+        return []
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return _spelled_out(value)
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _spelled_out(text: str) -> Sequence[Any]:
+    """`["a", "b"]` as JSON, or `['a', 'b']` as a data frame writes lists into CSV."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if len(text) > _MAX_LITERAL:
+            return [text]
+        try:
+            found = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return [text]
+    return found if isinstance(found, list) else [text]

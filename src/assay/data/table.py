@@ -1,0 +1,194 @@
+"""Rows of tables that others wrote: CSV, TSV, JSON lines, JSON and Parquet, one at a time.
+
+A row that cannot be read is a `DataError` with its line, and the rows after it are still read:
+logs are dirty, and one bad line must not hide the others.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from assay.data.text_file import UNREADABLE, TextFile, plain_file, reason, short_repr
+from assay.errors import DataError, UsageError
+from assay.extras import require_extras
+from assay.net.json import JsonObject
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+"""The formats that `read_table` reads, each but Parquet also as `.gz`."""
+
+_MAX_JSON = 256 * 2**20
+# A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
+_MAX_CELL = 16 * 2**20
+_BATCH = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """The fields of one row, with its place for messages.
+
+    `number` is a line of the file where `lined`, else the number of the row, from 1.
+    """
+
+    source: str
+    number: int
+    fields: JsonObject
+    lined: bool = False
+
+    def refusal(self, message: str) -> DataError:
+        """An error that names the source and the line or row."""
+        if self.lined:
+            return DataError(message, file=self.source, line=self.number)
+        return DataError(f"row {self.number}: {message}", file=self.source)
+
+
+def read_table(path: Path) -> Iterator[TableRow | DataError]:
+    """The rows of a file, in order, by its suffix; a row that cannot be read is an error.
+
+    Raises:
+        UsageError: the suffix is unknown, or Parquet is not installed.
+        DataError: the file as a whole cannot be read.
+    """
+    kind = table_suffix(path)
+    if kind in (".jsonl", ".ndjson"):
+        return _from_json_lines(plain_file(path))
+    if kind == ".json":
+        return _from_json(path)
+    if kind in (".csv", ".tsv"):
+        return _from_delimited(plain_file(path), "\t" if kind == ".tsv" else ",")
+    if kind == ".parquet":
+        return _from_parquet(path)
+    raise UsageError(
+        f"{path}: a table is one of {', '.join(SUFFIXES)}, got {path.suffix or 'no suffix'}; "
+        "rename the file"
+    )
+
+
+def table_suffix(path: Path) -> str:
+    """The suffix that decides the format, in lower case and without `.gz`."""
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+
+
+def rows_of(values: object, source: str = "rows") -> Iterator[TableRow | DataError]:
+    """Rows that are in memory: mappings, or a data frame.
+
+    Raises:
+        UsageError: `values` is neither.
+    """
+    if hasattr(values, "to_dict") and hasattr(values, "columns"):
+        values = values.to_dict("records")
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        raise UsageError(
+            f"{source} must be a file, a data frame or an iterable of dictionaries, got "
+            f"{type(values).__name__}"
+        )
+    for number, fields in enumerate(values, start=1):
+        if isinstance(fields, Mapping):
+            yield TableRow(source, number, dict(fields))
+        else:
+            what = f"must be a dictionary, got {short_repr(fields)}"
+            yield TableRow(source, number, {}).refusal(what)
+
+
+def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
+    for line, text in file.lines():
+        row = TableRow(file.label, line, {}, lined=True)
+        try:
+            fields = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            yield row.refusal(f"is not valid JSON: {error.msg} (column {error.colno})")
+            continue
+        if isinstance(fields, dict):
+            yield TableRow(file.label, line, fields, lined=True)
+        else:
+            yield row.refusal(f"must be one JSON object, as {{...}}, got {short_repr(fields)}")
+
+
+def _from_json(path: Path) -> Iterator[TableRow | DataError]:
+    """A list of objects, or an object of columns as data frames write it."""
+    value = read_json(path)
+    if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
+        lengths = {len(column) for column in value.values()}
+        if len(lengths) == 1:
+            names = list(value)
+            value = [dict(zip(names, each, strict=True)) for each in zip(*value.values())]  # noqa: B905
+    if not isinstance(value, list):
+        raise DataError(f"must hold a list of rows, got {short_repr(value)}", file=path)
+    yield from rows_of(value, str(path))
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file of at most 256 MB; `.gz` is decompressed."""
+    file = plain_file(path)
+    try:
+        with file.open() as stream:
+            content = stream.read(_MAX_JSON + 1)
+    except UNREADABLE as error:
+        raise DataError(f"cannot be read: {reason(error)}", file=path) from error
+    if len(content) > _MAX_JSON:
+        raise DataError(
+            f"is larger than {_MAX_JSON // 2**20} MB; write it as JSON lines, which are read one "
+            "at a time",
+            file=path,
+        )
+    try:
+        return orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
+
+
+def _from_delimited(file: TextFile, delimiter: str) -> Iterator[TableRow | DataError]:
+    csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
+    try:
+        with file.open() as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+            yield from _cells(file, text, delimiter)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"is not UTF-8 (byte 0x{error.object[error.start]:02x}); save it as UTF-8",
+            file=file.label,
+        ) from None
+    except UNREADABLE as error:
+        raise DataError(f"cannot be read: {reason(error)}", file=file.label) from error
+
+
+def _cells(
+    file: TextFile, text: io.TextIOWrapper, delimiter: str
+) -> Iterator[TableRow | DataError]:
+    header_line = text.readline()
+    if delimiter == "," and "," not in header_line and ";" in header_line:
+        delimiter = ";"  # as spreadsheets write it where the comma is in numbers
+    header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
+    reader = csv.reader(text, delimiter=delimiter)
+    while True:
+        first = reader.line_num + 2  # after the header
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield TableRow(file.label, first, {}, lined=True).refusal(f"is not valid CSV: {error}")
+            return
+        if cells is None:
+            return
+        row = TableRow(file.label, first, dict(zip(header, cells, strict=False)), lined=True)
+        if cells and len(cells) != len(header):
+            yield row.refusal(f"has {len(cells)} cells, the header has {len(header)}")
+        elif cells:
+            yield row
+
+
+def _from_parquet(path: Path) -> Iterator[TableRow | DataError]:
+    require_extras("reading Parquet", "pyarrow")
+    import pyarrow.parquet as parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=_BATCH):
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield TableRow(str(path), number, fields)
+    except (OSError, ValueError) as error:  # pyarrow's errors are among these
+        raise DataError(f"is not valid Parquet: {reason(error)}", file=path) from None

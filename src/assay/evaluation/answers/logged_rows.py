@@ -1,0 +1,342 @@
+"""`assay.score_answers`: the metrics of answers, and a judge, over rows that were logged elsewhere.
+
+No agent is called. Rows are measured in batches as they are read, so that their contexts need not
+be in memory together; a judge is asked about all of them at the end, and then they are.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.answer.citations import cited_places
+from assay.data.dataset import Dataset, Document, ReferenceAnswer
+from assay.data.logged_answers import LoggedAnswer, read_logged
+from assay.data.table import TableRow, read_table, rows_of
+from assay.errors import DataError, UsageError
+from assay.evaluation.answers.answer_report import AnswerReport, measure_examined
+from assay.evaluation.answers.examination import (
+    AnswerExamination,
+    examine_answers,
+    verdicts_by_facts,
+)
+from assay.evaluation.api import judge_name, run_coroutine
+from assay.evaluation.gates import Gate, parse_gate
+from assay.measure.answers.abstention import abstained
+from assay.measure.answers.answer_metrics import AnswerCase, AnswerScores, unknown_citations
+from assay.progress import Progress, silent
+from assay.run.answers import AnswersReport, InventedCitations, InventedExample
+from assay.run.config import RunConfig
+from assay.run.models import AnswerRow, GateResult
+from assay.text import normalize
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from assay.answer.providers.provider import LLMProvider
+
+_BATCH = 256
+_SHOWN = 20
+LOG_TOP_K = 1000
+"""No ceiling: how many contexts the application asked for is not known."""
+_CITING = ("citation_precision", "citation_recall", "multi_hop_coverage")
+_OF_CONTEXTS = ("faithfulness", "judged_faithfulness", "context_precision", "context_recall")
+
+
+@dataclass(frozen=True)
+class ScoredAnswers:
+    """What `score_answers` found.
+
+    Attributes:
+        report: the figures with their intervals, as the section `answers` of a run's report.
+        skipped: rows that could not be read, each with its line; they are in no figure.
+        gates: how the gates ended.
+    """
+
+    report: AnswersReport
+    skipped: tuple[str, ...] = ()
+    gates: tuple[GateResult, ...] = ()
+    _rows: Callable[[], Iterable[AnswerRow]] = field(default=lambda: (), repr=False)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The mean of each metric, by name."""
+        return self.report.metrics
+
+    @property
+    def gates_passed(self) -> bool:
+        """Whether every gate passed."""
+        return all(gate.passed for gate in self.gates)
+
+    def rows(self) -> list[AnswerRow]:
+        """One row for each question, with the values of all metrics that cover it."""
+        return list(self._rows())
+
+    def to_pandas(self) -> "DataFrame":
+        """The rows as a pandas data frame. Needs pandas."""
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            raise UsageError(
+                "to_pandas needs pandas, which is not installed; run: pip install pandas"
+            ) from None
+        rows: list[dict[str, Any]] = [row.model_dump() for row in self._rows()]
+        return DataFrame(rows)
+
+
+def score_answers(
+    rows: object,
+    *,
+    columns: Mapping[str, str] | None = None,
+    judge: "str | LLMProvider | None" = None,
+    judge_votes: int = 3,
+    max_cost: float | None = None,
+    gates: str | Sequence[str] = (),
+) -> ScoredAnswers:
+    """Measure answers that were logged elsewhere. No agent is needed.
+
+    A row has `question` and `answer`, and what is known of `contexts` (texts, or objects with
+    `id` and `text`), `reference`, `citations` (ids of contexts, or places from 1; else `[2]` in
+    the answer), `relevant` (ids or texts of the contexts that were needed), `facts` and
+    `answerable`. The column names of ragas and deepeval are known too.
+
+    Parameters:
+        rows: a CSV, JSON lines, JSON or Parquet file, an iterable of dictionaries, or a data
+            frame.
+        columns: the names of columns that are called otherwise, `{"question": "prompt"}`.
+        judge: the model that judges the answers, as the command line names it, or any object that
+            can generate text. Without one, `facts` decide what is right.
+        judge_votes: how many votes decide about an answer.
+        max_cost: stop before the judge has spent this many US dollars.
+        gates: one condition such as `faithfulness>=0.9`, or several.
+
+    Raises:
+        UsageError: an argument is wrong.
+        DataError: no row can be read.
+    """
+    config = RunConfig(
+        target="",
+        answers=True,
+        judge=judge_name(judge),
+        judge_votes=judge_votes,
+        max_cost=max_cost,
+        top_k=LOG_TOP_K,
+        gates=(gates,) if isinstance(gates, str) else tuple(gates),
+    )
+    provider = None if judge is None or isinstance(judge, str) else judge
+    source = read_table(Path(rows)) if isinstance(rows, str | Path) else rows_of(rows)
+    return run_coroutine(score_rows(source, config, columns=columns, provider=provider))
+
+
+async def score_rows(
+    rows: Iterable[TableRow | DataError],
+    config: RunConfig,
+    *,
+    columns: Mapping[str, str] | None = None,
+    provider: "LLMProvider | None" = None,
+    stop: asyncio.Event | None = None,
+    progress: Progress = silent,
+) -> ScoredAnswers:
+    """The same over rows that are read already, with the settings of a run for the judge."""
+    gates = [_gate(text) for text in config.gates]
+    log = _Log(judged=provider is not None or bool(config.judge))
+    log.read(read_logged(rows, columns), progress)
+    if not log.cases:
+        first = f"; the first: {log.skipped[0]}" if log.skipped else ""
+        raise DataError(f"no row could be scored: {log.refused} were refused{first}")
+    found, scores = log.found, log.scores
+    if log.judged:
+        found = await examine_answers(
+            log.cases,
+            None,
+            config,
+            Dataset("log", log.documents, {}, {}),
+            Path(),
+            provider=provider,
+            stop=stop or asyncio.Event(),
+            progress=progress,
+        )
+        scores = measure_examined(log.cases, found, log.documents)
+    scores = log.without_unknown(scores)
+    report = AnswerReport(log.cases, found, Dataset("log", {}, {}, {}), config, scores)
+    section = report.section().model_copy(update=log.corrections(found))
+    results = [_check(gate, section.metrics) for gate in gates]
+    return ScoredAnswers(section, tuple(log.skipped), tuple(results), lambda: _rows(report, log))
+
+
+def _rows(report: AnswerReport, log: "_Log") -> Iterator[AnswerRow]:
+    """Without a diagnosis where nobody said which contexts were needed."""
+    for case, row in zip(log.cases, report.rows(), strict=True):
+        undiagnosed = case.answerable and not case.needed
+        yield row.model_copy(update={"diagnosis": None}) if undiagnosed else row
+
+
+def _gate(text: str) -> Gate:
+    gate = parse_gate(text, LOG_TOP_K)
+    if not gate.answers:
+        raise UsageError(f"gate {text!r} is on a ranking; rows of answers have none")
+    return gate
+
+
+def _check(gate: Gate, metrics: Mapping[str, float]) -> GateResult:
+    value = metrics.get(gate.name)
+    passed = value is not None and gate.passes(value)
+    return GateResult(gate=gate.text, value=value, passed=passed)
+
+
+@dataclass
+class _Log:
+    """The rows as cases. Their contexts are kept where they are to be `judged`, else measured."""
+
+    judged: bool
+    cases: list[AnswerCase] = field(default_factory=list)
+    documents: dict[str, Document] = field(default_factory=dict)
+    found: AnswerExamination = field(default_factory=AnswerExamination)
+    scores: AnswerScores = field(default_factory=lambda: AnswerScores({}, {}))
+    skipped: list[str] = field(default_factory=list)
+    refused: int = 0
+    invented: list[tuple[str, str]] = field(default_factory=list)
+    cites: bool = False
+    has_contexts: bool = False
+    says_answerable: bool = False
+
+    def read(self, rows: Iterable[LoggedAnswer | DataError], progress: Progress) -> None:
+        seen: set[str] = set()
+        batch: list[AnswerCase] = []
+        for number, row in enumerate(rows, start=1):
+            if isinstance(row, DataError):
+                self._skip(row)
+                continue
+            query_id = row.id if row.id not in seen else f"{row.id}@{number}"
+            seen.add(query_id)
+            batch.append(self._case(row, query_id))
+            if len(batch) == _BATCH and not self.judged:
+                self._measure(batch)
+                batch = []
+                progress("scoring rows", len(self.cases), 0)
+        self._measure(batch)
+        if self.refused > len(self.skipped):
+            self.skipped.append(f"and {self.refused - len(self.skipped):,} more rows")
+
+    def _skip(self, error: DataError) -> None:
+        self.refused += 1
+        if len(self.skipped) < _SHOWN:
+            self.skipped.append(str(error))
+
+    def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
+        names = [each.id or str(place) for place, each in enumerate(row.contexts, start=1)]
+        ids = [f"{query_id}:{name}" for name in names]
+        for doc_id, context in zip(ids, row.contexts, strict=True):
+            self.documents[doc_id] = Document(doc_id, "", context.text)
+        cited = row.citations
+        if cited is None and row.answer is not None and ids:
+            cited = tuple(str(place) for place in cited_places(row.answer))
+        citations = tuple(_resolve(each, names, ids) for each in cited or ())
+        self.invented += [(query_id, each) for each in unknown_citations(citations, ids)]
+        self.cites |= row.citations is not None or bool(cited)
+        self.has_contexts |= bool(ids)
+        self.says_answerable |= row.answerable is not None or bool(row.reference)
+        return AnswerCase(
+            query_id=query_id,
+            question=row.question,
+            reference=ReferenceAnswer(query_id, _reference(row), row.facts),
+            relevant=dict.fromkeys(_relevant(row, query_id, names, ids), 1),
+            answer=row.answer,
+            retrieved=tuple(ids),
+            citations=citations,
+        )
+
+    def _measure(self, batch: Sequence[AnswerCase]) -> None:
+        self.cases += batch
+        if self.judged:
+            return
+        found = AnswerExamination(verdicts_by_facts(batch))
+        self.found.verdicts |= found.verdicts
+        self.scores = _joined(self.scores, measure_examined(batch, found, self.documents))
+        self.documents.clear()
+
+    def without_unknown(self, scores: AnswerScores) -> AnswerScores:
+        """Without the metrics of what no row has: an application that never cites has no citation
+        precision of 0, but none.
+        """
+        left_out = {
+            *(() if self.cites else _CITING),
+            *(() if self.has_contexts else _OF_CONTEXTS),
+            *(() if self.says_answerable else ("abstention",)),
+        }
+        kept = {name: ids for name, ids in scores.query_ids.items() if name not in left_out}
+        return AnswerScores(kept, {name: scores.values[name] for name in kept})
+
+    def corrections(self, found: AnswerExamination) -> dict[str, object]:
+        """What a report of logged rows says otherwise than that of a run."""
+        examples = [
+            InventedExample(query_id=query_id, doc_id=doc_id[:200])
+            for query_id, doc_id in self.invented[:3]
+        ]
+        changes: dict[str, object] = {
+            "invented_citations": InventedCitations(ids=len(self.invented), examples=examples),
+        }
+        if not any(case.answerable and case.needed for case in self.cases):
+            changes["diagnosis"] = None
+        missing = [
+            what
+            for what, there in (
+                ("contexts", self.has_contexts),
+                ("citations", self.cites),
+                ("references", self.says_answerable),
+            )
+            if not there
+        ]
+        if missing and found.note is None:
+            words = " and ".join(missing)
+            changes["note"] = f"no row has {words}: the metrics that need them are left out"
+        return changes
+
+
+def _reference(row: LoggedAnswer) -> str | None:
+    """None where declining is right: the log says so, or its reference declines."""
+    if row.answerable is False:
+        return None
+    if row.answerable is None and row.reference and abstained(row.reference):
+        return None
+    return row.reference
+
+
+def _resolve(cited: str, names: Sequence[str], ids: Sequence[str]) -> str:
+    """The context that a citation names by its id or, else, by its place from 1."""
+    bare = cited.strip().strip("[]【】").strip()
+    for each in (cited, bare):
+        if each in names:
+            return ids[names.index(each)]
+    if bare.isascii() and bare.isdigit() and 1 <= int(bare) <= len(ids):
+        return ids[int(bare) - 1]
+    return cited
+
+
+def _relevant(
+    row: LoggedAnswer, query_id: str, names: Sequence[str], ids: Sequence[str]
+) -> Iterator[str]:
+    """The ids of the contexts that were needed. One that was not retrieved has an id of its own."""
+    texts = [normalize(each.text) for each in row.contexts]
+    for number, wanted in enumerate(row.relevant, start=1):
+        if wanted in names:
+            yield ids[names.index(wanted)]
+            continue
+        text = normalize(wanted)
+        same = [i for i, each in enumerate(texts) if text and (text in each or each in text)]
+        yield ids[same[0]] if same else f"{query_id}:missing {number}"
+
+
+def _joined(a: AnswerScores, b: AnswerScores) -> AnswerScores:
+    names = [*a.query_ids, *(name for name in b.query_ids if name not in a.query_ids)]
+    nothing = np.array([], dtype=np.float64)
+    return AnswerScores(
+        {name: [*a.query_ids.get(name, ()), *b.query_ids.get(name, ())] for name in names},
+        {
+            name: np.concatenate([a.values.get(name, nothing), b.values.get(name, nothing)])
+            for name in names
+        },
+    )

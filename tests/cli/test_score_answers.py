@@ -1,0 +1,119 @@
+"""`assay score` over logged answers: what is printed, what is JSON, exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from assay.cli.score import score
+from assay.cli.score_answers import holds_answers
+from assay.errors import DataError
+from assay.net.retry import RetryPolicy
+
+app = typer.Typer()
+app.command()(score)
+
+ROW: dict[str, Any] = {
+    "user_input": "How long does green tea steep?",
+    "retrieved_contexts": ["Steep green tea for 3 minutes."],
+    "response": "Green tea steeps for 3 minutes.",
+    "reference": "3 minutes",
+    "facts": ["3 minutes"],
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(f"{json.dumps(ROW)}\n{json.dumps(ROW | {'response': 'Nine hours.'})}\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_the_table_has_every_metric_that_the_rows_allow(log: Path) -> None:
+    result = invoke(log)
+    assert result.exit_code == 0, result.output
+    for words in ("correctness", "faithfulness", "fact_recall", "2 of 2 answered"):
+        assert words in result.stdout
+    assert "citation_precision" not in result.stdout
+    assert "no row has citations" in result.stdout
+
+
+def test_json_holds_the_figures_the_gates_and_what_was_left_out(log: Path) -> None:
+    log.write_text(log.read_text() + "{oops\n")
+    result = invoke(log, "--json", "--gate", "correctness>=0.4")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert content["answers"]["metrics"]["correctness"] == 0.5
+    assert content["gates"] == [{"gate": "correctness>=0.4", "value": 0.5, "passed": True}]
+    assert content["skipped"][0].startswith(f"{log}:3: is not valid JSON")
+    assert f"warning: left out: {log}:3" in result.stderr
+
+
+def test_a_failed_gate_is_exit_code_1(log: Path) -> None:
+    result = invoke(log, "--gate", "correctness>=0.9")
+    assert result.exit_code == 1
+    assert "gate failed: correctness>=0.9, got 0.5000" in result.stderr
+
+
+def test_strict_refuses_a_dirty_row(log: Path) -> None:
+    log.write_text(log.read_text() + "{oops\n")
+    result = invoke(log, "--strict")
+    assert isinstance(result.exception, DataError)
+
+
+def test_rows_are_written_with_their_figures(log: Path, tmp_path: Path) -> None:
+    assert invoke(log, "--out", tmp_path / "rows.jsonl").exit_code == 0
+    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [line["correctness"] for line in lines] == [1.0, 0.0]
+
+
+def test_columns_are_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("q,a,docs\nHow long?,Three minutes.,\"['Three minutes it is.']\"\n")
+    result = invoke(path, "--columns", "question=q,answer=a,contexts=docs", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["answers"]["metrics"]["faithfulness"] == 1.0
+
+
+def test_a_judge_that_answers_no_call_leaves_no_verdict(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.answer.providers.opening.RETRIES", RetryPolicy(1, 5.0))
+    result = invoke(log, "--judge", "openai:m@http://127.0.0.1:9", "--json")
+    assert result.exit_code == 3, result.output
+    content = json.loads(result.stdout)["answers"]
+    assert "correctness" not in content["metrics"]
+    assert content["trouble"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "answers"),
+    [
+        ("a.jsonl", '{"question": "Q", "answer": "A"}', True),
+        ("a.jsonl", '{oops\n{"question": "Q", "answer": "A"}', True),
+        ("a.json", '[{"question": "Q", "answer": "A"}]', True),
+        ("a.csv", "question,answer\nQ,A\n", True),
+        ("a.json", '{"q1": ["d1"], "q2": ["d2"]}', False),
+        ("a.json", '[{"query_id": "q", "doc_ids": ["d"]}]', False),
+        ("a.run", "q Q0 d 1 2.5 t", False),
+    ],
+)
+def test_answers_are_told_from_rankings(
+    tmp_path: Path, name: str, content: str, answers: bool
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert holds_answers(path) is answers

@@ -1,0 +1,120 @@
+"""Logged answers: which columns are known, what a cell may hold, what is refused by line."""
+
+from typing import Any
+
+import numpy
+import pytest
+
+from assay.data.dataset import Fact
+from assay.data.logged_answers import (
+    LoggedAnswer,
+    LoggedContext,
+    looks_logged,
+    parse_columns,
+    read_logged,
+)
+from assay.data.table import TableRow
+from assay.errors import DataError, UsageError
+
+
+def read(columns: dict[str, str] | None = None, /, **fields: Any) -> LoggedAnswer:
+    (row,) = read_logged([TableRow("log.jsonl", 7, fields, lined=True)], columns)
+    assert isinstance(row, LoggedAnswer), row
+    return row
+
+
+def refused(columns: dict[str, str] | None = None, /, **fields: Any) -> str:
+    (row,) = read_logged([TableRow("log.jsonl", 7, fields, lined=True)], columns)
+    assert isinstance(row, DataError), row
+    return str(row)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"question": "Q", "contexts": ["C"], "answer": "A", "ground_truth": "R"},
+        {"user_input": "Q", "retrieved_contexts": ["C"], "response": "A", "reference": "R"},
+        {"input": "Q", "retrieval_context": ["C"], "actual_output": "A", "expected_output": "R"},
+        {"question": "Q", "contexts": "C", "answer": "A", "ground_truths": ["R"]},
+    ],
+)
+def test_the_columns_of_other_evaluators_are_known(fields: dict[str, Any]) -> None:
+    row = read(**fields)
+    assert (row.question, row.answer, row.reference) == ("Q", "A", "R")
+    assert row.contexts == (LoggedContext("", "C"),)
+
+
+def test_columns_are_mapped_by_name_or_path() -> None:
+    columns = parse_columns(["question=prompt,answer=out.text", "contexts=docs"])
+    row = read(columns, prompt="Q", out={"text": "A"}, docs=["C"], question="other")
+    assert (row.question, row.answer, row.contexts) == ("Q", "A", (LoggedContext("", "C"),))
+    assert "has no column 'out.text', only ['prompt']" in refused(columns, prompt="Q")
+
+
+@pytest.mark.parametrize("given", ["question", "question=", "color=x", "=x"])
+def test_a_wrong_mapping_is_refused(given: str) -> None:
+    with pytest.raises(UsageError, match="is not KEY=COLUMN; the keys are question, answer"):
+        parse_columns([given])
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        ["one", "two"],
+        ("one", "two"),
+        '["one", "two"]',
+        "['one', 'two']",
+        numpy.array(["one", "two"], dtype=object),
+        [{"text": "one"}, {"page_content": "two", "metadata": {}}],
+    ],
+)
+def test_a_list_of_contexts_is_read_however_it_was_written(cell: Any) -> None:
+    row = read(question="Q", answer="A", contexts=cell)
+    assert [each.text for each in row.contexts] == ["one", "two"]
+
+
+def test_contexts_keep_their_ids_and_facts_their_wordings() -> None:
+    row = read(
+        question="Q",
+        answer=None,
+        contexts=[{"id": "a#1", "text": "one"}, {"doc_id": 4, "content": "two"}],
+        facts=["plain", {"text": "long", "accept": ["l", "ll"]}],
+        citations=[2, "a#1"],
+        id=12,
+        answerable="False",
+    )
+    assert row.contexts == (LoggedContext("a#1", "one"), LoggedContext("4", "two"))
+    assert row.facts == (Fact("plain", ("plain",)), Fact("long", ("l", "ll")))
+    assert (row.citations, row.id, row.answer, row.answerable) == (("2", "a#1"), "12", None, False)
+
+
+def test_what_the_log_does_not_say_is_unknown_and_not_empty() -> None:
+    row = read(question="Q", answer="A", reference=float("nan"), relevant="")
+    assert (row.citations, row.answerable, row.reference, row.relevant) == (None, None, "", ())
+    assert row.id == "7"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"answer": "A"}, "has no column for the question (question, query, user_input"),
+        ({"question": "Q"}, "pass --columns answer=NAME"),
+        ({"question": " ", "answer": "A"}, "has no question"),
+        ({"question": 3, "answer": "A"}, "'question' must be a string, got 3"),
+        ({"question": "Q", "answer": ["A"]}, "'answer' must be a string or null, got ['A']"),
+        ({"question": "Q", "answer": "A", "contexts": [1]}, "'contexts' must be a list of texts"),
+        ({"question": "Q", "answer": "A", "facts": [1]}, "'facts' must be a list of texts"),
+        ({"question": "Q", "answer": "A", "answerable": "so"}, "'answerable' must be true or fals"),
+        ({"question": "Q", "answer": "A", "reference": {}}, "'reference' must be a string"),
+    ],
+)
+def test_a_dirty_row_is_refused_with_its_line(fields: dict[str, Any], message: str) -> None:
+    words = refused(**fields)
+    assert words.startswith("log.jsonl:7: ")
+    assert message in words
+
+
+def test_a_ranking_is_no_logged_answer() -> None:
+    assert looks_logged({"question": "Q", "answer": None})
+    assert not looks_logged({"question": ["d1"], "answer": ["d2"]})
+    assert not looks_logged({"query_id": "q", "doc_ids": ["d"]})

@@ -1,0 +1,116 @@
+"""Tables of others: each format gives the same rows, and a bad row names its line."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from assay.data.table import TableRow, read_table, rows_of
+from assay.errors import DataError, UsageError
+
+ROWS = [
+    {"question": "How long?", "answer": "Three\nminutes"},
+    {"question": "Wo?", "answer": "Köln"},
+]
+
+
+def fields(path: Path) -> list[dict[str, object]]:
+    rows = list(read_table(path))
+    assert all(isinstance(row, TableRow) for row in rows), rows
+    return [row.fields for row in rows if isinstance(row, TableRow)]
+
+
+def written(folder: Path, kind: str) -> Path:
+    path = folder / f"rows{kind}"
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+    texts = {
+        ".jsonl": lines,
+        ".ndjson": lines,
+        ".json": json.dumps(ROWS),
+        ".columns.json": json.dumps(columns),
+        ".csv": '\ufeffquestion,answer\r\nHow long?,"Three\nminutes"\r\nWo?,Köln\r\n',
+        ".semicolon.csv": 'question;answer\nHow long?;"Three\nminutes"\nWo?;Köln\n',
+        ".tsv": 'question\tanswer\nHow long?\t"Three\nminutes"\nWo?\tKöln\n',
+    }
+    if kind == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    elif kind == ".jsonl.gz":
+        path.write_bytes(gzip.compress(lines.encode()))
+    else:
+        path.write_text(texts[kind], encoding="utf-8", newline="")
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(".jsonl", ".ndjson", ".json", ".columns.json", ".csv", ".semicolon.csv", ".tsv"),
+        *(".parquet", ".jsonl.gz"),
+    ],
+)
+def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
+    assert fields(written(tmp_path, kind)) == ROWS
+
+
+def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": \n[2]\n{"a": 5}\n')
+    first, broken, array, last = read_table(path)
+    assert isinstance(first, TableRow)
+    assert isinstance(last, TableRow)
+    assert (first.number, last.number) == (1, 5)
+    assert str(broken).startswith(f"{path}:3: is not valid JSON")
+    assert str(array) == f"{path}:4: must be one JSON object, as {{...}}, got [2]"
+
+
+def test_a_csv_row_with_too_many_cells_names_the_line_where_it_begins(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('a,b\n"1\n2",3\n4,5,6\n7,8\n')
+    first, bad, last = read_table(path)
+    assert str(bad) == f"{path}:4: has 3 cells, the header has 2"
+    assert isinstance(first, TableRow)
+    assert isinstance(last, TableRow)
+    assert (first.number, last.number) == (2, 5)
+
+
+def test_a_cell_may_be_larger_than_the_limit_of_the_csv_module(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("a,b\n" + "x" * 200_000 + ",1\n")
+    assert len(str(fields(path)[0]["a"])) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.json", b'{"a": 1}', "must hold a list of rows"),
+        ("log.json", b"{", "is not valid JSON"),
+        ("log.csv", b"a,b\n\xff,1\n", "is not UTF-8 (byte 0xff)"),
+        ("log.parquet", b"PAR0", "is not valid Parquet"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        list(read_table(path))
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_an_unknown_suffix_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"one of \.csv, .*got \.xlsx"):
+        read_table(Path("log.xlsx"))
+
+
+def test_rows_in_memory_are_numbered() -> None:
+    first, second = rows_of([{"a": 1}, "b"])
+    assert isinstance(first, TableRow)
+    assert str(second) == "rows: row 2: must be a dictionary, got 'b'"
+    with pytest.raises(UsageError, match="iterable of dictionaries, got dict"):
+        list(rows_of({"a": 1}))

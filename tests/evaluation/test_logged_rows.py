@@ -1,0 +1,163 @@
+"""Answers that were logged elsewhere: the same metrics, and a judge, without an agent."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.errors import DataError, UsageError
+
+TEA: dict[str, Any] = {
+    "question": "How long does green tea steep?",
+    "contexts": ["Steep green tea for 3 minutes.", "Coffee needs 92 degrees."],
+    "answer": "Green tea steeps for 3 minutes.",
+    "reference": "Three minutes.",
+    "facts": [{"text": "3 minutes", "accept": ["3 minutes", "three minutes"]}],
+    "citations": ["1"],
+    "relevant": ["Steep green tea for 3 minutes."],
+}
+
+
+class SaysTrue:
+    """A judge that finds everything right."""
+
+    name = "test:true"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        self.asked += 1
+        return "TRUE"
+
+
+def test_a_full_row_has_every_metric() -> None:
+    scored = assay.score_answers([TEA])
+    assert scored.metrics == {
+        "correctness": 1,
+        "fact_recall": 1,
+        "faithfulness": 1,
+        "abstention": 1,
+        "citation_precision": 1,
+        "citation_recall": 1,
+        "answer_relevance": 0.75,
+        "context_precision": 0.5,
+        "context_recall": 1,
+    }
+    (row,) = scored.rows()
+    assert row.correct
+    assert row.score("context_precision") == 0.5
+    assert list(scored.to_pandas()["query_text"]) == [TEA["question"]]
+
+
+def test_a_sentence_that_the_contexts_do_not_hold_is_not_faithful() -> None:
+    row = TEA | {"answer": "Green tea steeps for 3 minutes. Whales migrate north in spring."}
+    assert assay.score_answers([row]).metrics["faithfulness"] == 0.5
+
+
+@pytest.mark.parametrize("citations", [["1"], [1], ["[1]"], "[1]", None])
+def test_a_citation_is_a_place_or_a_marker_in_the_answer(citations: Any) -> None:
+    row = TEA | {"citations": citations}
+    if citations is None:
+        row = {name: value for name, value in row.items() if name != "citations"}
+        row["answer"] = "Green tea steeps for 3 minutes [1]."
+    assert assay.score_answers([row]).metrics["citation_precision"] == 1
+
+
+def test_a_citation_is_an_id_and_an_invented_one_counts_against() -> None:
+    contexts = [{"id": "9", "text": "Steep green tea for 3 minutes."}, {"id": "1", "text": "Else."}]
+    row = TEA | {"contexts": contexts, "relevant": ["9"], "citations": ["9", "c-404"]}
+    scored = assay.score_answers([row])
+    assert scored.metrics["citation_precision"] == 0.5
+    assert scored.report.invented_citations.ids == 1
+    assert scored.report.invented_citations.examples[0].doc_id == "c-404"
+
+
+def test_metrics_of_what_no_row_has_are_left_out_and_the_note_says_so() -> None:
+    scored = assay.score_answers([{"question": "How long?", "answer": "Long enough."}])
+    assert list(scored.metrics) == ["answer_relevance"]
+    assert scored.report.note is not None
+    assert "no row has contexts and citations and references" in scored.report.note
+
+
+@pytest.mark.parametrize(
+    "declines", [{"answerable": False}, {"reference": "The documents do not say."}]
+)
+def test_declining_is_right_where_there_is_no_answer(declines: dict[str, Any]) -> None:
+    row = {"question": "Where?", "contexts": ["Tea."], "answer": "I do not know.", **declines}
+    assert assay.score_answers([row]).metrics["correctness"] == 1
+    assert assay.score_answers([row | {"answer": "In Bern."}]).metrics["correctness"] == 0
+
+
+def test_a_failed_answer_scores_0_and_is_counted() -> None:
+    scored = assay.score_answers([TEA, TEA | {"answer": None}])
+    assert scored.metrics["correctness"] == 0.5
+    assert (scored.report.questions, scored.report.answered) == (2, 1)
+    assert scored.report.diagnosis is not None
+    assert scored.report.diagnosis.counts == {"agent error": 1}
+
+
+def test_no_half_is_blamed_where_nobody_said_which_contexts_were_needed() -> None:
+    row = {name: value for name, value in TEA.items() if name != "relevant"}
+    scored = assay.score_answers([row | {"answer": "Green tea steeps for 9 minutes."}])
+    assert scored.metrics["correctness"] == 0
+    assert scored.report.diagnosis is None
+    assert scored.rows()[0].diagnosis is None
+
+
+def test_dirty_rows_are_left_out_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(f"{json.dumps(TEA)}\n{{broken\n{json.dumps({'question': 'Q'})}\n")
+    scored = assay.score_answers(path)
+    assert scored.report.questions == 1
+    assert [message.partition(": ")[0] for message in scored.skipped] == [f"{path}:2", f"{path}:3"]
+
+
+def test_many_dirty_rows_are_counted_and_not_listed() -> None:
+    scored = assay.score_answers([TEA, *[{"question": "Q"}] * 50])
+    assert len(scored.skipped) == 21
+    assert scored.skipped[-1] == "and 30 more rows"
+
+
+def test_rows_that_are_all_dirty_are_refused() -> None:
+    with pytest.raises(DataError, match="no row could be scored: 2 were refused; the first: rows"):
+        assay.score_answers([{"prompt": "Q"}, {"prompt": "Q"}])
+
+
+def test_batches_give_the_figures_of_one() -> None:
+    rows = [TEA if number % 3 else TEA | {"answer": None} for number in range(600)]
+    scored = assay.score_answers(iter(rows))
+    assert scored.metrics["correctness"] == pytest.approx(400 / 600)
+    assert scored.report.statistics["correctness"].n == 600
+    assert len({row.query_id for row in scored.rows()}) == 600
+
+
+def test_rows_with_one_id_stay_apart() -> None:
+    scored = assay.score_answers([TEA | {"id": "q"}, TEA | {"id": "q", "answer": None}])
+    assert [row.score("correctness") for row in scored.rows()] == [1, 0]
+
+
+def test_a_judge_decides_and_sees_the_contexts() -> None:
+    judge = SaysTrue()
+    row = TEA | {"answer": "It takes a good while.", "facts": []}
+    scored = assay.score_answers([row], judge=judge, judge_votes=2)
+    assert scored.metrics["correctness"] == 1
+    assert scored.metrics["judged_faithfulness"] == 1
+    assert scored.report.judge is not None
+    assert judge.asked == 3
+
+
+async def test_it_works_where_an_event_loop_is_running() -> None:
+    assert asyncio.get_running_loop().is_running()
+    assert assay.score_answers([TEA]).metrics["correctness"] == 1
+
+
+def test_gates_are_checked() -> None:
+    scored = assay.score_answers([TEA], gates=["faithfulness>=0.9", "context_precision>=0.9"])
+    assert [gate.passed for gate in scored.gates] == [True, False]
+    assert not scored.gates_passed
+    with pytest.raises(UsageError, match="is on a ranking"):
+        assay.score_answers([TEA], gates="ndcg@5>=0.3")
