@@ -69,7 +69,7 @@ async def stream(http: httpx.AsyncClient, url: str, content: Any) -> AsyncIterat
                 yield json.loads(line.removeprefix("data: "))["result"]
 
 
-async def call(http: httpx.AsyncClient, url: str, method: str, **params: Any) -> Any:
+async def call(http: httpx.AsyncClient, url: str, method: str, /, **params: Any) -> Any:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return (await http.post(url, json=body, headers=NEW)).json()
 

@@ -13,7 +13,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from assay.net.json import JsonObject
 
 ONE_MESSAGE = "a task takes one message; send it without a task id to start a new task"
-_OURS = frozenset({ONE_MESSAGE})
+PUSH_URL = "pushNotificationConfig.url: not an http(s) URL such as https://host/path"
+PUSH_REFUSED = (
+    "pushNotificationConfig.url: a private or special address, which this server may not call; "
+    "its operator can allow it with --allow-hosts or ASSAY_ALLOWED_HOSTS"
+)
+PUSH_LIMIT = "pushNotificationConfig: this task has as many webhooks as one may have"
+_OURS = frozenset({ONE_MESSAGE, PUSH_URL, PUSH_REFUSED, PUSH_LIMIT})
 
 # The reasons by which the SDK's clients distinguish its errors, and their JSON-RPC codes.
 _CODES = {

@@ -14,8 +14,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp
 
+from assay.net.outbound import OutboundPolicy
 from assay.serve.a2a.admission import AdmissionControl
 from assay.serve.a2a.card import PATHS, REST_PREFIX, AgentProfile, build_card, card_routes
+from assay.serve.a2a.push import PushSender, WebhookStore
 from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler, TaskExecutor
 from assay.serve.a2a.validation import RequestValidation
 from assay.serve.error_redaction import ErrorRedaction, redact_a2a_error
@@ -37,6 +39,7 @@ def a2a_app(
     token: str | None,
     kept_tasks: int,
     retry_after: int,
+    policy: OutboundPolicy | None = None,
     routes: Sequence[BaseRoute] = (),
     end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
@@ -47,14 +50,21 @@ def a2a_app(
     card_url: the address that the card names; None names the one by which it was requested.
     kept_tasks: how many finished tasks are remembered.
     retry_after: after how many seconds to try again where `executor` admits no more work.
+    policy: which addresses push notifications may be sent to; None offers no notifications.
     routes: further routes beside the protocol's.
     end_work: called first when the server stops, while clients can still be sent the end.
     on_stop: called when the last client has disconnected.
     """
+    webhooks = None if policy is None else WebhookStore(policy)
+    store = BoundedTaskStore(kept_tasks, listable=token is not None, webhooks=webhooks)
+    sender = None if webhooks is None else PushSender(webhooks, store)
+    declared = {"needs_token": token is not None, "push_notifications": policy is not None}
     handler = SingleMessageHandler(
         executor,
-        BoundedTaskStore(kept_tasks, listable=token is not None),
-        build_card(profile, card_url or "http://localhost", needs_token=token is not None),
+        store,
+        build_card(profile, card_url or "http://localhost", **declared),
+        push_config_store=webhooks,
+        push_sender=sender,
     )
 
     @asynccontextmanager
@@ -64,12 +74,14 @@ def a2a_app(
         if on_stop is not None:
             await on_stop()
         await handler.aclose()
+        if sender is not None:
+            await sender.close()
         await loading.stop()
 
     app: ASGIApp = Starlette(
         routes=[
             *health_routes(service, loading),
-            *card_routes(profile, card_url, needs_token=token is not None),
+            *card_routes(profile, card_url, **declared),
             *routes,
             *_protocol_routes(handler),
         ],

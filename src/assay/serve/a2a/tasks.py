@@ -20,7 +20,7 @@ from a2a.server.agent_execution.active_task import TERMINAL_TASK_STATES
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event, EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.server.tasks import InMemoryTaskStore, PushNotificationConfigStore, TaskUpdater
 from a2a.types.a2a_pb2 import (
     ListTasksRequest,
     ListTasksResponse,
@@ -173,6 +173,7 @@ class BoundedTaskStore(InMemoryTaskStore):
 
     listable: whether clients see tasks in a list. Only where callers need a token: without one, a
         list would show every caller the requests of all others, so it is empty.
+    webhooks: forgotten with their task.
     """
 
     def __init__(
@@ -180,6 +181,7 @@ class BoundedTaskStore(InMemoryTaskStore):
         limit: int,
         *,
         listable: bool,
+        webhooks: PushNotificationConfigStore | None = None,
         max_bytes: int = MAX_TASK_BYTES,
         lifetime: float = TASK_LIFETIME_S,
         clock: Callable[[], float] = time.monotonic,
@@ -187,6 +189,7 @@ class BoundedTaskStore(InMemoryTaskStore):
         super().__init__()
         self._limit = limit
         self._listable = listable
+        self._webhooks = webhooks
         self._max_bytes = max_bytes
         self._lifetime = lifetime
         self._clock = clock
@@ -238,6 +241,8 @@ class BoundedTaskStore(InMemoryTaskStore):
                 return
             self._drop(task_id)
             await super().delete(task_id, task.owner)
+            if self._webhooks is not None and await self._webhooks.get_info(task_id, task.owner):
+                await self._webhooks.delete_info(task_id, task.owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def green_app(
 
     load: reads the data set that `source` names; starts with the server.
     out: the folder for run folders.
-    policy: which addresses may be evaluated.
+    policy: which addresses may be evaluated, and notified.
     card_url: the address that the card names; None names the one by which it was requested.
     token: the bearer token that callers need.
     concurrency: how many queries of one evaluation are in flight at once.
@@ -91,6 +91,7 @@ def green_app(
         token=token,
         kept_tasks=KEPT,
         retry_after=RETRY_AFTER_S,
+        policy=policy,
         routes=task_routes(service),
         end_work=queue.close,
         on_stop=queue.close,
