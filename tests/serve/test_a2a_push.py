@@ -161,9 +161,11 @@ async def test_a_name_that_turns_out_to_be_private_is_not_called(
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     receiver = Receiver()
-    async with receiving(receiver) as hook:
-        async with sending(policy, hook.replace("127.0.0.1", "hook.example")) as sender:
-            await sender.send_notification("t", Task(id="t"))
+    async with (
+        receiving(receiver) as hook,
+        sending(policy, hook.replace("127.0.0.1", "hook.example")) as sender,
+    ):
+        await sender.send_notification("t", Task(id="t"))
     assert len(receiver.received) == delivered
 
 
