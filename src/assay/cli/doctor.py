@@ -9,7 +9,7 @@ import typer
 from assay.agents.targets import complete_target, open_target, redact_target
 from assay.cli.console import print_json, show
 from assay.cli.run_options import read_values, use_named_target, with_options
-from assay.errors import TargetError
+from assay.errors import TargetError, UsageError
 from assay.run.config import RunConfig
 from assay.run.options import settings
 
@@ -55,6 +55,14 @@ def doctor(
             help="Timeout of the sample call in seconds.", envvar="ASSAY_TIMEOUT", min=0.001
         ),
     ] = 60.0,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep",
+            help="Without a URL: read and hash every file of the indexes, the vector cache and the "
+            "models, and report damage.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     **options: Any,
 ) -> None:
@@ -65,7 +73,9 @@ def doctor(
     if url is None:
         from assay.cli.installation import examine_installation
 
-        raise typer.Exit(examine_installation(context.find_root(), as_json))
+        raise typer.Exit(examine_installation(context.find_root(), as_json, deep=deep))
+    if deep:
+        raise UsageError("--deep checks the files of this installation: pass it without a URL")
     given = {**options, "top_k": top_k, "timeout": timeout}
     url = use_named_target(context, url, given)
     values = read_values(context, [settings()[name] for name in _SETTINGS], given)

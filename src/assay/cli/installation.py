@@ -24,6 +24,7 @@ _SECRET = ("TOKEN", "PASSWORD", "SECRET", "KEY")
 _PLAIN_VARIABLES = (
     *("ASSAY_CACHE", "ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "ASSAY_ALLOWED_HOSTS", "ASSAY_THREADS"),
     *("ASSAY_GGUF_MODEL", "ASSAY_NOTE_MAPPING", "ASSAY_PUBMED_URL", "ASSAY_EMBEDDER_KEY"),
+    "ASSAY_MODEL_URL",
 )
 
 
@@ -47,17 +48,23 @@ class Installation:
     versions: dict[str, str]
     cache: str
     datasets: dict[str, str]
+    kept_files: dict[str, str]
+    """Of `--deep`: each index, cache and model, and whether its checksums match."""
     problems: list[str]
 
 
-def examine_installation(root: Any, as_json: bool) -> int:
+def examine_installation(root: Any, as_json: bool, *, deep: bool = False) -> int:
     """Print what is set up here; the exit code.
 
     Parameters:
         root: the context of the whole command line, which knows every verb and assay.toml.
         as_json: print JSON.
+        deep: read and hash everything in the cache.
     """
     cache, problem = _cache()
+    checked = _check_kept_files() if deep and not problem else {}
+    problems = [problem] * bool(problem)
+    problems += [f"{what}: {state}" for what, (state, damaged) in checked.items() if damaged]
     found = Installation(
         settings=list(_settings(root.command, root.default_map or {}, "")),
         unread_variables=_unread(root.command),
@@ -68,13 +75,21 @@ def examine_installation(root: Any, as_json: bool) -> int:
         versions=dict(_versions()),
         cache=cache,
         datasets=dict(_datasets(problem)),
-        problems=[problem] if problem else [],
+        kept_files={what: state for what, (state, _) in checked.items()},
+        problems=problems,
     )
     if as_json:
         print_json(asdict(found))
     else:
         show(*_rendered(found))
-    return 1 if problem else 0
+    return 1 if problems else 0
+
+
+def _check_kept_files() -> dict[str, tuple[str, bool]]:
+    """What is in the cache, its state in words, and whether it is damaged."""
+    from assay.search.integrity import check_kept_files
+
+    return {one.what: (one.state, bool(one.damage)) for one in check_kept_files()}
 
 
 def _settings(group: Any, from_file: dict[str, Any], path: str) -> Iterator[Setting]:
@@ -194,6 +209,8 @@ def _rendered(found: Installation) -> Iterator[Any]:
         yield labeled(name, version)
     yield from ("", Text("data", style="bold"), labeled("cache", found.cache))
     for name, state in found.datasets.items():
+        yield labeled(name, state)
+    for name, state in found.kept_files.items():
         yield labeled(name, state)
     for problem in found.problems:
         yield from ("", labeled("problem", problem, "red"))

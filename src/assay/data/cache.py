@@ -76,6 +76,10 @@ class CacheDatabase:
         try:
             return self._once(work)
         except (sqlite3.OperationalError, OSError) as error:  # full, locked, not writable
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+                # Our SQL is right: it is the names in the file that are not.
+                self._set_aside(error)
+                return self._once(work)
             raise self.failure(
                 f"the {self.what} {self.path} cannot be used: {error}; free some disk space, "
                 "or set ASSAY_CACHE to a writable folder (the cached data is kept)"
@@ -99,7 +103,16 @@ class CacheDatabase:
             with database:
                 yield database
 
-    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+    def problems(self) -> list[str]:
+        """What SQLite finds wrong with the structure of the file."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_WAIT)) as database:
+                found = [str(row[0]) for row in database.execute("PRAGMA integrity_check(5)")]
+        except sqlite3.DatabaseError as error:
+            return [str(error)]
+        return [line for line in found if line != "ok"]
+
+    def _set_aside(self, error: Exception) -> None:
         aside = self.path.with_suffix(".damaged")
         self.path.replace(aside)
         for suffix in ("-wal", "-shm"):

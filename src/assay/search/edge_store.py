@@ -19,16 +19,19 @@ from typing import Any, cast
 import qdrant_edge as edge
 
 from assay.errors import SearchError
-from assay.files import atomic_write, make_private_folder
+from assay.files import make_private_folder
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
 from assay.search.index_files import (
-    check_sizes,
+    check_files,
     copy_generation,
     disk_errors,
     engine_errors,
+    is_hashed_when_opened,
+    live_generation,
+    name_live_generation,
     read_manifest,
     refuse_full_disk,
     seal,
@@ -158,6 +161,7 @@ class EdgeStore:
 
     def __init__(self, folder: Path, collection: str) -> None:
         self._home = folder.expanduser().absolute() / collection
+        self._hashed: Path | None = None
 
     @property
     def where(self) -> str:
@@ -169,7 +173,7 @@ class EdgeStore:
         generation = self._live()
         if generation is None:
             return None
-        check_sizes(generation)
+        check_files(generation)
         return read_manifest(generation)
 
     def contents(self) -> dict[str, tuple[str, int]]:
@@ -186,7 +190,7 @@ class EdgeStore:
         while generation is not None:
             try:
                 manifest = read_manifest(generation)
-                check_sizes(generation)
+                self._check(generation)
                 return EdgeSearcher(generation, manifest)
             except SearchError:
                 newer = self._live()
@@ -194,6 +198,13 @@ class EdgeStore:
                     raise
                 generation = newer
         raise SearchError(f"there is no index at {self.where}; build it: assay index")
+
+    def _check(self, generation: Path) -> None:
+        """Once for each generation all files that can be read in a moment, then by time alone."""
+        check_files(
+            generation, every=self._hashed != generation and is_hashed_when_opened(generation)
+        )
+        self._hashed = generation
 
     @contextmanager
     def lock(self, progress: Progress) -> Iterator[None]:
@@ -222,12 +233,7 @@ class EdgeStore:
             self._remove_all_but(self._live())
 
     def _live(self) -> Path | None:
-        try:
-            name = (self._home / "current").read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return None
-        # Emptied or overwritten, it names no generation: then there is none.
-        return self._home / name if name.isalnum() else None
+        return live_generation(self._home)
 
     def _remove_all_but(self, live: Path | None) -> None:
         """Old generations, and what killed writers left. A process that still searches an old one
@@ -268,7 +274,7 @@ class _EdgeWriter:
             # The engine rewrites a few files when it first loads a shard: let it do so now.
             edge.EdgeShard.load(str(self._generation)).close()
             seal(self._generation, self._manifest)
-            atomic_write(self._home / "current", self._generation.name.encode("ascii"))
+            name_live_generation(self._home, self._generation)
 
 
 def _edge_point(point: Point) -> edge.Point:

@@ -1,6 +1,7 @@
 """What turns texts into vectors, which one a command asks for, and the vectors computed before."""
 
 import hashlib
+import logging
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
@@ -69,10 +70,26 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, text BLOB, vector BLOB, "
     "PRIMARY KEY (embedder, text)) WITHOUT ROWID"
 )
+# A table of its own, so that earlier versions can still use the cache.
+_CHECKSUMS = (
+    "CREATE TABLE IF NOT EXISTS checksums (embedder TEXT, text BLOB, checksum BLOB, "
+    "PRIMARY KEY (embedder, text)) WITHOUT ROWID"
+)
+# Of a vector without a checksum, written by an earlier version, this much can be told.
+_UNIT_LENGTH = 0.01
+_WITH_CHECKSUMS = (
+    "SELECT embedder, text, vector, checksum "
+    "FROM vectors LEFT JOIN checksums USING (embedder, text)"
+)
+
+_log = logging.getLogger(__name__)
 
 
 class VectorCache:
     """Vectors that were computed once, in a SQLite file: by embedder and hash of the text.
+
+    Each has a checksum. One that does not match it is computed again, so a damaged cache costs
+    time and never changes a result.
 
     Parameters:
         path: the file; `vectors.sqlite3` in the cache folder by default.
@@ -102,25 +119,70 @@ class VectorCache:
             return np.zeros((0, embedder.dimension), np.float32)
         return np.stack([known[key] for key in keys])
 
+    def check(self) -> list[str]:
+        """What is wrong with the file, in words: its structure and each vector are read."""
+        if not self.path.exists():
+            return []
+        found = self._database.problems()
+        if not found:
+            damaged = self._database.use(_damaged)
+            if damaged:
+                found = [f"{damaged} vectors do not match their checksums"]
+        return found
+
 
 def _read(
     database: sqlite3.Connection, embedder: Embedder, keys: Sequence[bytes]
 ) -> dict[bytes, Vectors]:
-    found: dict[bytes, Vectors] = {}
+    database.execute(_CHECKSUMS)
+    found: list[tuple[str, bytes, bytes, bytes | None]] = []
     for start in range(0, len(keys), _KEYS_IN_A_QUERY):
         part = keys[start : start + _KEYS_IN_A_QUERY]
         marks = ",".join("?" * len(part))
-        rows = database.execute(
-            f"SELECT text, vector FROM vectors WHERE embedder = ? AND text IN ({marks})",
-            (embedder.name, *part),
+        found += database.execute(
+            f"{_WITH_CHECKSUMS} WHERE embedder = ? AND text IN ({marks})", (embedder.name, *part)
+        ).fetchall()
+    size = embedder.dimension * np.dtype(np.float32).itemsize
+    good = [row for row in found if len(row[2]) == size and _is_intact(*row)]
+    if len(good) < len(found):
+        _log.warning(
+            "%d vectors in the cache are damaged: they are computed again", len(found) - len(good)
         )
-        found |= {key: np.frombuffer(vector, np.float32) for key, vector in rows}
-    return {key: one for key, one in found.items() if one.size == embedder.dimension}
+    _write_checksums(database, [row[:3] for row in good if row[3] is None])
+    return {key: np.frombuffer(vector, np.float32) for _, key, vector, _ in good}
 
 
 def _write(database: sqlite3.Connection, embedder: Embedder, vectors: dict[bytes, Vectors]) -> None:
     rows = [(embedder.name, key, vector.tobytes()) for key, vector in vectors.items()]
     database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+    database.execute(_CHECKSUMS)
+    _write_checksums(database, rows)
+
+
+def _write_checksums(
+    database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes]]
+) -> None:
+    sums = [(embedder, key, _checksum(key, vector)) for embedder, key, vector in rows]
+    database.executemany("INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", sums)
+
+
+def _damaged(database: sqlite3.Connection) -> int:
+    database.execute(_CHECKSUMS)
+    return sum(not _is_intact(*row) for row in database.execute(_WITH_CHECKSUMS))
+
+
+def _is_intact(_embedder: str, key: bytes, vector: bytes, checksum: bytes | None) -> bool:
+    if checksum is not None:
+        return checksum == _checksum(key, vector)
+    if len(vector) % np.dtype(np.float32).itemsize:
+        return False
+    length = float(np.linalg.norm(np.frombuffer(vector, np.float32)))
+    return abs(length - 1.0) < _UNIT_LENGTH
+
+
+def _checksum(key: bytes, vector: bytes) -> bytes:
+    """With the key: a vector that has become another text's is damaged too."""
+    return hashlib.sha256(key + vector).digest()[:16]
 
 
 def _key(text: str) -> bytes:

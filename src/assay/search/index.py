@@ -5,6 +5,7 @@
 
 import hashlib
 import json
+import logging
 import os
 import re
 import time
@@ -24,6 +25,8 @@ from assay.search.embedding import Embedder, VectorCache, Vectors, open_embedder
 from assay.search.retriever import Retriever
 from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Point, Store, point_id
 from assay.text import strip_controls
+
+_log = logging.getLogger(__name__)
 
 # Bounds the memory that a large corpus takes while it is indexed.
 _DOCUMENTS_AT_ONCE = 500
@@ -179,12 +182,14 @@ def _live_manifest(store: Store) -> Manifest | None:
 
 
 def _changes(documents: Sequence[Document], manifest: Manifest, store: Store) -> _Changes:
-    live = _live_manifest(store)
-    from_live = live is not None and live.compatible_with(manifest)
+    old: dict[str, tuple[str, int]] = {}
+    from_live = False
     try:
+        live = store.manifest()
         old = store.contents() if live is not None else {}
-    except DamagedIndexError:
-        old, from_live = {}, False
+        from_live = live is not None and live.compatible_with(manifest)
+    except DamagedIndexError as error:
+        _log.warning("%s: it is rebuilt, with vectors from the cache", error.damage)
     added = [one for one in documents if one.id not in old]
     changed = [
         one

@@ -1,14 +1,19 @@
-"""The files of one embedded index, and the lock of its writer.
+"""The files of one embedded index, their checksums, and the lock of its writer.
 
-A generation is complete before it is named, and never changed afterwards.
+A generation is complete before it is named, and never changed afterwards: so each file has the
+SHA-256 it was sealed with, or it is damaged. The engine is given no file that was not checked,
+since it answers damage with other results or with the end of the process.
 """
 
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from assay.errors import SearchError
 from assay.files import FileLock, atomic_write
@@ -17,15 +22,47 @@ from assay.progress import Progress
 from assay.search.store import DamagedIndexError, Manifest
 
 _MANIFEST = "manifest.json"
+_CURRENT = "current"
 _BLOCK = 1 << 16
 # The engine maps its files into memory, where a full disk is not an error but kills the process:
 # so this much must be left at each step.
 DISK_MARGIN = 64 << 20
+HASHED_WHEN_OPENED = 256 << 20
+"""An index that uses less of the disk is read and hashed whenever it is opened (0.1 s at most for
+each 100 MB); of a larger one, only files whose time has changed.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """What a file was when the generation was sealed; an index of an earlier version says only how
+    large.
+    """
+
+    size: int
+    sha256: str | None = None
+    modified_ns: int | None = None
+
+
+def live_generation(home: Path) -> Path | None:
+    """The generation of the index in `home` that is searched; None if there is none."""
+    try:
+        name = (home / _CURRENT).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    # Emptied or overwritten, it names no generation: then there is none.
+    return home / name if name.isalnum() else None
+
+
+def name_live_generation(home: Path, generation: Path) -> None:
+    """From now on this one is searched."""
+    atomic_write(home / _CURRENT, generation.name.encode("ascii"))
 
 
 def seal(generation: Path, manifest: Manifest) -> None:
     """Nothing is written to the generation after this."""
-    content = {"manifest": manifest.as_json(), "sizes": _sizes(generation)}
+    content: JsonObject = {"manifest": manifest.as_json(), "files": _describe(generation)}
+    content["sha256"] = _content_hash(content)
     atomic_write(generation / _MANIFEST, json.dumps(content, indent=1).encode())
 
 
@@ -35,11 +72,42 @@ def read_manifest(generation: Path) -> Manifest:
     return Manifest.from_json(content["manifest"], str(generation.parent))
 
 
-def check_sizes(generation: Path) -> None:
-    """A file that was cut short would end the process when the engine maps it."""
-    for path, size in _files(generation).items():
-        if not path.is_file() or path.stat().st_size != size:
-            raise damaged_index(generation, f"{path.name} is missing or has a different size")
+def check_files(generation: Path, *, every: bool = False) -> None:
+    """Raise `DamagedIndexError` unless the files are those that were sealed.
+
+    Parameters:
+        every: hash all files; else those whose time of change is another than when they were
+            sealed. Sizes are compared in any case.
+    """
+    for path, sealed in _files(generation).items():
+        try:
+            status = path.stat()
+        except OSError:
+            raise damaged_index(generation, f"{path.name} is missing") from None
+        if status.st_size != sealed.size:
+            raise damaged_index(generation, f"{path.name} has another size")
+        untouched = status.st_mtime_ns == sealed.modified_ns
+        if sealed.sha256 is None or (untouched and not every):
+            continue
+        if _file_hash(path) != sealed.sha256:
+            raise damaged_index(generation, f"{path.name} does not match its checksum")
+        if not untouched and sealed.modified_ns is not None:
+            # The engine rewrites some files as they were, and a copy has new times: by setting
+            # them back, the next one who opens the index has less to hash.
+            with suppress(OSError):
+                os.utime(path, ns=(status.st_atime_ns, sealed.modified_ns))
+
+
+def is_hashed_when_opened(generation: Path) -> bool:
+    """Whether the index is small enough to be hashed entirely whenever it is opened."""
+    with suppress(OSError):
+        return sum(_used(path) for path in _files(generation)) <= HASHED_WHEN_OPENED
+    return True
+
+
+def has_checksums(generation: Path) -> bool:
+    """False for an index of an earlier version, whose damage cannot be told."""
+    return all(sealed.sha256 is not None for sealed in _files(generation).values())
 
 
 def copy_generation(source: Path, target: Path) -> None:
@@ -61,10 +129,7 @@ def refuse_full_disk(home: Path, needed: int) -> None:
 
 def damaged_index(generation: Path, why: str) -> DamagedIndexError:
     """The error for an index whose files are not as they were written."""
-    return DamagedIndexError(
-        f"the index at {generation.parent} is damaged ({why}); rebuild it with: assay index "
-        "(vectors come from the cache)"
-    )
+    return DamagedIndexError(f"the index at {generation.parent} is damaged ({why})")
 
 
 @contextmanager
@@ -75,10 +140,7 @@ def engine_errors(where: str) -> Iterator[None]:
     except BaseException as error:
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
-        raise DamagedIndexError(
-            f"the index at {where} cannot be used ({error}); rebuild it with: assay index "
-            "(vectors come from the cache)"
-        ) from error
+        raise DamagedIndexError(f"the index at {where} cannot be used ({error})") from error
 
 
 @contextmanager
@@ -109,22 +171,66 @@ def _content(generation: Path) -> JsonObject:
         raise damaged_index(generation, str(error)) from None
     if not isinstance(content, dict) or not isinstance(content.get("manifest"), dict):
         raise damaged_index(generation, f"{_MANIFEST} has no manifest")
+    if "sizes" not in content and content.get("sha256") != _content_hash(content):
+        raise damaged_index(generation, f"{_MANIFEST} does not match its checksum")
     return content
 
 
-def _files(generation: Path) -> dict[Path, int]:
-    sizes = _content(generation).get("sizes")
-    if not isinstance(sizes, dict):
-        raise damaged_index(generation, f"{_MANIFEST} lists no files")
-    return {generation / name: size for name, size in sizes.items()}
+def _files(generation: Path) -> dict[Path, _Sealed]:
+    content = _content(generation)
+    try:
+        if "files" not in content:  # of an earlier version
+            return {generation / name: _Sealed(size) for name, size in content["sizes"].items()}
+        return {generation / name: _Sealed(**one) for name, one in content["files"].items()}
+    except (KeyError, TypeError, AttributeError):
+        raise damaged_index(generation, f"{_MANIFEST} lists no files") from None
 
 
-def _sizes(generation: Path) -> dict[str, int]:
+def _describe(generation: Path) -> JsonObject:
     return {
-        str(path.relative_to(generation)): path.stat().st_size
+        str(path.relative_to(generation)): {
+            "size": path.stat().st_size,
+            "sha256": _file_hash(path),
+            "modified_ns": path.stat().st_mtime_ns,
+        }
         for path in sorted(generation.rglob("*"))
         if path.is_file() and path.name != _MANIFEST
     }
+
+
+def _content_hash(content: JsonObject) -> str:
+    """Of everything in the manifest's file but this hash itself."""
+    rest = {name: value for name, value in content.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    """Of the blocks that hold something, with their places: the same for a file with holes and for
+    its copy without them. Most of a preallocated file is holes, which are not even read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for place, block in _written_blocks(file):
+            digest.update(place.to_bytes(8, "big"))
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _written_blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    place = 0
+    while True:
+        if hasattr(os, "SEEK_DATA"):
+            try:
+                place = os.lseek(file.fileno(), place, os.SEEK_DATA) // _BLOCK * _BLOCK
+            except OSError:  # nothing but holes up to the end
+                return
+        file.seek(place)
+        block = file.read(_BLOCK)
+        if not block:
+            return
+        if block.count(0) != len(block):
+            yield place, block
+        place += len(block)
 
 
 def _used(path: Path) -> int:

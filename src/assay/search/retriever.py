@@ -272,8 +272,7 @@ def _readable(query: str) -> str:
 def _bm25_model(manifest: Manifest) -> Bm25Model:
     if manifest.bm25 is None or manifest.bm25.analyzer != ANALYZER:
         raise DamagedIndexError(
-            f"the index was built by Assay {manifest.assay} with a different BM25; rebuild it "
-            "with: assay index (vectors come from the cache)"
+            f"the index was built by Assay {manifest.assay} with a different BM25"
         )
     return manifest.bm25
 

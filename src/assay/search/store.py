@@ -29,7 +29,17 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assay:point")
 
 
 class DamagedIndexError(SearchError):
-    """The index exists but cannot be used: building it again replaces it."""
+    """The index exists but cannot be used: building it again replaces it.
+
+    Attributes:
+        damage: which index, and what is wrong with it.
+    """
+
+    def __init__(self, damage: str) -> None:
+        super().__init__(
+            f"{damage}; rebuild it with: assay index (vectors come from the cache)",
+        )
+        self.damage = damage
 
 
 @lru_cache(maxsize=1 << 16)  # a hash of a hash for each of some hundred candidates of a query
@@ -77,7 +87,7 @@ class Manifest:
         except (KeyError, TypeError, UsageError):
             raise DamagedIndexError(
                 f"the index at {where} was made by another version of Assay, or is damaged: its "
-                "manifest cannot be parsed; rebuild it with: assay index"
+                "manifest cannot be parsed"
             ) from None
 
 

