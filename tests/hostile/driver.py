@@ -16,6 +16,7 @@ from pathlib import Path
 
 from assay.agents.health_check import SampleQuery, check_health
 from assay.agents.mcp import agent as mcp_agent
+from assay.agents.target_kinds import RequestSettings
 from assay.agents.targets import open_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
@@ -39,9 +40,13 @@ PROTOCOLS = {
     "http": "http:{url}=RAG_RETRIEVE",
     "http-stream": "http:{url}=RAG_RETRIEVE#stream",
     "rest": "rest:{url}/search?q={{query}}&k={{top_k}}",
+    "openai": "openai:{url}",
+    "openai-stream": "openai:{url}",
     "url": "{url}",
 }
 """How each protocol's target is written: a new protocol joins here, with one line."""
+REQUESTS = {"openai-stream": RequestSettings(body='{"stream": true}')}
+"""What `--request` says where a protocol has two ways."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,11 @@ class Outcome:
     seconds: float
 
 
-async def ask(target: str, seconds: float = PATIENCE) -> tuple[str, str, tuple[str, ...]]:
+async def ask(
+    target: str, seconds: float = PATIENCE, request: RequestSettings | None = None
+) -> tuple[str, str, tuple[str, ...]]:
     """Open the target, ask it once, close it: as an evaluation does."""
-    agent = open_target(target, NOTHING)
+    agent = open_target(target, NOTHING, request=request)
     try:
         await agent.open()
         async with asyncio.timeout(seconds):
@@ -117,7 +124,9 @@ async def meet(way: str, base: str, name: str) -> Outcome:
         if way in COMMANDS:
             result, detail, ids = await COMMANDS[way](url, seconds)
         else:
-            result, detail, ids = await ask(PROTOCOLS[way].format(url=url), seconds)
+            result, detail, ids = await ask(
+                PROTOCOLS[way].format(url=url), seconds, REQUESTS.get(way)
+            )
     except AssayError as error:
         result, detail, ids = type(error).__name__, str(error), ()
     except Exception as error:  # the finding of this suite

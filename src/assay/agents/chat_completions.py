@@ -226,16 +226,15 @@ async def _read_stream(response: httpx.Response) -> JsonObject:
     reader = EventReader(MAX_BYTES)
     whole: JsonObject = {}
     message: JsonObject = {"role": "assistant", "content": ""}
-    finished = False
+    finished = begun = False
     async for part in read_chunks(response, MAX_BYTES):
         try:
             events = reader.feed(part)
         except EventTooLarge:
             raise too_large(MAX_BYTES) from None
         for event in events:
-            if event.data.strip() == "[DONE]":
-                finished = True
-                continue
+            if event.data.strip() == "[DONE]":  # whatever the connection does afterwards
+                return _whole(whole, message, begun)
             chunk = parse_object(event.data)
             if chunk is None:
                 message_text = "an event of the stream is not JSON"
@@ -244,11 +243,16 @@ async def _read_stream(response: httpx.Response) -> JsonObject:
             whole |= {key: each for key, each in chunk.items() if each is not None}
             for choice in choices if isinstance(choices, list) else ():
                 if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                    begun = True
                     finished = finished or choice.get("finish_reason") is not None
                     _add_delta(message, choice.get("delta"))
     if not finished and "error" not in whole:
         raise AgentFailure(FailureKind.PROTOCOL, "the stream ended before the answer did")
-    return {**whole, "choices": [{"index": 0, "message": message}]}
+    return _whole(whole, message, begun)
+
+
+def _whole(fields: JsonObject, message: JsonObject, begun: bool) -> JsonObject:
+    return {**fields, "choices": [{"index": 0, "message": message}]} if begun else fields
 
 
 def _add_delta(message: JsonObject, delta: object) -> None:

@@ -330,13 +330,17 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 def _pinned(request: httpx.Request, address: str) -> httpx.Request:
     """The same request sent to `address`: Host header and TLS name stay those of the URL."""
-    extensions = dict(request.extensions)
-    if as_address(request.url.host) is None:
-        extensions["sni_hostname"] = request.url.raw_host.decode("ascii")
     return httpx.Request(
         request.method,
         request.url.copy_with(host=address),
         headers=request.headers,
         stream=request.stream,
-        extensions=extensions,
+        extensions={**request.extensions, **server_name(request.url.host)},
     )
+
+
+def server_name(host: str) -> dict[str, str]:
+    """The extension of a request that keeps `host` as its TLS name, sent to whatever address."""
+    if as_address(host) is not None:
+        return {}
+    return {"sni_hostname": httpx.URL(scheme="https", host=host).raw_host.decode("ascii")}

@@ -10,7 +10,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import IO, Any, Protocol, TextIO, cast
@@ -23,9 +23,15 @@ from mcp.client.streamable_http import streamable_http_client
 
 from assay.agents.target_kinds import Target
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.net.client import CONNECT_SECONDS, BoundedDecoder, EncodingRefused
+from assay.net.client import CONNECT_SECONDS, BoundedDecoder, EncodingRefused, server_name
 from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status
-from assay.net.outbound import UNRESTRICTED, OutboundPolicy, permitted_addresses, split_address
+from assay.net.outbound import (
+    UNRESTRICTED,
+    OutboundPolicy,
+    Resolve,
+    permitted_addresses,
+    split_address,
+)
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 
@@ -51,7 +57,9 @@ current_exchange: ContextVar[ExchangeRecord | None] = ContextVar("current_exchan
 
 
 def open_http(
-    transport: httpx2.AsyncBaseTransport | None = None, policy: OutboundPolicy = UNRESTRICTED
+    transport: httpx2.AsyncBaseTransport | None = None,
+    policy: OutboundPolicy = UNRESTRICTED,
+    resolve: Resolve | None = None,
 ) -> httpx2.AsyncClient:
     """A client for MCP sessions over HTTP.
 
@@ -59,11 +67,12 @@ def open_http(
         transport: replaces the network, in tests.
         policy: which addresses may be called. A restricted client sends no token: the address
             came in a request, not from the owner of the token.
+        resolve: replaces the system's name resolution, in tests.
     """
     token = None if policy.public_only else os.environ.get(TOKEN_VARIABLE)
     inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS)
     return httpx2.AsyncClient(
-        transport=RecordingTransport(inner, policy),
+        transport=RecordingTransport(inner, policy, resolve),
         timeout=_TIMEOUT,
         headers={
             "User-Agent": "assay",
@@ -78,23 +87,24 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
     """Bounds responses and records how each exchange ended in its caller's `ExchangeRecord`."""
 
     def __init__(
-        self, inner: httpx2.AsyncBaseTransport, policy: OutboundPolicy = UNRESTRICTED
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        policy: OutboundPolicy = UNRESTRICTED,
+        resolve: Resolve | None = None,
     ) -> None:
         self._inner = inner
         self._policy = policy
+        self._resolve = resolve
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = current_exchange.get() or ExchangeRecord()
         try:
-            if self._policy.public_only:
-                url = str(request.url)
-                self._policy.check_url(url)
-                await permitted_addresses(self._policy, *split_address(url))
+            addresses = await self._addresses(request)
         except httpx.RequestError as error:
             exchange.failure = _failure_of(error)
             return httpx2.Response(503, request=request)
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await self._send(request, addresses)
         except httpx2.TransportError as error:
             exchange.failure = _failure_of(_as_httpx(error))
             return httpx2.Response(503, request=request)
@@ -113,8 +123,35 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
             response.stream = _BoundedStream(response.stream, decoder, exchange)
         return response
 
+    async def _addresses(self, request: httpx2.Request) -> list[str]:
+        """Those that were checked; none where everything is allowed."""
+        if not self._policy.public_only:
+            return []
+        url = str(request.url)
+        self._policy.check_url(url)
+        return await permitted_addresses(self._policy, *split_address(url), self._resolve)
+
+    async def _send(self, request: httpx2.Request, addresses: list[str]) -> httpx2.Response:
+        """Nothing resolves the name a second time: it could answer with another address then."""
+        for address in addresses[:-1]:
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await self._inner.handle_async_request(_pinned(request, address))
+        last = _pinned(request, addresses[-1]) if addresses else request
+        return await self._inner.handle_async_request(last)
+
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _pinned(request: httpx2.Request, address: str) -> httpx2.Request:
+    """The same request sent to `address`: Host header and TLS name stay those of the URL."""
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, **server_name(request.url.host)},
+    )
 
 
 def _decoder_for(request: httpx2.Request, response: httpx2.Response) -> BoundedDecoder | None:

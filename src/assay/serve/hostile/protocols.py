@@ -73,11 +73,13 @@ class RightAnswer:
         document: the JSON document around a `Content`.
         event: the name of its event where it is streamed; empty for events without a name.
         streamed: whether the caller asked for a stream.
+        closing: what ends a stream after its event.
     """
 
     document: Callable[[Content], Any]
     event: str = ""
     streamed: bool = False
+    closing: bytes = b""
 
     def encode(self, content: Content, raw: str = "") -> bytes:
         """The JSON; `raw` takes the place of each `PLACEHOLDER`, quotes included."""
@@ -87,7 +89,7 @@ class RightAnswer:
     def frame(self, body: bytes) -> bytes:
         """`body` as one server-sent event."""
         name = f"event: {self.event}\n".encode() if self.event else b""
-        return name + b"data: " + body + b"\n\n"
+        return name + b"data: " + body + b"\n\n" + self.closing
 
 
 Greeting = JsonObject | int
@@ -178,6 +180,26 @@ def _search(_request: HttpRequest, _url: str) -> Greeting | RightAnswer:
     return RightAnswer(document)
 
 
+def _chat(request: HttpRequest, _url: str) -> Greeting | RightAnswer:
+    """Chat completions, with the sources beside the message."""
+    streamed = request.body.get("stream") is True
+
+    def document(content: Content) -> Any:
+        message = {"role": "assistant", "content": content.answer}
+        choice = {"index": 0, "delta" if streamed else "message": message, "finish_reason": "stop"}
+        completion = {"id": "chat-1", "choices": None if content.wrap == "null" else [choice]}
+        return (
+            content.wrap
+            if isinstance(content.wrap, dict)
+            else {
+                **completion,
+                "sources": content.hits("id"),
+            }
+        )
+
+    return RightAnswer(document, streamed=streamed, closing=b"data: [DONE]\n\n")
+
+
 def _card(_request: HttpRequest, url: str) -> Greeting:
     interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": url}
     return {
@@ -205,6 +227,7 @@ PROTOCOLS: tuple[tuple[str, str, Handler], ...] = (
     ("DELETE", "/mcp", _mcp),
     ("POST", "/search", _search),
     ("GET", "/search", _search),
+    ("POST", "/chat/completions", _chat),
     ("POST", "", _a2a),
 )
 """Method and path after the name of the misbehavior, and what answers there."""

@@ -50,7 +50,7 @@ async def giant_event(call: HostileCall) -> None:
 async def cut_event(call: HostileCall) -> None:
     """The stream ends within its event."""
     await _open(call)
-    await call.send(call.right.frame(call.json)[:-12])
+    await call.send(call.right.frame(call.json).removesuffix(call.right.closing)[:-12])
 
 
 async def reset_in_stream(call: HostileCall) -> None:
