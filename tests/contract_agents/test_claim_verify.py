@@ -185,7 +185,6 @@ async def test_sources_serve_where_there_are_no_chunks(agents: Agents) -> None:
     [
         ({"groundingPack": PACK}, "inputs.claims is missing"),
         ({"claims": ["x"]}, "inputs.groundingPack is missing"),
-        ({"claims": [], "groundingPack": PACK}, "inputs.claims"),
         ({"claims": [7], "groundingPack": PACK}, "inputs.claims.0 should be a string"),
         ({"claims": [{"x": "secret"}], "groundingPack": PACK}, "inputs.claims.0"),
         (asked("x", strictness="secret"), "inputs.strictness should be"),

@@ -125,11 +125,16 @@ async def test_what_was_found_is_named_by_kind_and_never_quoted(agents: Agents) 
     assert [event["step"] for event in told[1:-1]] == ["inputs searched", "decided"]
 
 
-async def test_the_resource_may_be_named_inside_and_must_be_named(agents: Agents) -> None:
+async def test_the_resource_may_be_named_inside_and_is_denied_without_a_name(
+    agents: Agents,
+) -> None:
     outputs = await agents.outputs("POLICY_REVIEW", {"resource": {"id": "deep"}})
     assert (outputs["resource_id"], outputs["domain"]) == ("deep", "clinical")
     answer = await agents.run("POLICY_REVIEW", {"resource": {}})
-    assert answer["error"]["message"] == "inputs.resource_id is missing"
+    assert (answer["status"], answer["artifacts"]) == ("ok", [])
+    unnamed = answer["outputs"]
+    assert (unnamed["resource_id"], unnamed["allowed"]) == ("unnamed", False)
+    assert unnamed["reasons"][0].startswith("inputs.resource_id is missing")
 
 
 RULE = '[[rules]]\nid = "a"\ndecision = "allow"\nrisk_level = "low"\nreason = "All is well."\n'

@@ -57,7 +57,7 @@ class GroundingInput(ContractModel):
 class ClaimInputs(ContractModel):
     """The inputs of the task."""
 
-    claims: list[Claim] = Field(min_length=1, max_length=MAX_CLAIMS)
+    claims: list[Claim] = Field(max_length=MAX_CLAIMS)
     grounding: GroundingInput = Field(
         validation_alias=AliasChoices("groundingPack", "grounding_pack", "grounding")
     )
@@ -83,6 +83,9 @@ class ClaimVerify:
             percent = round(10 + 90 * len(findings) / len(inputs.claims))
             report("checked", percent=percent, claims=len(findings))
         closed = fails_closed(request.mode, inputs.governance_mode)
+        warnings = [warning] if warning else []
+        if not inputs.claims:
+            warnings.append("inputs.claims is empty: nothing was verified")
         return succeeded(
             request,
             {
@@ -95,7 +98,7 @@ class ClaimVerify:
             status="degraded" if warning else "ok",
             artifacts=_evidence_ids(findings),
             provenance={"verifier": "words", "failsClosed": closed},
-            warnings=[warning] if warning else [],
+            warnings=warnings,
         )
 
 

@@ -27,6 +27,9 @@ from assay.serve.retrieval import Retrieval
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of ingested knowledge bases: they become parts of file names."""
 
+DEFAULT = "default"
+"""Means the data set that the server serves, unless something was ingested under this name."""
+
 _MAX_OPEN_INDEXES = 8
 
 
@@ -166,7 +169,7 @@ class KnowledgeBases:
         self._indexes = OpenIndexes()
 
     async def find(self, name: str | None) -> KnowledgeBase:
-        """The knowledge base of this name; the data set for None and for its own name.
+        """The knowledge base of this name; the data set for None, `default` and its own name.
 
         An unknown name is an error: an empty result would say that nothing was found in it.
         """
@@ -175,7 +178,7 @@ class KnowledgeBases:
             if manifest is not None:
                 return _Ingested(name, self._mode, manifest.documents, self)
         retrieval = await self.loading.get()
-        if name is not None and name != retrieval.dataset.name:
+        if name not in (None, DEFAULT, retrieval.dataset.name):
             raise TaskError(ErrorCode.TASK_FAILED, "there is no knowledge base of this name")
         return _DataSet(retrieval)
 

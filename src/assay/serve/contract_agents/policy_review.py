@@ -4,7 +4,7 @@ import asyncio
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -61,6 +61,11 @@ def _texts(value: Any, label: str = "") -> Iterator[str]:
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield f"{label}: {value}" if label else str(value)
 
+
+UNNAMED = "unnamed"
+"""The `resource_id` of a review that named no resource."""
+
+_NO_RESOURCE = "inputs.resource_id is missing, and what has no name is not allowed"
 
 BUILT_IN = Path(__file__).parent / "policy_rules.toml"
 
@@ -207,8 +212,9 @@ def _reasons(applied: Sequence[Rule], case: Case) -> list[str]:
 class PolicyInputs(ContractModel):
     """The inputs of the task. All others are searched for protected information, too."""
 
-    resource_id: Identifier = Field(
-        validation_alias=AliasChoices("resource_id", "resourceId", AliasPath("resource", "id"))
+    resource_id: Identifier | None = Field(
+        default=None,
+        validation_alias=AliasChoices("resource_id", "resourceId", AliasPath("resource", "id")),
     )
     domain: str | None = Field(default=None, max_length=256)
 
@@ -226,13 +232,16 @@ class PolicyReview:
         domain = inputs.domain or request.domain_id
         case = Case(request.mode, request.risk_tier, domain, kinds)
         decision = self.policy.decide(case)
+        if inputs.resource_id is None:
+            decision = replace(decision, allowed=False, reasons=(_NO_RESOURCE, *decision.reasons))
         report("decided", percent=100, rules=len(decision.rules))
         outputs: JsonObject = {
-            "resource_id": inputs.resource_id,
+            "resource_id": inputs.resource_id or UNNAMED,
             "domain": domain,
             "allowed": decision.allowed,
             "reasons": list(decision.reasons),
             "risk_level": decision.risk_level,
         }
         provenance = {"policy_version": self.policy.version, "rules": list(decision.rules)}
-        return succeeded(request, outputs, artifacts=[inputs.resource_id], provenance=provenance)
+        artifacts = [] if inputs.resource_id is None else [inputs.resource_id]
+        return succeeded(request, outputs, artifacts=artifacts, provenance=provenance)

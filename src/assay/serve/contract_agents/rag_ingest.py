@@ -80,7 +80,7 @@ class ChunkConfig(ContractModel):
 class IngestInputs(ContractModel):
     """The inputs of the task."""
 
-    documents: list[DocumentInput] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+    documents: list[DocumentInput] = Field(max_length=MAX_DOCUMENTS)
     knowledge_base: KnowledgeBaseName = Field(
         validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base")
     )
@@ -114,6 +114,8 @@ class RagIngest:
         inputs = read_inputs(IngestInputs, request)
         _check_overlap(inputs.chunk_config)
         await self._refuse_data_set(inputs.knowledge_base)
+        if not inputs.documents:
+            return _nothing(request, inputs.knowledge_base)
         embedder = await self.knowledge.embedder.get()
         report("model ready", percent=5)
         cut = await asyncio.to_thread(_cut, inputs, embedder)
@@ -220,6 +222,13 @@ def _response(
         },
         warnings=warnings if cut.errors else [],
     )
+
+
+def _nothing(request: AgentRunRequest, name: str) -> AgentRunResponse:
+    """The answer to a list without documents: nothing is written, nor a knowledge base created."""
+    outputs = {"ingestedCount": 0, "chunkCount": 0, "collection": name}
+    outputs |= {"docIds": [], "chunkIds": [], "errors": []}
+    return succeeded(request, outputs, warnings=["inputs.documents is empty: nothing was written"])
 
 
 def cut_document(

@@ -174,7 +174,11 @@ async def search_chunks(
 
 def provenance_of(found: RetrievedChunks) -> dict[str, str]:
     """The provenance of a response that rests on these chunks."""
-    return {"knowledge_base": found.knowledge_base, "search_mode": found.mode}
+    return {
+        "knowledge_base": found.knowledge_base,
+        "search_mode": found.mode,
+        "rerank_mode": rerank_mode(found.mode),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +249,13 @@ def trace_of(mode: str) -> RetrievalTrace:
 def reranks(mode: str) -> bool:
     """Whether a mode reorders what its signals found."""
     return len(_STAGES.get(mode, ())) > 1
+
+
+def rerank_mode(mode: str) -> str:
+    """What orders the candidates that a mode's signals found; `none` with a single signal."""
+    if not reranks(mode):
+        return "none"
+    return "learned" if mode == "tuned" else "fusion"
 
 
 def retrieval_outputs(pack: GroundingPack) -> JsonObject:
