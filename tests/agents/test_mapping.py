@@ -7,6 +7,7 @@ import pytest
 
 from assay.agents.mapping import AnswerReader, Received, parse_mapping, refuse_arguments, shorten
 from assay.agents.protocol import AgentAnswer
+from assay.answer.passages import ContextChunk
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.run.config import RunConfig
 
@@ -76,7 +77,7 @@ def test_answer_citations_texts_and_contexts_are_read() -> None:
         *("texts=docs[].body", "contexts=out.used"),
     )
     assert answer == AgentAnswer(
-        ("d1",), "Yes.", ("d1",), titles=("T",), texts=("B",), contexts=("passage",)
+        ("d1",), "Yes.", ("d1",), titles=("T",), texts=("B",), contexts=(ContextChunk("passage"),)
     )
 
 

@@ -41,6 +41,31 @@ def test_a_word_or_the_environment_names_the_model(
     assert open_provider(spec).name == name
 
 
+@pytest.mark.parametrize(
+    ("spec", "given", "calls", "seconds"),
+    [
+        ("ollama:m", {}, 1, 600),
+        ("openai:m@http://localhost:8000/v1", {}, 1, 600),
+        ("openai:m@http://[::1]:8000/v1", {}, 1, 600),
+        ("ollama:m@http://10.0.0.1:11434", {}, 4, 120),
+        ("openai:m@https://api.example.com/v1", {}, 4, 120),
+        ("anthropic", {}, 4, 120),
+        ("ollama:m", {"concurrency": 3, "timeout": 30.0}, 3, 30),
+        ("anthropic", {"concurrency": 9, "timeout": 5.0}, 9, 5),
+    ],
+)
+def test_a_model_on_this_machine_gets_one_call_at_a_time_and_ten_minutes(
+    spec: str,
+    given: dict[str, Any],
+    calls: int,
+    seconds: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAG_EVAL_ANTHROPIC_API_KEY", KEY)
+    provider = open_provider(spec, **given)
+    assert (provider.concurrency, provider.retries.timeout) == (calls, seconds)
+
+
 @pytest.mark.parametrize("variable", ["RAG_EVAL_OLLAMA_BASE_URL", "OLLAMA_HOST"])
 async def test_ollama_is_found_where_a_variable_says(
     variable: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch

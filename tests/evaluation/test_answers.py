@@ -245,19 +245,45 @@ def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> No
     assert answers.metrics["correctness"] == pytest.approx(1 / 3)  # declining is correct by rule
     assert answers.metrics["judged_facts"] == 1.0
     assert answers.metrics["judged_faithfulness"] == 0.0
-    assert answers.correctness_by == "judge scripted, 1 vote"
+    assert answers.correctness_by == "judge scripted, the majority in both orders of 2 votes"
     assert judge_of(answers).judged == 2
-    assert rows_of(outcome)["open"].votes == ["false"]
+    assert rows_of(outcome)["open"].votes == ["false", "false"]
 
 
 def test_a_judge_that_says_neither_has_judged_nothing(town: Dataset, tmp_path: Path) -> None:
     outcome = run(perfect, town, tmp_path, judge=Scripted("Well, perhaps."))
     answers = section(outcome)
     assert outcome.state == "not judged"
-    assert "no verdict for 2 of 2 questions" in str(answers.trouble)
+    assert "no verdict for 2 of 2 answers" in str(answers.trouble)
     assert judge_of(answers).undecided == 2
-    assert judge_of(answers).unparseable_votes == 6
-    assert answers.metrics["correctness"] == pytest.approx(1 / 3)
+    assert judge_of(answers).unparseable_votes == 4
+    assert not {"correctness", "judged_facts", "judged_faithfulness"} & answers.metrics.keys()
+    assert answers.diagnosis is None
+    assert all(row.correct is None for row in rows_of(outcome).values())
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3, 4, 5])
+def test_a_judge_that_prefers_a_place_passes_nobody(
+    town: Dataset, tmp_path: Path, votes: int
+) -> None:
+    """It says TRUE whenever the generated answer stands first; every answer is wrong."""
+
+    class PrefersFirst(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            first = "Generated Answer" in prompt.partition("Ground Truth Answer")[0]
+            return "STATED" if "STATED" in prompt else "TRUE" if first else "FALSE"
+
+    def wrong(query: str, top_k: int) -> dict[str, Any]:
+        return {"doc_ids": ["zoo"], "answer": "The otters know.", "citations": ["zoo"]}
+
+    gate = ("correctness>=0.01",)
+    outcome = run(wrong, town, tmp_path, judge=PrefersFirst(""), judge_votes=votes, gates=gate)
+    answers = section(outcome)
+    assert outcome.state == "not judged"
+    assert not outcome.gates_passed
+    assert "both TRUE and FALSE about 2 of 2 answers (100%)" in str(answers.trouble)
+    assert judge_of(answers).flip_rate == 1.0
+    assert "correctness" not in answers.metrics
 
 
 def test_points_are_of_all_questions_those_undecided_among_them(

@@ -1,5 +1,6 @@
 """The judge: what it is asked, how its votes count, and that material cannot give it orders."""
 
+import random
 import re
 from collections.abc import Callable
 from typing import ClassVar
@@ -24,7 +25,10 @@ from assay.measure.answers.judge import (
     parse_vote,
     parse_word,
     support_prompt,
+    unreliable,
 )
+
+T, F = Vote.TRUE, Vote.FALSE
 
 
 class ScriptedModel:
@@ -134,8 +138,71 @@ async def test_a_judge_that_prefers_a_place_is_found_out() -> None:
     def prefers_first(prompt: str) -> str:
         return "TRUE" if prompt.index("Generated") < prompt.index("Ground Truth") else "FALSE"
 
-    judgment = await Judge(ScriptedModel(prefers_first), votes=2).correctness("q", "a", "b")
-    assert (judgment.verdict, judgment.flipped) == (None, True)
+    for votes in range(1, 10):
+        for opinion in (prefers_first, lambda prompt: str(prefers_first(prompt) != "TRUE")):
+            judge = Judge(ScriptedModel(opinion), votes=votes)
+            judgment = await judge.correctness("q", "a", "b")
+            assert (judgment.verdict, judgment.flipped) == (None, True)
+
+
+async def test_votes_are_even_and_differ_in_order_and_wording() -> None:
+    model = ScriptedModel(lambda _: "TRUE")
+    judgment = await Judge(model, votes=5).correctness("When?", "given words", "right words")
+    assert (len(judgment.votes), judgment.verdict) == (6, True)
+    last = [prompt.splitlines()[-2] for prompt in model.prompts]
+    assert (len(set(last)), last[0::2]) == (3, last[1::2])
+    assert Judge(model, votes=1).votes == 2
+    assert len(Judge(model, votes=4).prompts) == 4
+
+
+@pytest.mark.parametrize(
+    ("votes", "verdict"),
+    [
+        ((T, F, T, F, T, F), None),
+        ((T, T, F, T, T, T), True),
+        ((F, F, T, F, F, F), False),
+        ((T, T, F, T), None),
+        ((T, Vote.UNPARSEABLE), None),
+        ((T, T, T, Vote.UNPARSEABLE, T, T), True),
+    ],
+)
+def test_a_verdict_wins_in_each_order(votes: tuple[Vote, ...], verdict: bool | None) -> None:
+    assert Judgment(votes, both_orders=True).verdict is verdict
+
+
+def judged(*votes: tuple[Vote, Vote]) -> list[Judgment]:
+    return [Judgment(each, both_orders=True) for each in votes]
+
+
+def test_a_judge_that_contradicts_itself_too_often_is_not_believed() -> None:
+    steady = judged(*[(T, T)] * 8, (T, F), (F, F))
+    assert unreliable(steady, 0.2) is None
+    said = unreliable(judged(*[(T, T)] * 7, *[(T, F)] * 3), 0.2)
+    assert said is not None
+    assert "both TRUE and FALSE about 3 of 10 answers (30%)" in said
+    assert "at most 20% are accepted (--judge-max-flips)" in said
+    mixed = judged(*[(T, T)] * 6, *[(F, F)] * 6, *[(T, F)] * 3)
+    assert unreliable(mixed, 0.1) is not None
+    assert unreliable(mixed, 0.2) is None
+
+
+def test_a_judge_that_says_neither_is_not_believed() -> None:
+    mute = judged(*[(T, T)] * 2, *[(Vote.UNPARSEABLE, Vote.REFUSED)] * 3)
+    assert "no verdict for 3 of 5 answers" in str(unreliable(mute, 0.2))
+    assert unreliable([Judgment((F,), by_rule=True)], 0.2) is None
+    assert unreliable([], 0.2) is None
+
+
+def test_a_coin_is_not_believed_however_seldom_it_says_false() -> None:
+    """Nine in ten TRUE, at random: both orders agree on 82%, as two such coins would."""
+    chance = random.Random(1)
+    coin = [tuple(T if chance.random() < 0.9 else F for _ in range(2)) for _ in range(60)]
+    flips = sum(first is not second for first, second in coin)
+    assert flips / 60 <= 0.2
+    assert "like a coin" in str(unreliable(judged(*coin), 0.2))
+    sure = [(F, F) if place % 10 == 0 else (T, T) for place in range(60)]
+    assert unreliable(judged(*sure, (T, F)), 0.2) is None
+    assert unreliable(judged(*[(T, T)] * 60, (T, F)), 0.2) is None
 
 
 @pytest.mark.parametrize(
@@ -176,12 +243,12 @@ async def test_a_model_that_is_cut_while_it_thinks_is_given_room_once() -> None:
             return await super().generate(prompt, max_tokens)
 
     replies = iter(
-        ["<think>well, the", "<think>well</think>TRUE", "", "FALSE", "<think>", "<think>"]
+        ["<think>well, the", "<think>well</think>TRUE", "", "FALSE", "<think>", "<think>", "TRUE"]
     )
     judge = Judge(Thinker(lambda _: next(replies)))
-    votes = [(await judge.correctness("q", "a", "b")).votes[0] for _ in range(3)]
-    assert votes == [Vote.TRUE, Vote.FALSE, Vote.UNPARSEABLE]
-    assert Thinker.limits == [16, 1024] * 3
+    votes = [(await judge.correctness("q", "a", "b")).votes for _ in range(2)]
+    assert votes == [(Vote.TRUE, Vote.FALSE), (Vote.UNPARSEABLE, Vote.TRUE)]
+    assert Thinker.limits == [*[16, 1024] * 3, 16]
 
 
 async def test_a_long_answer_does_not_buy_more_calls_than_its_limit() -> None:
@@ -214,7 +281,7 @@ async def test_a_refusal_is_a_vote_for_nobody_and_other_failures_are_raised() ->
         raise BudgetExceeded("enough")
 
     refused = await Judge(ScriptedModel(refuses), votes=3).correctness("q", "a", "b")
-    assert (refused.votes, refused.verdict) == ((Vote.REFUSED,) * 3, None)
+    assert (refused.votes, refused.verdict) == ((Vote.REFUSED,) * 4, None)
     assert (await Judge(ScriptedModel(refuses)).facts("q", "a", [Fact("f", ())])).unparseable == 1
     with pytest.raises(BudgetExceeded):
         await Judge(ScriptedModel(broke), votes=3).correctness("q", "a", "b")
@@ -251,11 +318,11 @@ async def test_many_answers_are_judged_in_order_and_a_failed_agent_is_wrong() ->
     ]
     judgments = await judge_answers(Judge(model), heard, lambda *words: told.append(words))
     assert [each.verdict for each in judgments] == [True, False, False, True]
-    assert len(model.prompts) == 2
+    assert len(model.prompts) == 4
     assert told[-1] == ("judging", 4, 4)
 
 
-T, F, U, R = Vote.TRUE, Vote.FALSE, Vote.UNPARSEABLE, Vote.REFUSED
+U, R = Vote.UNPARSEABLE, Vote.REFUSED
 
 
 @pytest.mark.parametrize(

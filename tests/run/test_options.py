@@ -43,11 +43,15 @@ FULL = RunConfig(
     headers=("X-Tenant: a; b", "Authorization: Bearer $TOKEN"),
     preset="solr",
     index="docs",
+    chunk_separator="#",
     bm25_k1=0.9,
     bm25_b=0.4,
     answers=True,
     judge="gguf",
     judge_votes=5,
+    judge_max_flips=0.3,
+    judge_timeout=900.0,
+    judge_concurrency=2,
     max_cost=0.5,
     counterfactuals=True,
     ground_truth="truth.json",
@@ -149,7 +153,7 @@ def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
     config = copy / "run" / "config.py"
     text = config.read_text(encoding="utf-8")
-    anchor = "    answers: bool = _option(\n"
+    anchor = "    shard_index: int = _option(\n"
     toy = (
         '    toy: int = _option(7, "A toy setting.", metavar="N", label="Toy", widget="number", '
         'low=1, on_resume="free", same_in_shards=True, '

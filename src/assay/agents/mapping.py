@@ -16,6 +16,7 @@ from jmespath.exceptions import JMESPathError
 
 from assay.agents.detection import IdDetector, detect_answer, detect_citations, detect_list
 from assay.agents.protocol import AgentAnswer, document_id, is_unicode
+from assay.answer.passages import ContextChunk
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.redact import printable
 
@@ -151,7 +152,7 @@ class AnswerReader:
             scores=self._scores(received, len(doc_ids)),
             titles=self._texts("titles", received) or (),
             texts=self._texts("texts", received) or (),
-            contexts=self._texts("contexts", received) or (),
+            contexts=tuple(map(ContextChunk, self._texts("contexts", received) or ())),
         )
 
     def ids(self, received: Received) -> Texts:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from assay.answer.passages import Passage
+from assay.answer.passages import ContextChunk, Passage
 from assay.errors import AgentFailure, FailureKind
 
 MAX_ID_LENGTH = 4096
@@ -19,7 +19,8 @@ class AgentAnswer:
     """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included.
 
     `scores`, `titles` and `texts` belong to the documents, `contexts` are the passages that the
-    answer was written from; they are empty where the agent sends none.
+    answer was written from; they are empty where the agent sends none. `unknown_keys` are those
+    of the answer that nothing reads.
     """
 
     doc_ids: tuple[str, ...]
@@ -28,7 +29,8 @@ class AgentAnswer:
     scores: tuple[float, ...] = ()
     titles: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
-    contexts: tuple[str, ...] = ()
+    contexts: tuple[ContextChunk, ...] = ()
+    unknown_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from assay.agents.chunks import read_contexts
 from assay.agents.protocol import AgentAnswer, AgentInfo, document_id, is_unicode
-from assay.agents.retrievers import as_search_function, to_plain_answer
+from assay.agents.retrievers import (
+    ANSWER_KEYS,
+    DOCUMENT_KEYS,
+    as_search_function,
+    to_plain_answer,
+)
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.threads import DaemonThreads, LoopThread
 from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, UsageError
 
 _MESSAGE_LIMIT = 200
+# `scores` and the rest come from objects that return an `AgentAnswer`; chains repeat their input.
+_READ_KEYS = frozenset(
+    {"doc_ids", "answer", "citations", "contexts"}
+    | {"scores", "titles", "texts", "unknown_keys"}
+    | {"query", "question", "input", "metadata"}
+    | {*DOCUMENT_KEYS, *ANSWER_KEYS}
+)
 
 
 class PythonAgent:
@@ -184,24 +197,26 @@ def load_function(spec: str) -> Callable[..., Any]:
 
 
 def read_answer(value: object) -> AgentAnswer:
-    """A list of ids, or a mapping with `doc_ids` and perhaps `answer` and `citations`."""
-    if isinstance(value, Mapping):
-        answer = value.get("answer")
-        if answer is not None and not isinstance(answer, str):
-            raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
-        if answer is not None and not is_unicode(answer):
-            raise _invalid("'answer' is not valid Unicode")
-        if "doc_ids" not in value:
-            raise _invalid(
-                "the answer is a dictionary without 'doc_ids'; return a list of document ids, best "
-                'first, or {"doc_ids": [...], "answer": "..."}'
-            )
-        return AgentAnswer(
-            doc_ids=_ids(value.get("doc_ids"), "'doc_ids'"),
-            answer=answer,
-            citations=_ids(value.get("citations", ()), "'citations'"),
+    """A list of ids, or a mapping with `doc_ids` or `contexts`, `answer` and `citations`."""
+    if not isinstance(value, Mapping):
+        return AgentAnswer(doc_ids=_ids(value, "the answer"))
+    answer = value.get("answer")
+    if answer is not None and not isinstance(answer, str):
+        raise _invalid(f"'answer' is a {type(answer).__name__}, not a string")
+    if answer is not None and not is_unicode(answer):
+        raise _invalid("'answer' is not valid Unicode")
+    if "doc_ids" not in value and "contexts" not in value:
+        raise _invalid(
+            "the answer is a dictionary without 'doc_ids'; return a list of document ids, best "
+            'first, or {"doc_ids": [...], "answer": "..."}'
         )
-    return AgentAnswer(doc_ids=_ids(value, "the answer"))
+    return AgentAnswer(
+        doc_ids=_ids(value.get("doc_ids", ()), "'doc_ids'"),
+        answer=answer,
+        citations=_ids(value.get("citations") or (), "'citations'"),
+        contexts=read_contexts(value.get("contexts") or ()),
+        unknown_keys=tuple(str(key)[:100] for key in value if key not in _READ_KEYS)[:20],
+    )
 
 
 def _ids(value: object, what: str) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ nodes are recognized by their attributes.
 """
 
 import inspect
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Protocol
 
 _METHODS = ("retrieve", "invoke", "query")
-_DOCUMENTS = ("context", "source_documents", "documents", "docs")
-_ANSWERS = ("answer", "result", "output", "output_text")
+DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")
+ANSWER_KEYS = ("answer", "result", "output", "output_text")
 _ID_KEYS = ("id", "doc_id", "document_id", "_id", "docid", "source", "file_name")
 
 
@@ -70,7 +70,8 @@ def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
     """
     nodes = getattr(value, "source_nodes", None)
     if isinstance(nodes, list):  # a response of LlamaIndex
-        return {"doc_ids": [_id_of(node, known) for node in nodes], "answer": str(value)}
+        plain = {"doc_ids": [_id_of(node, known) for node in nodes], "answer": str(value)}
+        return plain | _contexts(nodes, known)
     if isinstance(value, Mapping):
         return _plain_mapping(value, known)
     if hasattr(value, "tolist") and not isinstance(value, list):  # an array
@@ -83,15 +84,31 @@ def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
 def _plain_mapping(value: Mapping[Any, Any], known: Container[str]) -> Mapping[Any, Any]:
     plain = dict(value)
     if "doc_ids" not in plain:
-        documents = next((plain[name] for name in _DOCUMENTS if _is_list(plain.get(name))), None)
+        documents = next((plain[name] for name in DOCUMENT_KEYS if _is_list(plain.get(name))), None)
         if documents is not None:
             plain["doc_ids"] = documents
-            answer = next((plain[name] for name in _ANSWERS if name in plain), None)
+            plain = _contexts(documents, known) | plain
+            answer = next((plain[name] for name in ANSWER_KEYS if name in plain), None)
             plain["answer"] = answer
     for name in ("doc_ids", "citations"):
         if _is_list(plain.get(name)):
             plain[name] = [_id_of(item, known) for item in plain[name]]
     return plain
+
+
+def _contexts(documents: Sequence[Any], known: Container[str]) -> dict[str, Any]:
+    """What the model was shown, where every document or node has its text."""
+    texts = [_text_of(item) for item in documents]
+    if not texts or None in texts:
+        return {}
+    pairs = zip(documents, texts, strict=True)
+    return {"contexts": [{"id": _id_of(item, known), "text": text} for item, text in pairs]}
+
+
+def _text_of(item: Any) -> str | None:
+    holder = getattr(item, "node", item)
+    texts = (getattr(holder, name, None) for name in ("page_content", "text"))
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _is_list(value: Any) -> bool:

@@ -20,6 +20,15 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextChunk:
+    """A text that an agent showed to its model; ids are empty where the agent gives none."""
+
+    text: str
+    id: str = ""
+    doc_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An answer; `citations` are places among the passages, from 1, as `[1]` in its text.
 

@@ -42,24 +42,59 @@ def calibrate(
             metavar="LABELS.jsonl",
         ),
     ],
-    provider: Annotated[
+    judge: Annotated[
         str | None,
         typer.Option(
+            "--judge",
+            "--provider",
             help=f"The model that judges: {PROVIDER_FORMS}. Default: ollama.",
             envvar="RAG_EVAL_PROVIDER",
             metavar="SPEC",
         ),
     ] = None,
-    votes: Annotated[
+    judge_votes: Annotated[
         int,
         typer.Option(
-            help="How many times each answer is judged; every second time with answer and "
-            "reference swapped.",
+            "--judge-votes",
+            "--votes",
+            help="How many votes to take per answer, each one call to the model. Half of them show "
+            "the reference first, so an odd number is raised by one.",
             envvar="ASSAY_JUDGE_VOTES",
             min=1,
             metavar="N",
         ),
-    ] = 3,
+    ] = 2,
+    judge_max_flips: Annotated[
+        float,
+        typer.Option(
+            help="The share of answers about which the judge may say both TRUE and FALSE; above "
+            "it, a warning.",
+            envvar="ASSAY_JUDGE_MAX_FLIPS",
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+        ),
+    ] = 0.2,
+    judge_timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Timeout of one call to the judge in seconds. Default: 120, or 600 for a model on "
+            "this machine.",
+            envvar="ASSAY_JUDGE_TIMEOUT",
+            min=0.1,
+            metavar="S",
+        ),
+    ] = None,
+    judge_concurrency: Annotated[
+        int | None,
+        typer.Option(
+            help="How many calls to send to the judge at once. Default: 4, or 1 for a model on "
+            "this machine.",
+            envvar="ASSAY_JUDGE_CONCURRENCY",
+            min=1,
+            metavar="N",
+        ),
+    ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
@@ -76,28 +111,37 @@ def calibrate(
     """Measure how well the judge agrees with people. Accuracy, kappa, flips, corrected mean."""
     from assay.cli.progress import progress_bar
     from assay.measure.answers.calibration import calibrate_judge, read_labels
+    from assay.measure.answers.judge import unreliable
 
     rows = read_labels(labels)
+    opened = {
+        "spec": judge,
+        "max_cost": max_cost,
+        "timeout": judge_timeout,
+        "concurrency": judge_concurrency,
+    }
     with progress_bar() as progress:
-        judgments, judge = asyncio.run(_judgments(rows, provider, votes, max_cost, progress))
+        judgments, record = asyncio.run(_judgments(rows, opened, judge_votes, progress))
     pairs = list(zip(rows, judgments, strict=True))
     result = calibrate_judge(
         [row.label for row in rows if row.label is not None],
         [judgment for row, judgment in pairs if row.label is not None],
         [judgment for row, judgment in pairs if row.label is None],
     )
+    doubt = unreliable(judgments, judge_max_flips)
     if json:
-        print_json({"judge": judge, **asdict(result)})
-        return
-    show(*_rendered(result))
-    _show_warnings(result)
+        print_json({"judge": record, **asdict(result), "unreliable": doubt})
+    else:
+        show(*_rendered(result))
+        _show_warnings(result)
+    if doubt:
+        warn(f"assay eval would not accept this judge: {doubt}")
 
 
 async def _judgments(
     rows: Sequence["LabeledAnswer"],
-    spec: str | None,
+    opened: dict[str, Any],
     votes: int,
-    max_cost: float | None,
     progress: "Progress",
 ) -> tuple[list["Judgment"], dict[str, Any]]:
     """Recorded verdicts are kept; a model is opened only if something is left to judge."""
@@ -108,10 +152,10 @@ async def _judgments(
     from assay.measure.answers.judge import Judge, JudgeInput, judge_answers
 
     inputs = [JudgeInput(row.question, row.answer, row.reference) for row in left]
-    async with open_provider(spec, max_cost=max_cost) as provider:
+    async with open_provider(**opened) as provider:
         judge = Judge(provider, votes)
         fresh = iter(await judge_answers(judge, inputs, progress))
-        facts = {"provider": provider.name, "votes": votes, "prompts": judge.prompts}
+        facts = {"provider": provider.name, "votes": judge.votes, "prompts": judge.prompts}
         judgments = [row.recorded or next(fresh) for row in rows]
         return judgments, {**facts, "spending": asdict(provider.spending)}
 

@@ -48,11 +48,15 @@ def evaluate(
     headers: Sequence[str] = (),
     preset: str = "",
     index: str = "",
+    chunk_separator: str = "",
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
-    judge_votes: int = 3,
+    judge_votes: int = 2,
+    judge_max_flips: float = 0.2,
+    judge_timeout: float | None = None,
+    judge_concurrency: int | None = None,
     max_cost: float | None = None,
     counterfactuals: bool = False,
     ground_truth: str | Path | None = "",
@@ -66,7 +70,8 @@ def evaluate(
         agent: a target as the command line names it (`builtin:bm25`, `a2a:URL`, ...), a function
             `f(query, top_k)` that returns document ids, best first, a retriever of LangChain or
             LlamaIndex, or any object with the methods of `Agent`. Functions may be async, and may
-            return `{"doc_ids": [...], "answer": "...", "citations": [...]}`.
+            return `{"doc_ids": [...], "answer": "...", "citations": [...]}`, or `contexts` with
+            the chunks that the answer was written from.
         dataset: `nfcorpus`, `notes`, the path of a BEIR folder or zip, or a `Dataset`.
         split: which judgments to use.
         num_queries: how many queries to draw; all by default.
@@ -87,12 +92,18 @@ def evaluate(
         preset: how to ask a known search engine: `elasticsearch`, `opensearch`, `solr`, `vespa`,
             `qdrant`.
         index: the index that the preset searches.
+        chunk_separator: what separates a document's id from its chunk's number, or `re:PATTERN`
+            for what to remove at the end of an id.
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
         answers: evaluate the answers too.
         judge: the model that judges answers, as the command line names it, or any object that can
             generate text. Key facts decide by default.
-        judge_votes: how many votes decide about an answer.
+        judge_votes: how many votes decide about an answer, half of them with the reference first;
+            an odd number is raised by one.
+        judge_max_flips: the share of answers about which the judge may contradict itself.
+        judge_timeout: seconds for one call to the judge.
+        judge_concurrency: how many calls to the judge are in flight at once.
         max_cost: stop before the judge has spent this many US dollars.
         counterfactuals: ask questions again in other contexts, to tell retrieval errors from
             generation errors.
@@ -123,11 +134,15 @@ def evaluate(
         headers=_as_tuple(headers),
         preset=preset,
         index=index,
+        chunk_separator=chunk_separator,
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         answers=answers,
         judge=judge_name(judge),
         judge_votes=judge_votes,
+        judge_max_flips=judge_max_flips,
+        judge_timeout=judge_timeout,
+        judge_concurrency=judge_concurrency,
         max_cost=max_cost,
         counterfactuals=counterfactuals,
         ground_truth=str(ground_truth or ""),

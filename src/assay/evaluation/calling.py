@@ -27,6 +27,15 @@ def retry_policy(timeout: float, retries: int) -> RetryPolicy:
     return RetryPolicy(attempts=retries + 1, timeout=timeout, cap_retry_after=True)
 
 
+def unknown_keys_warning(keys: Iterable[str]) -> str:
+    """What to tell about keys of an answer that nothing reads."""
+    names = ", ".join(map(repr, keys))
+    return (
+        f"warning: the agent's answer has keys that are not read: {names}; an answer may have "
+        "doc_ids, answer, citations and contexts"
+    )
+
+
 async def run_calls(
     put: Put,
     queries: Iterable[Query],
@@ -110,4 +119,6 @@ def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: in
         returned=len(answer.doc_ids),
         answer=answer.answer,
         citations=answer.citations,
+        contexts=answer.contexts,
+        unknown_keys=answer.unknown_keys,
     )

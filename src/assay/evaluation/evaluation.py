@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.agents.protocol import Agent, context_taker
+from assay.agents.chunks import ChunkResolver, parse_separator
+from assay.agents.protocol import Agent, AgentAnswer, context_taker
 from assay.agents.target_kinds import TARGET_KINDS, RequestSettings
 from assay.agents.targets import open_target, parse_target, redact_target
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError, UsageError
-from assay.evaluation.calling import OUTAGES, retry_policy, run_calls
+from assay.evaluation.calling import OUTAGES, retry_policy, run_calls, unknown_keys_warning
 from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
 from assay.evaluation.live import LiveFigures, Tick
 from assay.evaluation.plan import draw_queries
@@ -71,6 +72,7 @@ class Evaluation:
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k) for text in config.gates]
+        parse_separator(config.chunk_separator)
         if config.ground_truth:
             from assay.evaluation.answers.cases import with_ground_truth
 
@@ -156,6 +158,11 @@ class Evaluation:
             live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
             breaker = CircuitBreaker(pauses=self.probe_pauses, on_change=listener.say)
             started = time.perf_counter() - log.elapsed
+            resolver = ChunkResolver(self.config.chunk_separator, self.dataset.documents)
+            told: set[str] = set()
+
+            async def put(query: Query) -> AgentAnswer:
+                return resolver.resolve(await agent.ask(query.text, self.config.top_k))
 
             outage: list[str] = []
 
@@ -167,10 +174,13 @@ class Evaluation:
                 else:
                     outage.clear()
                 live.add(call)
+                if unknown := sorted(set(call.unknown_keys) - told):
+                    told.update(unknown)
+                    listener.say(unknown_keys_warning(unknown))
 
             async with live.publishing_periodically():
                 await run_calls(
-                    lambda query: agent.ask(query.text, self.config.top_k),
+                    put,
                     todo,
                     concurrency=self.config.concurrency,
                     policy=retry_policy(self.config.timeout, self.config.retries),

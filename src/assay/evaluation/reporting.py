@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assay.agents.chunks import suggest_separator
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
 from assay.evaluation.gates import Gate, check_gate
@@ -167,7 +168,7 @@ def build_report(
         gates=[check_gate(gate, metrics, summary, answer_metrics) for gate in gates],
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
-        violations={kind: _violations(scores.violations, kind) for kind in KINDS},
+        violations={kind: _violations(scores.violations, kind, dataset) for kind in KINDS},
         latency_ms=latency,
         target=header.target,
         track=header.track,
@@ -293,12 +294,18 @@ def _latency(results: Results) -> Latency:
     )
 
 
-def _violations(violations: Violations, kind: Kind) -> ViolationCount:
-    return ViolationCount(
+def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> ViolationCount:
+    found = violations.examples_of(kind)
+    count = ViolationCount(
         ids=violations.total(kind),
         queries=violations.queries(kind),
         examples=[
             ViolationExample(query_id=example.query_id, doc_id=example.doc_id[:200])
-            for example in violations.examples_of(kind)
+            for example in found
         ],
     )
+    separator = suggest_separator((each.doc_id for each in found), dataset.documents)
+    if kind != "unknown" or separator is None:
+        return count
+    hint = f"these look like chunks of documents; add --chunk-separator {separator!r}"
+    return count.model_copy(update={"hint": hint})

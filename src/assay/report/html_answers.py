@@ -142,7 +142,7 @@ def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
     """Which model judged, how reliably and at what cost, as labels and values."""
     facts = [
         ("Model", judge.provider),
-        ("Votes for each answer", count(judge.votes)),
+        ("Votes for each answer", f"{count(judge.votes)}, half with the reference first"),
         ("Answers judged", count(judge.judged)),
         ("Contradicts itself on", percent(judge.flip_rate)),
         ("Undecided on", counted(judge.undecided, "question")),

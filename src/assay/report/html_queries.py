@@ -75,6 +75,7 @@ class ViolationLine:
     ids: int
     queries: int
     examples: Sequence[ViolationExample]
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def violation_lines(violations: Mapping[Kind, ViolationCount]) -> list[Violation
     """The kinds of violations that occurred."""
     found = [(kind, violations[kind]) for kind in KINDS if kind in violations]
     return [
-        ViolationLine(_VIOLATION_LABELS[kind], each.ids, each.queries, each.examples)
+        ViolationLine(_VIOLATION_LABELS[kind], each.ids, each.queries, each.examples, each.hint)
         for kind, each in found
         if each.ids
     ]

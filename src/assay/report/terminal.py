@@ -190,6 +190,9 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     ]
     if wrong:
         yield "violations", "; ".join(wrong)
+    for found in report.violations.values():
+        if found.hint:
+            yield "", found.hint
     yield "latency", _latency(report)
     for gate in report.gates:
         word = "passed" if gate.passed else "FAILED"

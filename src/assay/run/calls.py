@@ -7,13 +7,14 @@ resumed, and skipped when it is read.
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import NoneType, TracebackType
 from typing import Any, Self
 
 import orjson
 
+from assay.answer.passages import ContextChunk
 from assay.errors import FailureKind, RunError
 from assay.files import try_lock
 from assay.net.json import JsonObject
@@ -29,7 +30,8 @@ class Call:
     """One query sent to the target, with its outcome; a line of `calls.jsonl`.
 
     `at` is in seconds from the start of the run, without the time between interruption and
-    resumption. `returned` counts the ids that came, of which only the first are kept.
+    resumption. `returned` counts the ids that came, of which only the first are kept. `contexts`
+    are the passages that the agent showed to its model, if it says.
     """
 
     query_id: str
@@ -42,6 +44,8 @@ class Call:
     returned: int = 0
     answer: str | None = None
     citations: tuple[str, ...] = ()
+    contexts: tuple[ContextChunk, ...] = ()
+    unknown_keys: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
         """The line of the log."""
@@ -58,6 +62,10 @@ class Call:
             record["failure"] = {"kind": self.failure, "message": self.message}
         if self.answer is not None:
             record |= {"answer": self.answer, "citations": self.citations}
+        if self.contexts:
+            record["contexts"] = [asdict(chunk) for chunk in self.contexts]
+        if self.unknown_keys:
+            record["unknown_keys"] = self.unknown_keys
         return record
 
     @classmethod
@@ -75,6 +83,8 @@ class Call:
             returned=_typed(int, record.get("returned", 0)),
             answer=_typed((str, NoneType), record.get("answer")),
             citations=_texts(record.get("citations", [])),
+            contexts=tuple(map(_chunk, record.get("contexts", []))),
+            unknown_keys=_texts(record.get("unknown_keys", [])),
         )
 
 
@@ -194,6 +204,12 @@ def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
         raise TypeError
     return tuple(value)
+
+
+def _chunk(value: Any) -> ContextChunk:
+    chunk = ContextChunk(**value)
+    _texts([chunk.text, chunk.id, chunk.doc_id])
+    return chunk
 
 
 def _records(path: Path) -> Iterator[tuple[int, JsonObject]]:

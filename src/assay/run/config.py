@@ -7,31 +7,24 @@ field here.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.errors import RunError, UsageError
+from assay.run.answer_settings import AnswerSettings
 from assay.run.option import Option, check_range, convert
+from assay.run.option import option_field as _option
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 TRACKS = ("zero-shot", "trained", "undeclared")
 
-Value = TypeVar("Value")
-
-
-def _option(default: Value, help: str, **rules: Any) -> Value:
-    """A dataclass field with its option."""
-    made: Value = field(default=default, metadata={"option": Option(help=help, **rules)})
-    return made
-
 
 @dataclass(frozen=True, slots=True)
-class RunConfig:
+class RunConfig(AnswerSettings):
     """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
 
     target: str
@@ -195,6 +188,16 @@ class RunConfig:
         placeholder="none",
         needs="preset",
     )
+    chunk_separator: str = _option(
+        "",
+        "What separates a document's id from the number of its chunk, for an agent that returns "
+        "ids of chunks: '#' for note-7#2; or re:PATTERN for what to remove at the end of an id. "
+        "A field doc_id in the agent's contexts needs no option.",
+        metavar="TEXT",
+        label="Chunk separator",
+        placeholder="ids are those of documents",
+        same_in_shards=True,
+    )
     bm25_k1: float | None = _option(
         None,
         "BM25's term-frequency saturation, for builtin targets.",
@@ -225,70 +228,6 @@ class RunConfig:
         1, "How many shards to split the queries into.", low=1, cli=False, same_in_shards=True,
         request_field="num_shards",
     )  # fmt: skip
-    answers: bool = _option(
-        False,
-        "Evaluate the answers too: whether they are right, faithful and cited, and whether "
-        "retrieval or generation causes the wrong ones. For targets that answer.",
-        label="Evaluate the answers too",
-        widget="checkbox",
-        same_in_shards=True,
-    )
-    judge: str = _option(
-        "",
-        f"With --answers: the model that judges the answers, {PROVIDER_FORMS}; or extractive for "
-        "no model. Default: answers are checked against key facts. "
-        "[env var: RAG_EVAL_PROVIDER]",
-        env=None,
-        metavar="SPEC",
-        label="Judge",
-        placeholder="none: check key facts",
-        needs="answers",
-        on_resume="free",
-        same_in_shards=True,
-    )
-    judge_votes: int = _option(
-        3,
-        "With --judge: how many votes to take per answer.",
-        metavar="N",
-        label="Judge votes",
-        widget="number",
-        low=1,
-        high=99,
-        needs="judge",
-        on_resume="free",
-        same_in_shards=True,
-    )
-    max_cost: float | None = _option(
-        None,
-        "With --judge: stop before spending more than this many US dollars.",
-        metavar="USD",
-        label="Cost limit (US dollars)",
-        placeholder="no limit",
-        widget="number",
-        low=0,
-        needs="judge",
-        on_resume="free",
-    )
-    counterfactuals: bool = _option(
-        False,
-        "With --answers: ask each question again with the right documents, with none and "
-        "with misleading ones, to separate retrieval errors from generation errors.",
-        label="Ask again with other documents, to separate retrieval errors from generation errors",
-        widget="checkbox",
-        needs="answers",
-        on_resume="free",
-        same_in_shards=True,
-    )
-    ground_truth: str = _option(
-        "",
-        "With --answers: a file of reference answers written by assay ground-truth, "
-        "for a data set that has none.",
-        metavar="FILE",
-        label="Ground truth file",
-        placeholder="the data set's own answers",
-        needs="answers",
-        same_in_shards=True,
-    )
 
     def __post_init__(self) -> None:
         for name, kinds in field_types().items():
@@ -302,6 +241,8 @@ class RunConfig:
             )
         if self.max_cost is not None and not self.judge:
             raise UsageError("max_cost limits what a judge may spend; add --judge")
+        if self.judge_timeout is not None and not self.judge_timeout < float("inf"):
+            raise UsageError(f"judge_timeout must be finite, got {self.judge_timeout}")
         if self.shard_index >= self.num_shards:
             raise UsageError(
                 f"shard_index must be between 0 and {self.num_shards - 1}, got {self.shard_index}"
@@ -336,12 +277,10 @@ class RunConfig:
 
 @cache
 def option_table() -> dict[str, Option]:
-    """The option of every field of `RunConfig`, in their order."""
-    return {
-        each.name: each.metadata["option"]
-        for each in fields(RunConfig)
-        if "option" in each.metadata
-    }
+    """The option of every field of `RunConfig`, in their order; those about answers last."""
+    of_answers = {each.name for each in fields(AnswerSettings)}
+    ordered = sorted(fields(RunConfig), key=lambda each: each.name in of_answers)
+    return {each.name: each.metadata["option"] for each in ordered if "option" in each.metadata}
 
 
 @cache

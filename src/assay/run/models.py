@@ -201,11 +201,12 @@ class ViolationExample(RunModel):
 
 
 class ViolationCount(RunModel):
-    """How many ids of how many queries broke a rule."""
+    """How many ids of how many queries broke a rule; `hint` says what may help."""
 
     ids: int
     queries: int
     examples: list[ViolationExample] = []
+    hint: str | None = None
 
 
 class Latency(RunModel):

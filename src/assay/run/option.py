@@ -1,13 +1,14 @@
 """`Option`: how a setting of a run is offered, and which values it takes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from assay.errors import UsageError
 
 OnResume = Literal["fixed", "free"]
+Value = TypeVar("Value")
 
 _TYPE_WORDS = {
     str: "a string",
@@ -63,6 +64,12 @@ class Option:
     request_high: int | None = None
     cli: bool = True
     optional: bool = False
+
+
+def option_field(default: Value, help: str, **rules: Any) -> Value:
+    """A dataclass field with its option."""
+    made: Value = field(default=default, metadata={"option": Option(help=help, **rules)})
+    return made
 
 
 def convert(name: str, value: Any, kinds: tuple[type, bool]) -> Any:

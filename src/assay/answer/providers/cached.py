@@ -92,8 +92,8 @@ class CachedProvider:
         self._model = model
         self._cache = cache
         self._costs = CostTracker(model.name, max_cost)
-        self._retries = retries
-        self._concurrency = concurrency
+        self.retries = retries
+        self.concurrency = concurrency
         self._slots: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     @property
@@ -131,7 +131,7 @@ class CachedProvider:
     async def _ask(self, prompt: str, max_tokens: int) -> Completion:
         with self._costs.reserved(prompt, max_tokens):
             try:
-                completion = await self._retries.run(
+                completion = await self.retries.run(
                     lambda: self._model.complete(prompt, max_tokens), on_timeout=self._timed_out
                 )
             except ProviderError as error:
@@ -149,7 +149,7 @@ class CachedProvider:
     def _slot(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
         if self._slots is None or self._slots[0] is not loop:
-            self._slots = (loop, asyncio.Semaphore(self._concurrency))
+            self._slots = (loop, asyncio.Semaphore(self.concurrency))
         return self._slots[1]
 
     async def close(self) -> None:

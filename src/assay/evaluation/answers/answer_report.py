@@ -106,9 +106,8 @@ class AnswerReport:
     def _correctness_by(self) -> str:
         if self._found.judge is None:
             return BY_FACTS
-        votes = self._config.judge_votes
-        said = "1 vote" if votes == 1 else f"the majority of {votes} votes"
-        return f"judge {self._found.judge.provider}, {said}"
+        votes = self._found.judge.votes
+        return f"judge {self._found.judge.provider}, the majority in both orders of {votes} votes"
 
     def _statistics(self) -> Iterable[tuple[str, AnswerStatistic]]:
         for name, values in self._scores.values.items():
@@ -143,7 +142,7 @@ class AnswerReport:
         if use is None:
             return None
         verdicts = self._found.verdicts.values()
-        judgments = [each.judgment for each in verdicts if each.judgment]
+        judgments = self._found.judgments
         asked = [each for each in judgments if not each.by_rule]
         facts = sum(each.facts.unparseable for each in verdicts if each.facts)
         record = JudgeRecord(

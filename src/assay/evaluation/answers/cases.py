@@ -41,6 +41,8 @@ def _case(
         answer=call.answer if call is not None and answered else None,
         retrieved=call.doc_ids[:top_k] if call is not None else (),
         citations=tuple(dict.fromkeys(call.citations))[:top_k] if call is not None else (),
+        contexts=call.contexts if call is not None else (),
+        repeated_citations=len(call.citations) - len(set(call.citations)) if call else 0,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from assay.agents.chunks import ChunkResolver
 from assay.agents.protocol import AgentAnswer, TakesContext
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Query
@@ -114,8 +115,10 @@ async def run_counterfactual(
     queries = [dataset.queries[case.query_id] for case in cases]
     what = f"asking again, context: {context}"
 
+    resolver = ChunkResolver(config.chunk_separator, dataset.documents)
+
     async def ask(query: Query) -> AgentAnswer:
-        return await agent.answer_from(query.text, passages[query.id])
+        return resolver.resolve(await agent.answer_from(query.text, passages[query.id]))
 
     with CallWriter(path) as writer:
         log = CallLog(path)

@@ -26,7 +26,7 @@ from assay.evaluation.answers.counterfactuals import (
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote
+from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, unreliable
 from assay.net.gather import gather
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
@@ -91,6 +91,8 @@ class AnswerExamination:
     target_lost: bool = False
     note: str | None = None
     contexts: tuple[Context, ...] = ()
+    judgments: tuple[Judgment, ...] = ()
+    """Everything that the judge said about correctness, also where it was then not believed."""
 
 
 async def examine_answers(
@@ -124,16 +126,21 @@ async def examine_answers(
             try:
                 await _unless_stopped(examiner.run(cases, agent, judge), stop)
             finally:
-                found.judge = None if judge is None else _use_of(judge, config)
+                found.judge = None if judge is None else _use_of(judge)
     except (ProviderError, BudgetExceeded) as error:
         found.trouble = str(error)
+    except _UnreliableJudge as error:
+        found.trouble, found.verdicts = str(error), {}
     except TargetLost:
         found.trouble = "the target became unreachable while questions were asked again"
         found.target_lost = True
-    found.trouble = found.trouble or _unreadable(found)
     if stop.is_set() and found.trouble is None:
         found.trouble = "interrupted before all answers were judged"
     return found
+
+
+class _UnreliableJudge(Exception):
+    """The judge contradicts itself or says nothing: none of its figures is reported."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,11 @@ class _Examiner:
         found = self.found
         if judge is not None:
             documents = self.dataset.documents
-            found.verdicts = await verdicts_by_judge(judge, cases, documents, self.progress)
+            verdicts = await verdicts_by_judge(judge, cases, documents, self.progress)
+            found.judgments = tuple(v.judgment for v in verdicts.values() if v.judgment)
+            if doubt := unreliable(found.judgments, self.config.judge_max_flips):
+                raise _UnreliableJudge(doubt)
+            found.verdicts = verdicts
         taker = context_taker(agent) if agent and self.config.counterfactuals else None
         if taker is None:
             return
@@ -231,8 +242,7 @@ async def _verdict(judge: Judge, case: AnswerCase, documents: Documents) -> Verd
     facts = None
     if case.reference.facts:
         facts = await judge.facts(case.question, case.answer, case.reference.facts)
-    ids = case.citations or case.retrieved
-    sources = [documents[each].full_text for each in ids if each in documents]
+    sources = case.cited_texts(documents)
     faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
     return Verdict(judgment.verdict if judgment else None, judgment, facts, faithful)
 
@@ -308,27 +318,18 @@ async def _open_judge(
         own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
         yield Judge(own, config.judge_votes)
     elif config.judge:
-        async with open_provider(config.judge, max_cost=config.max_cost) as opened:
+        async with open_provider(
+            config.judge,
+            max_cost=config.max_cost,
+            concurrency=config.judge_concurrency,
+            timeout=config.judge_timeout,
+        ) as opened:
             yield Judge(opened, config.judge_votes)
     else:
         yield None
 
 
-def _use_of(judge: Judge, config: RunConfig) -> JudgeUse:
+def _use_of(judge: Judge) -> JudgeUse:
     provider = judge.provider
     spending = provider.spending if isinstance(provider, CachedProvider) else None
-    return JudgeUse(judge.name, config.judge_votes, judge.prompts, spending)
-
-
-def _unreadable(found: AnswerExamination) -> str | None:
-    """A judge that mostly says neither TRUE nor FALSE has judged nothing."""
-    asked = [
-        each for each in found.verdicts.values() if each.judgment and not each.judgment.by_rule
-    ]
-    undecided = sum(each.undecided for each in asked)
-    if 2 * undecided <= len(asked):
-        return None
-    return (
-        f"the judge gave no verdict for {undecided} of {len(asked)} questions; choose "
-        "another model, or allow it more tokens: see docs/answers.md"
-    )
+    return JudgeUse(judge.name, judge.votes, judge.prompts, spending)

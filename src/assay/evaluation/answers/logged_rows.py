@@ -92,7 +92,7 @@ def score_answers(
     *,
     columns: Mapping[str, str] | None = None,
     judge: "str | LLMProvider | None" = None,
-    judge_votes: int = 3,
+    judge_votes: int = 2,
     max_cost: float | None = None,
     gates: str | Sequence[str] = (),
 ) -> ScoredAnswers:

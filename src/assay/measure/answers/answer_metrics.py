@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from assay.answer.passages import ContextChunk
 from assay.data.dataset import Document, ReferenceAnswer
 from assay.measure.answers.abstention import abstained, abstention
 from assay.measure.answers.lexical import answer_relevance, fact_recall, faithfulness
@@ -25,7 +26,8 @@ class AnswerCase:
     """One question, what a correct answer needs, and what an agent answered.
 
     `answer` is None if the agent failed. `relevant` are the judgments of the question;
-    `retrieved` and `citations` are document ids as the agent gave them.
+    `retrieved` and `citations` are document ids as the agent gave them, `contexts` the passages
+    that its model was shown, where the agent says.
     """
 
     query_id: str
@@ -35,6 +37,8 @@ class AnswerCase:
     answer: str | None = None
     retrieved: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
+    contexts: tuple[ContextChunk, ...] = ()
+    repeated_citations: int = 0
 
     @property
     def answerable(self) -> bool:
@@ -50,6 +54,29 @@ class AnswerCase:
     def needed(self) -> frozenset[str]:
         """The documents that the reference answer rests on, else all that are judged relevant."""
         return frozenset(self.reference.documents) or self.relevant_ids
+
+    @property
+    def seen_ids(self) -> tuple[str, ...]:
+        """The documents that the model was shown: those of the contexts, else what was found."""
+        shown = tuple(dict.fromkeys(each.doc_id for each in self.contexts if each.doc_id))
+        return shown or self.retrieved
+
+    def seen_texts(self, documents: Documents) -> list[str]:
+        """What the model was shown: the contexts themselves, else the documents found."""
+        if self.contexts:
+            return [chunk.text for chunk in self.contexts]
+        return _texts(self.retrieved, documents)
+
+    def cited_texts(self, documents: Documents) -> list[str]:
+        """What the answer cites; all that was shown where it cites nothing."""
+        if not self.citations:
+            return self.seen_texts(documents)
+        shown = [chunk.text for chunk in self.contexts if chunk.doc_id in self.citations]
+        return shown or _texts(self.citations, documents)
+
+
+def _texts(ids: Sequence[str], documents: Documents) -> list[str]:
+    return [documents[each].full_text for each in ids if each in documents]
 
 
 def correct_by_facts(case: AnswerCase) -> bool | None:
@@ -164,8 +191,7 @@ def _faithful(case: AnswerCase, answer: str, documents: Documents) -> float:
     """Against what is cited or, for agents that do not cite, against what was retrieved."""
     if abstained(answer):
         return 0.0
-    ids = case.citations or case.retrieved
-    return faithfulness(answer, [documents[i].full_text for i in ids if i in documents])
+    return faithfulness(answer, case.cited_texts(documents))
 
 
 _ALL = [
@@ -177,7 +203,7 @@ _ALL = [
     ),
     AnswerMetric(
         "faithfulness",
-        "sentences whose words and numbers appear in a cited document",
+        "sentences whose words and numbers appear in a cited document, or in what was shown",
         _answerable,
         _faithful,
     ),
@@ -210,14 +236,14 @@ _ALL = [
         "context_precision",
         "retrieved documents that are judged relevant",
         _judged,
-        lambda case, answer, _: context_precision(case.retrieved, case.relevant_ids),
+        lambda case, answer, _: context_precision(case.seen_ids, case.relevant_ids),
         of_retrieval=True,
     ),
     AnswerMetric(
         "context_recall",
         "needed documents that were retrieved",
         lambda case: case.answerable and bool(case.needed),
-        lambda case, answer, _: context_recall(case.retrieved, case.needed),
+        lambda case, answer, _: context_recall(case.seen_ids, case.needed),
         lambda case: len(case.needed),
         of_retrieval=True,
     ),

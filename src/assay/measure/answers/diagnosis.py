@@ -93,7 +93,7 @@ def observe(case: AnswerCase, *, correct: bool, contradicted: bool = False) -> O
         answerable=case.answerable,
         error=case.answer is None,
         abstained=case.answer is not None and abstained(case.answer),
-        evidence=case.needed <= set(case.retrieved),
+        evidence=case.needed <= set(case.seen_ids),
         contradicted=contradicted,
     )
 

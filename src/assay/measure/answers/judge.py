@@ -1,5 +1,6 @@
-"""A language model as judge: each answer is judged several times, with the two answers swapped."""
+"""A language model as judge: each answer is judged in both orders, and a verdict wins in each."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -55,22 +56,30 @@ def parse_vote(reply: str) -> Vote:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """The votes about one answer; `by_rule` where no model had to be asked."""
+    """The votes about one answer; `by_rule` where no model had to be asked.
+
+    With `both_orders`, every second vote was given with the reference first.
+    """
 
     votes: tuple[Vote, ...]
     by_rule: bool = False
+    both_orders: bool = False
+
+    @property
+    def orders(self) -> tuple[tuple[Vote, ...], ...]:
+        """The votes by what was shown first: the answer, then the reference."""
+        return (self.votes[0::2], self.votes[1::2]) if self.both_orders else (self.votes,)
 
     @property
     def verdict(self) -> bool | None:
-        """The majority of all votes; None if there is none.
+        """What the majority says in each of the orders; None if there is no such thing.
 
-        An unparseable vote counts against both sides: if it were left out, one clear vote among
-        five could decide.
+        So a judge that prefers a place decides nothing, whatever the number of votes. An
+        unparseable vote counts against both sides: if it were left out, one clear vote among five
+        could decide.
         """
-        for vote, count in Counter(self.votes).items():
-            if 2 * count > len(self.votes) and vote in (Vote.TRUE, Vote.FALSE):
-                return vote is Vote.TRUE
-        return None
+        verdicts = {_majority(votes) for votes in self.orders}
+        return verdicts.pop() if len(verdicts) == 1 else None
 
     @property
     def flipped(self) -> bool:
@@ -81,6 +90,13 @@ class Judgment:
     def unparseable(self) -> int:
         """How many votes were neither TRUE nor FALSE."""
         return sum(vote in (Vote.UNPARSEABLE, Vote.REFUSED) for vote in self.votes)
+
+
+def _majority(votes: Sequence[Vote]) -> bool | None:
+    for vote, count in Counter(votes).items():
+        if 2 * count > len(votes) and vote in (Vote.TRUE, Vote.FALSE):
+            return vote is Vote.TRUE
+    return None
 
 
 def correctness_values(judgments: Sequence[Judgment]) -> Floats:
@@ -95,6 +111,60 @@ def flip_rate(judgments: Sequence[Judgment]) -> float | None:
     """
     repeated = [each for each in judgments if len(each.votes) > 1]
     return sum(each.flipped for each in repeated) / len(repeated) if repeated else None
+
+
+def unreliable(judgments: Sequence[Judgment], max_flips: float) -> str | None:
+    """Why these judgments are worth nothing, in words; None if nothing speaks against them.
+
+    A judge is refused that gives no verdict about most answers, that contradicts itself about more
+    than `max_flips` of them, or whose votes in the two orders agree no more than those of two coins
+    that say TRUE as often as it does.
+    """
+    asked = [each for each in judgments if not each.by_rule]
+    mute = sum(each.verdict is None and not each.flipped for each in asked)
+    if 2 * mute > len(asked):
+        return (
+            f"the judge gave no verdict for {mute} of {len(asked)} answers; choose another model, "
+            "or allow it more tokens: see docs/answers.md"
+        )
+    flips = sum(each.flipped for each in asked)
+    repeated = sum(len(each.votes) > 1 for each in asked)
+    rate = flip_rate(asked)
+    if rate is not None and rate > max_flips:
+        return (
+            f"the judge said both TRUE and FALSE about {flips} of {repeated} answers "
+            f"({100 * rate:.0f}%) when their order or the wording of the question changed; at most "
+            f"{100 * max_flips:g}% are accepted (--judge-max-flips); choose another model"
+        )
+    if _like_coins(asked):
+        return (
+            f"the judge answers like a coin: its verdicts in the two orders agree about "
+            f"{len(asked)} answers no more often than chance would; choose another model"
+        )
+    return None
+
+
+_FEWEST_BY_CHANCE = 4.0
+
+
+def _like_coins(asked: Sequence[Judgment]) -> bool:
+    """Whether the orders disagree as often as coins with the judge's shares of TRUE would.
+
+    Decided only where chance alone would make them disagree a few times: one slip among
+    verdicts that are nearly all the same proves nothing.
+    """
+    pairs = [tuple(map(_majority, each.orders)) for each in asked if each.both_orders]
+    decided = [pair for pair in pairs if None not in pair]
+    if not decided:
+        return False
+    first = sum(pair[0] is True for pair in decided) / len(decided)
+    second = sum(pair[1] is True for pair in decided) / len(decided)
+    by_chance = first * (1 - second) + (1 - first) * second
+    expected = by_chance * len(decided)
+    seen = sum(pair[0] is not pair[1] for pair in decided)
+    # Within two standard deviations of what chance gives.
+    spread = math.sqrt(expected * (1 - by_chance))
+    return expected >= _FEWEST_BY_CHANCE and seen > expected - 2 * spread
 
 
 _STATES = ("STATED", "CONTRADICTED", "ABSENT")
@@ -124,20 +194,22 @@ class FactsJudgment:
 
 
 class Judge:
-    """Asks `provider` about answers, `votes` times about each.
+    """Asks `provider` about answers, `votes` times about each, one call a vote.
 
-    Every vote has a prompt of its own, by the code in its marks: a cache never answers one vote
-    with another, and the same judging a second time is answered from the cache.
+    Every second vote shows the reference first, so an odd number is raised by one; every second
+    pair asks in other words. Every vote has a prompt of its own, by the code in its marks: a cache
+    never answers one vote with another, and the same judging a second time is answered from the
+    cache.
 
-    Every second vote shows the reference first. A refusal is a vote for neither side; other
-    failures of the provider are raised, and votes up to then are in its cache.
+    A refusal is a vote for neither side; other failures of the provider are raised, and votes up
+    to then are in its cache.
     """
 
-    def __init__(self, provider: LLMProvider, votes: int = 1, *, max_tokens: int = _TOKENS) -> None:
+    def __init__(self, provider: LLMProvider, votes: int = 2, *, max_tokens: int = _TOKENS) -> None:
         if votes < 1:
             raise UsageError(f"a judge needs at least 1 vote, got {votes!r}")
         self.provider = provider
-        self._votes = votes
+        self.votes = votes + votes % 2
         self._max_tokens = max_tokens
 
     @property
@@ -148,7 +220,7 @@ class Judge:
     @property
     def prompts(self) -> dict[str, str]:
         """Names and ids of the prompts, for the record of a run."""
-        names = ("judge_correctness", "judge_fact", "judge_support")
+        names = (*_WORDINGS[: self.votes // 2], "judge_fact", "judge_support")
         return {name: load_prompt(name).id for name in names}
 
     async def correctness(self, question: str, answer: str, reference: str | None) -> Judgment:
@@ -162,9 +234,9 @@ class Judge:
             right = declined and reference is None
             return Judgment((Vote.TRUE if right else Vote.FALSE,), by_rule=True)
         truth = NOT_FOUND if reference is None else reference
-        prompts = (correctness_prompt(question, answer, truth, vote) for vote in range(self._votes))
+        prompts = (correctness_prompt(question, answer, truth, vote) for vote in range(self.votes))
         votes = await gather([self._vote(prompt) for prompt in prompts])
-        return Judgment(tuple(votes))
+        return Judgment(tuple(votes), both_orders=True)
 
     async def facts(self, question: str, answer: str, facts: Sequence[Fact]) -> FactsJudgment:
         """Fact by fact: also separates what is contradicted from what is left out."""
@@ -200,15 +272,21 @@ class Judge:
             raise
 
 
+_WORDINGS = ("judge_correctness", "judge_correctness_facts", "judge_correctness_reader")
+"""The same question in three wordings: at temperature 0 the same one would get the same reply."""
+
+
 def correctness_prompt(question: str, answer: str, reference: str, vote: int = 0) -> str:
-    """The public evaluator's question, with the reference first in every second vote."""
+    """The public evaluator's question; the reference first in every second vote, and other words
+    in every second pair.
+    """
     code = delimiter_code(question, answer, reference, str(vote))
     blocks = [
         f"Generated Answer:\n{delimited('answer', code, answer)}",
         f"Ground Truth Answer:\n{delimited('answer', code, reference)}",
     ]
     first, second = reversed(blocks) if vote % 2 else blocks
-    return load_prompt("judge_correctness").fill(
+    return load_prompt(_WORDINGS[vote // 2 % len(_WORDINGS)]).fill(
         code=code, question=delimited("question", code, question), first=first, second=second
     )
 

@@ -1,0 +1,116 @@
+"""The settings of a run that are about answers: a part of `RunConfig`'s table of options."""
+
+from dataclasses import dataclass
+
+from assay.answer.provider_kinds import PROVIDER_FORMS
+from assay.run.option import option_field as _option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSettings:
+    """Whether answers are evaluated, who judges them, and how."""
+
+    answers: bool = _option(
+        False,
+        "Evaluate the answers too: whether they are right, faithful and cited, and whether "
+        "retrieval or generation causes the wrong ones. For targets that answer.",
+        label="Evaluate the answers too",
+        widget="checkbox",
+        same_in_shards=True,
+    )
+    judge: str = _option(
+        "",
+        f"With --answers: the model that judges the answers, {PROVIDER_FORMS}; or extractive for "
+        "no model. Default: answers are checked against key facts. "
+        "[env var: RAG_EVAL_PROVIDER]",
+        env=None,
+        metavar="SPEC",
+        label="Judge",
+        placeholder="none: check key facts",
+        needs="answers",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    judge_votes: int = _option(
+        2,
+        "With --judge: how many votes to take per answer, each one call to the model. Half of them "
+        "show the reference first, so an odd number is raised by one; a verdict needs a majority "
+        "in both orders.",
+        metavar="N",
+        label="Judge votes",
+        widget="number",
+        low=1,
+        high=99,
+        needs="judge",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    judge_max_flips: float = _option(
+        0.2,
+        "With --judge: the share of answers about which the judge may say both TRUE and FALSE. "
+        "Above it the run is not judged, exit code 3.",
+        metavar="SHARE",
+        label="Judge: highest flip rate",
+        widget="number",
+        low=0,
+        high=1,
+        needs="judge",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    judge_timeout: float | None = _option(
+        None,
+        "With --judge: timeout of one call to the judge in seconds. Default: 120, or 600 for a "
+        "model on this machine.",
+        metavar="S",
+        label="Judge: timeout (seconds)",
+        placeholder="120, or 600 on this machine",
+        widget="number",
+        low=0.1,
+        needs="judge",
+        on_resume="free",
+    )
+    judge_concurrency: int | None = _option(
+        None,
+        "With --judge: how many calls to send to the judge at once. Default: 4, or 1 for a model "
+        "on this machine.",
+        metavar="N",
+        label="Judge: concurrent calls",
+        placeholder="4, or 1 on this machine",
+        widget="number",
+        low=1,
+        high=1000,
+        needs="judge",
+        on_resume="free",
+    )
+    max_cost: float | None = _option(
+        None,
+        "With --judge: stop before spending more than this many US dollars.",
+        metavar="USD",
+        label="Cost limit (US dollars)",
+        placeholder="no limit",
+        widget="number",
+        low=0,
+        needs="judge",
+        on_resume="free",
+    )
+    counterfactuals: bool = _option(
+        False,
+        "With --answers: ask each question again with the right documents, with none and "
+        "with misleading ones, to separate retrieval errors from generation errors.",
+        label="Ask again with other documents, to separate retrieval errors from generation errors",
+        widget="checkbox",
+        needs="answers",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    ground_truth: str = _option(
+        "",
+        "With --answers: a file of reference answers written by assay ground-truth, "
+        "for a data set that has none.",
+        metavar="FILE",
+        label="Ground truth file",
+        placeholder="the data set's own answers",
+        needs="answers",
+        same_in_shards=True,
+    )
