@@ -17,6 +17,7 @@ import pytest
 from assay.cli.serve_options import check_exposure
 from assay.errors import UsageError
 from assay.serve.listening import bind
+from assay.serve.purple.mcp_search import McpSearch
 
 COMMAND = [sys.executable, "-m", "assay.cli.serve"]
 
@@ -88,6 +89,35 @@ def test_a_full_evaluation_between_two_processes(tmp_path: Path) -> None:
     assert report["summary"]["total_time_seconds"] < time.monotonic() - started_at
     (run,) = (tmp_path / "results").iterdir()
     assert json.loads((run / "report.json").read_text())["metrics"] == report["metrics"]
+
+
+async def test_the_evaluator_also_serves_the_search_that_agents_expect_beside_it(
+    tmp_path: Path,
+) -> None:
+    """At green-agent:8000, by REST and by MCP; both end with one signal."""
+    arguments = ("--port", "0", "--mcp-port", "0", "--dataset", "notes", "--mode", "bm25")
+    with started("green", *arguments, folder=tmp_path) as (process, url):
+        assert process.stdout is not None
+        search = process.stdout.readline().strip()
+        asked = {"query": "tomatoes", "top_k": 3}
+        found = httpx.post(
+            f"{search}/search_nfcorpus",
+            json=asked,
+            headers={"Host": "green-agent:8000"},
+            trust_env=False,
+            timeout=60,
+        ).json()
+        by_mcp = McpSearch(search)
+        try:
+            ids = await (await by_mcp.open())("tomatoes", 3)
+        finally:
+            await by_mcp.close()
+        card = httpx.get(url, trust_env=False).json()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+    assert ids == [hit["doc_id"] for hit in found["results"]]
+    assert len(ids) == 3
+    assert card["name"] == "NFCorpus Retrieval Evaluator"
 
 
 def test_an_index_that_still_loads_does_not_hold_up_the_end(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """`assay serve ...`: Assay's own servers, one command each."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,9 +21,6 @@ from assay.cli.serve_options import (
     check_mode,
 )
 from assay.errors import AssayError, UsageError
-
-if TYPE_CHECKING:
-    from assay.serve.mcp.search import LoadRetrieval
 
 serve_app = typer.Typer(
     name="serve",
@@ -109,13 +107,29 @@ def green(
     is_open: Open = False,
     port: Port = 9009,
     card_url: CardUrl = None,
+    mcp_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Also serve search over MCP and plain HTTP on this port, as assay serve mcp "
+            "does; 0 picks a free one.",
+            envvar="ASSAY_MCP_PORT",
+            metavar="PORT",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+    mode: SearchMode = "hybrid",
 ) -> None:
     """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
     Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
     /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token.
+
+    With --mcp-port, retrieval agents find a search over the same data set at this server, as
+    those that expect it at green-agent:8000 do.
     """
     check_exposure(host, is_open=is_open)
+    check_mode(mode)
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
     from assay.serve.guards import server_token
@@ -124,7 +138,9 @@ def green(
 
     policy = OutboundPolicy.for_server(host, allow_hosts)
     require_dataset(dataset)
-    with bind(host, port) as listener:
+    with ExitStack() as listeners:
+        listener = listeners.enter_context(bind(host, port))
+        at_mcp = None if mcp_port is None else listeners.enter_context(bind(host, mcp_port))
         announce("green agent", url_of(listener))
         from assay.serve.green.agent import dataset_loader, green_app
 
@@ -138,7 +154,13 @@ def green(
             token=server_token(),
             concurrency=concurrency,
         )
-        serve_on(app, listener)
+        beside = []
+        if at_mcp is not None:
+            announce("MCP server", url_of(at_mcp), path="/mcp")
+            from assay.serve.mcp.app import search_app
+
+            beside.append((search_app(dataset, mode, host), at_mcp))
+        serve_on(app, listener, beside=beside)
 
 
 @serve_app.command("mcp")
@@ -202,24 +224,23 @@ def mcp(
         from assay.serve.mcp.app import serve_stdio
 
         set_up_logging()
-        asyncio.run(serve_stdio(_retrieval_loader(dataset, mode)))
+        asyncio.run(serve_stdio(dataset, mode))
         return
     check_exposure(host, is_open=is_open)
     from assay.data.load import require_dataset
-    from assay.serve.guards import admin_token, server_token
     from assay.serve.listening import bind, serve_on, url_of
 
     require_dataset(dataset)
     with bind(host, port) as listener:
         announce("MCP server", url_of(listener), path="/mcp")
-        from assay.serve.mcp.app import allowed_hosts, mcp_app
+        from assay.serve.mcp.app import search_app
 
         set_up_logging()
-        app = mcp_app(
-            _retrieval_loader(dataset, mode),
-            token=server_token(),
-            admin_token=admin_token(),
-            hosts=allowed_hosts(host, allow_hosts),
+        app = search_app(
+            dataset,
+            mode,
+            host,
+            allow_hosts,
             session_idle_s=session_idle,
             max_sessions=max_sessions,
         )
@@ -339,12 +360,6 @@ def ui(
 
         set_up_logging()
         serve_on(ui_app(runs, token=token, policy=policy, dataset=dataset), listener)
-
-
-def _retrieval_loader(dataset: str, mode: str) -> "LoadRetrieval":
-    from assay.serve.retrieval import load_retrieval
-
-    return lambda progress: load_retrieval(dataset, mode, progress)
 
 
 serve_app.command("hostile")(hostile)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import orjson
 from mcp.server.mcpserver import MCPServer
@@ -17,11 +18,18 @@ from starlette.types import ASGIApp
 from assay.answer.passages import Answerer
 from assay.errors import AssayError
 from assay.serve.error_redaction import ErrorRedaction, redact_mcp_error
-from assay.serve.guards import ADMIN_TOKEN_VARIABLE, guarded, parse_hosts
+from assay.serve.guards import (
+    ADMIN_TOKEN_VARIABLE,
+    guarded,
+    parse_hosts,
+    server_token,
+)
+from assay.serve.guards import admin_token as operator_token
 from assay.serve.mcp.models import SearchRequest
 from assay.serve.mcp.search import DocumentSearch, LoadRetrieval
 from assay.serve.mcp.server import all_problems, mcp_server
 from assay.serve.readiness import health_routes
+from assay.serve.retrieval import load_retrieval
 
 RESET_PATH = "/stats/reset"
 SESSION_IDLE_S = 1800.0
@@ -86,9 +94,30 @@ def allowed_hosts(listen_host: str, more: str = "") -> tuple[str, ...]:
     return (*SERVICES, listen_host, *parse_hosts(more))
 
 
-async def serve_stdio(load: LoadRetrieval, answerer: Answerer | None = None) -> None:
+def search_app(
+    dataset: str,
+    mode: str,
+    listen_host: str,
+    allow_hosts: str = "",
+    *,
+    session_idle_s: float = SESSION_IDLE_S,
+    max_sessions: int = MAX_SESSIONS,
+) -> ASGIApp:
+    """`mcp_app` over a data set, with the tokens of the environment."""
+    return mcp_app(
+        partial(load_retrieval, dataset, mode),
+        token=server_token(),
+        admin_token=operator_token(),
+        hosts=allowed_hosts(listen_host, allow_hosts),
+        session_idle_s=session_idle_s,
+        max_sessions=max_sessions,
+    )
+
+
+async def serve_stdio(dataset: str, mode: str) -> None:
     """Serve one client on stdin and stdout, until it closes them."""
-    await mcp_server(DocumentSearch(load), answerer).run_stdio_async()
+    search = DocumentSearch(partial(load_retrieval, dataset, mode))
+    await mcp_server(search).run_stdio_async()
 
 
 @asynccontextmanager
