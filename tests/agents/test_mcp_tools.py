@@ -102,3 +102,64 @@ def test_more_than_the_tool_takes_is_not_asked_for() -> None:
 def test_a_map_that_cannot_be_understood_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not KEY=EXPR"):
         parse_mapping([text])
+
+
+TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "collection_name",
+        "query_type",
+        "queryId",
+        "search_id",
+        "index",
+        "path",
+        "query_filter",
+        "dish",
+    ],
+)
+def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
+    with pytest.raises(TargetError, match=f"no argument .* a query; .* --map query={name}"):
+        find_search_tool([tool("search", "", (name,), **{name: TEXT})], None, {})
+    assert find_search_tool([tool("search", **{name: TEXT})], None, {"query": name}).query == name
+
+
+def test_a_list_of_texts_gets_a_list_and_a_text_is_preferred() -> None:
+    found = find_search_tool([tool("search", query_texts=TEXTS)], None, {})
+    assert found.arguments("coffee", 3) == {"query_texts": ["coffee"]}
+    both = find_search_tool([tool("search", queries=TEXTS, question=TEXT)], None, {})
+    assert both.arguments("coffee", 3) == {"question": "coffee"}
+
+
+def test_arguments_of_an_inner_object_are_found_through_references() -> None:
+    inner = {
+        "type": "object",
+        "properties": {"query": TEXT, "limit": NUMBER, "index": TEXT},
+        "required": ["query", "index"],
+    }
+    schema = {
+        "type": "object",
+        "$defs": {"Params": inner},
+        "properties": {"params": {"anyOf": [{"$ref": "#/$defs/Params"}, {"type": "null"}]}},
+        "required": ["params"],
+    }
+    tools = [Tool(name="search", input_schema=schema)]
+    with pytest.raises(TargetError, match=r"requires 'params.index'.*--map arg\.params\.index="):
+        find_search_tool(tools, None, {})
+    found = find_search_tool(tools, None, {"arg.params.index": "5"})
+    assert found.query == "params.query"
+    assert found.arguments("x", 3) == {"params": {"index": "5", "query": "x", "limit": 3}}
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    loop = {"type": "object", "properties": {"query": TEXT, "more": {"$ref": "#"}}}
+    tools = [Tool(name="search", input_schema=loop)]
+    assert find_search_tool(tools, None, {}).query == "query"
+
+
+def test_a_choice_of_values_is_offered() -> None:
+    tools = [tool("search", "", ("kind",), query=TEXT, kind={"enum": ["a", "b"]})]
+    with pytest.raises(TargetError, match=r"--map arg\.kind=a\|b"):
+        find_search_tool(tools, None, {})

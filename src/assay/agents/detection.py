@@ -5,7 +5,8 @@ is the first one whose values are documents of the data set.
 """
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from assay.agents.protocol import document_id
@@ -20,8 +21,11 @@ _IDS = (
     "path", "file", "filename", "name", "key", "title",
 )  # fmt: skip
 _INNER = ("document", "metadata", "payload", "_source", "entity", "node")
+_ID_LISTS = ("doc_ids", "document_ids", "ids")
 _ANSWERS = ("generated_answer", "answer")
 _DEEPEST = 3
+_PROSE_WORDS = 4
+_SAMPLED_IDS = 100
 
 # [1], [1, 3], [Document 2], [Source 4]; a year or a footnote of a document is beyond the sources.
 _MARKER = re.compile(
@@ -75,6 +79,8 @@ class IdDetector:
         if not rows:
             return ()
         name, form = self._settled or self._settle(rows)
+        if self._settled is None and all(isinstance(item, str) for item in items):
+            self._refuse_prose(items)
         missing = next((place for place, row in enumerate(rows) if name not in row), None)
         if missing is not None:
             found = ", ".join(list(rows[missing])[:8]) or "nothing"
@@ -85,8 +91,21 @@ class IdDetector:
             )
         return tuple(_document_id(row[name], form) for row in rows)
 
+    def _refuse_prose(self, items: Sequence[str]) -> None:
+        """Sentences are no ids, unless those of the data set are sentences too."""
+        prose = next((item for item in items if _is_prose(item)), None)
+        if prose is None or any(map(_is_prose, islice(_iterate(self._known), _SAMPLED_IDS))):
+            return
+        shown = " ".join(prose.split())[:80]
+        raise AgentFailure(
+            FailureKind.INVALID_ANSWER,
+            f"the results are texts, and none is an id; received {shown!r}; to read ids from text, "
+            "write --map 'ids=re:PATTERN' with one group",
+        )
+
     def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Form]:
-        present = (self._field,) if self._field else [name for name in _IDS if name in rows[0]]
+        names = [name for name in (*_IDS, *_columns(rows[0])) if name in rows[0]]
+        present = (self._field,) if self._field else names
         for name in present:
             for form in _FORMS:
                 if any(form(row.get(name) or "") in self._known for row in rows):
@@ -96,16 +115,30 @@ class IdDetector:
 
 
 def detect_list(value: Any, depth: int = _DEEPEST) -> list[Any] | None:
-    """The list that holds the results: by its name, else the only one there is."""
+    """The list that holds the results: by its name, else the only one there is.
+
+    A list in a list, as servers answer that take several queries at once, is the inner one.
+    """
     if isinstance(value, list):
-        return value
+        return value[0] if len(value) == 1 and isinstance(value[0], list) else value
     if not isinstance(value, dict) or not depth:
         return None
+    for name in _ID_LISTS:  # before "documents", whose items may be the texts
+        found = detect_list(value[name]) if isinstance(value.get(name), list) else None
+        if found and all(type(each) in (str, int) for each in found):
+            return list(map(str, found))
     for name in _LISTS:
         if name in value and (found := detect_list(value[name], depth - 1)) is not None:
             return found
     lists = [each for each in value.values() if isinstance(each, list)]
     return lists[0] if len(lists) == 1 else None
+
+
+def detect_lines(text: str, known: Container[str]) -> list[str]:
+    """The lines of a text that has one id or path a line, and one of the data set at least."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    single = all(not re.search(r"\s", line) for line in lines)
+    return lines if single and any(known_form(line, known) for line in lines) else []
 
 
 def detect_answer(value: Any) -> str | None:
@@ -165,13 +198,30 @@ def _document_id(value: str | None, form: Form) -> str:
     return document_id(form(value))
 
 
+def _is_prose(text: str) -> bool:
+    return len(text[:1000].split()) >= _PROSE_WORDS
+
+
+def _iterate(known: Container[str]) -> Iterable[str]:
+    return known if isinstance(known, Iterable) else ()
+
+
+def _columns(row: Mapping[str, str | None]) -> list[str]:
+    """The columns of a result that is a list, such as `["n1", 0.7]`."""
+    return [name for name in row if name.isdecimal()]
+
+
 def _fields(item: Any) -> dict[str, str | None]:
     """Strings and integers of a result, its own before those of a nested document.
 
-    None for a field that should hold an id and holds something else.
+    None for a field that should hold an id and holds something else. The fields of a list are its
+    columns, counted from 0.
     """
     if isinstance(item, str):
         return {"doc_id": item}
+    if isinstance(item, list):
+        inner = {str(place): each for place, each in enumerate(item)}
+        return {name: each for name, each in _pairs(inner) if each is not None}
     fields: dict[str, str | None] = {}
     for name, value in _pairs(item) if isinstance(item, dict) else ():
         if value is not None or name not in fields:

@@ -1,7 +1,6 @@
 """Checks the health of one agent: its protocol, sample calls, and each problem with a remedy."""
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
@@ -10,10 +9,10 @@ import orjson
 
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
-from assay.agents.detection import find_known
-from assay.agents.mapping import AnswerReader, Received
+from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
+from assay.agents.suggestion import suggest_mapping
 from assay.agents.target_kinds import TARGET_KINDS, Target
 from assay.agents.targets import parse_target, redact_target
 from assay.data.dataset import Dataset
@@ -39,7 +38,6 @@ _FUNCTION_REMEDIES = {
     FailureKind.AGENT_ERROR: "fix the function at the line in the message",
 }
 _RAW_LENGTH = 600
-_BRACKETED = re.compile(r"\[([^\]\n]{1,200})\]")
 _NO_DOCUMENTS = "built-in targets search a data set, and none is loaded here; try: assay eval {}"
 
 
@@ -217,17 +215,8 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
     raw = printable(" ".join(received.text.split())[:_RAW_LENGTH])
     suggestion = ""
     if not any(each in known for each in answer.doc_ids):
-        suggestion = suggest_mapping(received, known)
+        suggestion = suggest_mapping(received.value, received.text, known)
     return SampleCall(way, milliseconds, answer.doc_ids, failure, message, raw, suggestion)
-
-
-def suggest_mapping(received: Received, known: Container[str]) -> str:
-    """`ids=EXPR` for ids of the data set that are in an answer; empty if there are none."""
-    path = find_known(received.value, known)
-    if path is not None:
-        return f"ids={path if '[]' in path else f'[{path}]'}"
-    bracketed = (found for found in _BRACKETED.findall(received.text) if found in known)
-    return r"ids=re:\[([^\]]+)\]" if next(bracketed, None) else ""
 
 
 def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:

@@ -14,8 +14,15 @@ import jmespath
 import orjson
 from jmespath.exceptions import JMESPathError
 
-from assay.agents.detection import IdDetector, detect_answer, detect_citations, detect_list
+from assay.agents.detection import (
+    IdDetector,
+    detect_answer,
+    detect_citations,
+    detect_lines,
+    detect_list,
+)
 from assay.agents.protocol import AgentAnswer, document_id, is_unicode
+from assay.agents.suggestion import suggest_mapping
 from assay.answer.passages import ContextChunk
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.redact import printable
@@ -34,6 +41,7 @@ _REGEX = "re:"
 _LONGEST = 2000
 _PIECE = 160
 _TEXT_PIECE = 24
+_MOST_SUGGESTIONS = 20  # of one run: a suggestion looks through a whole answer
 _PLAIN_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 Texts = tuple[str, ...]
@@ -134,12 +142,33 @@ class AnswerReader:
             if key in EXPRESSIONS or key == "results"
         }
         self._detector = IdDetector(known, mapping.get("doc_id"))
+        self._known = known
+        self._suggestions = 0
         self.last: Received | None = None
         """What was read last, for `assay doctor`."""
 
     def read(self, received: Received) -> AgentAnswer:
         """The answer. Raises `AgentFailure` if what was received cannot be one."""
         self.last = received
+        try:
+            return self._read(received)
+        except AgentFailure as failure:
+            raise self.with_suggestion(failure, received) from None
+
+    def with_suggestion(self, failure: AgentFailure, received: Received) -> AgentFailure:
+        """The failure with the mapping that finds ids of the data set in what was received."""
+        self.last = received
+        self._suggestions += 1
+        if self._suggestions > _MOST_SUGGESTIONS:
+            return failure
+        suggestion = suggest_mapping(received.value, received.text, self._known)
+        if not suggestion or suggestion == f"ids={self._mapping.get('ids')}":
+            return failure
+        return AgentFailure(
+            failure.kind, f"{failure}; ids of the data set are at: --map '{suggestion}'"
+        )
+
+    def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
         value = None if received.value is _MISSING else received.value
         mapped_answer = self._one_text("answer", received)
@@ -162,6 +191,8 @@ class AnswerReader:
             return tuple(map(document_id, mapped))
         if "answer" in self._mapping and not self._has_list(received):
             return ()  # an application that only answers
+        if received.value is _MISSING and (lines := detect_lines(received.text, self._known)):
+            return self._detector.detect(lines)
         value = received.require_value()
         if "results" in self._evaluate:
             items = self._evaluate["results"](received)

@@ -92,6 +92,8 @@ class Evaluation:
     ) -> Run:
         stop = stop or asyncio.Event()
         async with _opened(agent, stop):
+            if agent.info.protocol == "mcp":  # which of its tools is called was our choice
+                listener.say(f"target: {agent.info.details}")
             folder = create_run(
                 out,
                 self.config,

@@ -16,9 +16,9 @@ from contextlib import aclosing
 from typing import Any
 
 import httpx
-import orjson
 
 from assay.agents.a2a.dialect import JSON_RPC, Dialect
+from assay.agents.json_text import json_values
 from assay.agents.mapping import AnswerReader, Received
 from assay.agents.protocol import AgentAnswer
 from assay.agents.python_call import read_answer
@@ -40,13 +40,9 @@ _REFUSALS = ("failed", "rejected", "canceled", "auth-required", "input-required"
 _UNDERWAY = ("submitted", "working")
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}(?![A-Za-z0-9_])")
 _MOST_ARTIFACTS = 1000
-_MOST_STARTS = 64
-"""How many braces in a text are tried as the start of an object: prose may be full of them."""
 _UNKNOWN_METHOD = (-32601, -32009)  # the second: this version of the protocol is not supported
 _BAD_REQUEST = (-32700, -32600, -32602)
 _DRAIN_SECONDS = 0.2
-
-_decoder = json.JSONDecoder()
 
 
 class A2AReply:
@@ -286,31 +282,9 @@ def _values(parts: Sequence[Mapping[str, Any]]) -> Iterator[object]:
                 yield data["data"]  # the protobuf form of 0.3 has one more layer
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
     for text in texts:
-        yield from _objects_in(text)
+        yield from json_values(text)
     if len(texts) > 1:  # a text that was streamed in pieces
-        yield from _objects_in("".join(texts))
-
-
-def _objects_in(text: str) -> Iterator[object]:
-    try:
-        yield orjson.loads(text)
-    except orjson.JSONDecodeError:
-        yield from _embedded(text)
-
-
-def _embedded(text: str) -> Iterator[object]:
-    """JSON objects in the middle of other text; a code fence is such text."""
-    start = 0
-    for _ in range(_MOST_STARTS):
-        start = text.find("{", start)
-        if start < 0:
-            return
-        try:
-            value, start = _decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            start += 1
-        else:
-            yield value
+        yield from json_values("".join(texts))
 
 
 def _what_instead(other: object, parts: int) -> str:

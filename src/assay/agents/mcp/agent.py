@@ -6,7 +6,7 @@ closed by the task that opened it, so a task of its own holds it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
@@ -66,7 +66,7 @@ class McpAgent:
     ) -> None:
         self.info = AgentInfo(name=name, protocol="mcp", track=track)
         self._server = server
-        self._session = McpSession(server.connect)
+        self._session = McpSession(server.connect, server.handshakes)
         self._mapping = mapping or {}
         self._results = ResultReader(self._mapping, known)
         self.reader = self._results.reader
@@ -114,10 +114,16 @@ class McpAgent:
 
 
 class McpSession:
-    """A session with an MCP server that many calls share; `connect` opens a transport."""
+    """A session with an MCP server that many calls share.
 
-    def __init__(self, connect: Connect) -> None:
+    Parameters:
+        connect: opens a transport.
+        handshakes: how a session is opened, in the order of trying; see `Server`.
+    """
+
+    def __init__(self, connect: Connect, handshakes: Sequence[str] = ("auto",)) -> None:
         self._connect = connect
+        self._handshakes = tuple(handshakes)
         self._connection: _Connection | None = None
         self._opening = asyncio.Lock()
 
@@ -159,16 +165,39 @@ class McpSession:
             if self._connection is None or not self._connection.is_open:
                 if self._connection is not None:
                     await self._connection.close()
-                self._connection = _Connection(self._connect)
-                await self._connection.open()
+                self._connection = await self._open_connection()
             return self._connection
+
+    async def _open_connection(self) -> "_Connection":
+        """A connection by the first handshake that the server accepts; later ones use it too."""
+        for place, handshake in enumerate(self._handshakes):
+            connection = _Connection(self._connect, handshake)
+            try:
+                await connection.open()
+            except _HandshakeRefused as refusal:
+                await connection.close()
+                if place == len(self._handshakes) - 1:
+                    raise refusal.failure from refusal
+            else:
+                self._handshakes = (handshake,)
+                return connection
+        raise AssertionError("no handshake to try")
+
+
+class _HandshakeRefused(Exception):
+    """The server answered the handshake with an error: it may accept another one."""
+
+    def __init__(self, failure: AgentFailure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 class _Connection:
     """One opened SDK client, held by a task of its own."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, handshake: str) -> None:
         self._connect = connect
+        self._handshake = handshake
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[None] | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -194,7 +223,10 @@ class _Connection:
             message = f"no MCP handshake within {_OPEN_SECONDS:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None
         except Exception as error:
-            raise exchange.failure or _opening_failure(error) from error
+            failure = exchange.failure or _opening_failure(error)
+            if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
+                raise _HandshakeRefused(failure) from error
+            raise failure from error
 
     def expire(self) -> None:
         """Make the next call open a new one."""
@@ -210,7 +242,9 @@ class _Connection:
 
     async def _own(self, opened: "asyncio.Future[None]") -> None:
         try:
-            async with Client(self._connect(), client_info=_CLIENT, cache=None) as client:
+            async with Client(
+                self._connect(), client_info=_CLIENT, cache=None, mode=self._handshake
+            ) as client:
                 self.client, self.tools = client, await _list_tools(client)
                 opened.set_result(None)
                 await self._closing.wait()
@@ -241,6 +275,9 @@ def _innermost(error: BaseException) -> BaseException:
 def _opening_failure(error: Exception) -> AgentFailure:
     if isinstance(error, MCPError):
         return _failure_of(error, ExchangeRecord())
+    if isinstance(error, FileNotFoundError | PermissionError):
+        message = f"cannot start the command ({error.strerror}); check what follows mcp-stdio:"
+        return AgentFailure(FailureKind.CONNECTION, message)
     if isinstance(error, OSError):
         return AgentFailure(FailureKind.CONNECTION, error.strerror or type(error).__name__)
     message = f"the server there does not speak MCP ({type(error).__name__})"

@@ -234,7 +234,14 @@ def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
 
 
 class Server(Protocol):
-    """An MCP server that sessions can be opened with."""
+    """An MCP server that sessions can be opened with.
+
+    `handshakes` are the ways to open one, in the order in which they are tried: `auto` asks which
+    versions the server speaks, `legacy` initializes a session at once.
+    """
+
+    @property
+    def handshakes(self) -> tuple[str, ...]: ...
 
     def connect(self) -> AbstractAsyncContextManager[Any]:
         """A fresh transport for `mcp.Client`."""
@@ -251,6 +258,8 @@ class Server(Protocol):
 
 class HttpServer:
     """A server at an address. One HTTP client serves all sessions: making one is expensive."""
+
+    handshakes: tuple[str, ...] = ("auto",)
 
     def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
         self._policy = policy
@@ -275,6 +284,9 @@ class HttpServer:
 
 class StdioServer:
     """A command. It gets our environment, as from a shell, and ends with the session."""
+
+    # A question about versions stops servers of the SDK up to 1.8, which then answer nothing.
+    handshakes: tuple[str, ...] = ("legacy", "auto")
 
     def __init__(self, command: str) -> None:
         try:

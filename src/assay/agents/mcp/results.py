@@ -4,12 +4,14 @@ Results are looked for in structured content, in JSON text, and in linked resour
 """
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import orjson
 from mcp_types import CallToolResult, EmbeddedResource, ResourceLink, TextContent
 
+from assay.agents.detection import detect_list
+from assay.agents.json_text import json_values
 from assay.agents.mapping import AnswerReader, Received
 from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
@@ -42,9 +44,18 @@ def received_from(result: CallToolResult) -> Received:
     texts = [part.text for part in result.content if isinstance(part, TextContent)]
     if sum(map(len, texts)) > MAX_BYTES:
         raise too_large(MAX_BYTES)
-    text = "\n".join(texts)
-    if result.structured_content is not None:
-        return Received(text or json.dumps(result.structured_content), result.structured_content)
+    structured = result.structured_content
+    if structured is not None:
+        # A tool that returns a string: the SDK puts it, JSON or not, into {"result": ...}, and
+        # others into an object with another name.
+        inner = next(iter(structured.values())) if len(structured) == 1 else structured
+        if isinstance(inner, str):
+            return received_text([inner])
+        if inner is None:
+            return Received("", [])  # a tool that returns nothing has found nothing
+        if isinstance(inner, list) and inner and all(isinstance(each, str) for each in inner):
+            return received_text(inner)
+        return Received("\n".join(texts) or json.dumps(structured), structured)
     links = [
         {"uri": str(part.uri if isinstance(part, ResourceLink) else part.resource.uri)}
         for part in result.content
@@ -54,10 +65,25 @@ def received_from(result: CallToolResult) -> Received:
         return Received("\n".join([*texts, *(link["uri"] for link in links)]), links)
     if result.content and not texts:
         return Received("", problem=_EMPTY)
+    return received_text(texts)
+
+
+def received_text(texts: Sequence[str]) -> Received:
+    """What blocks of text hold: JSON in one or in each of them, one result in each, or prose."""
+    text = "\n".join(texts)
     values: list[Any] = []
+    others: list[str] = []
     for each in texts:
         try:
             values.append(orjson.loads(each))
         except orjson.JSONDecodeError:
-            return Received(text, problem=_NOT_JSON)
-    return Received(text, values[0] if len(values) == 1 else values)
+            others.append(each)
+    if not others:
+        return Received(text, values[0] if len(values) == 1 else values)
+    found = [value for value in values if isinstance(value, dict | list)]
+    if found:  # "Found 2 documents:", and then a block of JSON for each
+        return Received(text, found[0] if len(found) == 1 else found)
+    if len(texts) > 1:
+        return Received(text, list(texts))
+    embedded = next((value for value in json_values(text) if detect_list(value)), None)
+    return Received(text, problem=_NOT_JSON) if embedded is None else Received(text, embedded)

@@ -1,8 +1,9 @@
 """Which of a server's tools searches, and what it calls the query and the number of results.
 
-Names are found in the tools' input schemas; `--map query=q,top_k=limit` names what cannot be
-guessed, and `--map arg.collection=docs` sets an argument that a tool requires. Dots nest:
-`--map arg.filter.language=en`.
+Names are found in the tools' input schemas. A query is only ever put into an argument whose name is
+that of a query; `--map query=q,top_k=limit` names what cannot be recognized, and
+`--map arg.collection=docs` sets an argument that a tool requires. Dots lead into objects:
+`--map query=params.query --map arg.filter.language=en`.
 """
 
 import re
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from assay.agents.mapping import CONSTANT
+from assay.agents.mcp.arguments import Argument, arguments_of, set_argument
 from assay.errors import TargetError, UsageError
 from assay.net.json import JsonObject
+from assay.net.redact import printable
 
 if TYPE_CHECKING:  # the MCP library takes half a second to import
     from mcp_types import Tool
@@ -22,39 +25,62 @@ if TYPE_CHECKING:  # the MCP library takes half a second to import
 # In the order of preference, without case, dashes and underscores.
 _QUERY_NAMES = re.findall(
     r"\w+",
-    "query q question querytext searchquery text search searchterm term keywords keyword prompt "
-    "input",
+    "query q question querytext searchquery userquery querystring searchtext searchstring text "
+    "search searchterm searchterms term terms keywords keyword phrase topic prompt message input "
+    "queries querytexts questions searchqueries texts",
 )
 _TOP_K_NAMES = re.findall(
     r"\w+",
     "topk k limit n maxresults numresults nresults count size top pagesize perpage maxitems",
 )
+_QUERY_WORDS = {"query", "queries", "question", "questions"}
+# "collection_name", "query_type" and "search_id" name other things, whatever else they say.
+_OTHER_WORDS = re.compile(
+    r"\b(?:name|names|id|ids|type|mode|kind|filter|filters|language|lang|format|model|index|path"
+    r"|collection|database|table|field|fields|vector|vectors|embedding|embeddings|options?|params"
+    r"|plan|hash|url|uri|count|size|limit)\b"
+)
 _SEARCHES = re.compile(r"search|retriev|find|query|lookup|recall", re.IGNORECASE)
-_DOES_MORE = re.compile(r"answer|creat|writ|updat|delet|remov|upload|status", re.IGNORECASE)
+_DOES_MORE = re.compile(
+    r"answer|creat|writ|updat|delet|remov|upload|status|store|insert|upsert|(?:^|_)add(?:_|$)",
+    re.IGNORECASE,
+)
+_TOOLS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTool:
-    """A search tool, with the names of its arguments.
-
-    `most` is the largest `top_k` that the tool accepts; `constants` are sent with every call.
-    """
+    """A search tool with its arguments; `constants` are sent with every call."""
 
     name: str
-    query: str
-    top_k: str | None
-    most: int | None
+    query_argument: Argument
+    top_k_argument: Argument | None
     constants: Mapping[str, Any]
+
+    @property
+    def query(self) -> str:
+        """The name of the argument that takes the query."""
+        return self.query_argument.name
+
+    @property
+    def top_k(self) -> str | None:
+        """The name of the argument that takes the number of results, if there is one."""
+        return None if self.top_k_argument is None else self.top_k_argument.name
 
     def arguments(self, query: str, top_k: int) -> JsonObject:
         """The arguments of one call."""
-        count = {} if self.top_k is None else {self.top_k: min(top_k, self.most or top_k)}
-        return {**self.constants, self.query: query, **count}
+        arguments: JsonObject = orjson.loads(orjson.dumps(self.constants))
+        text: Any = [query] if self.query_argument.takes_texts else query
+        set_argument(arguments, self.query_argument.path, text)
+        if (count := self.top_k_argument) is not None:
+            set_argument(arguments, count.path, min(top_k, count.maximum or top_k))
+        return arguments
 
     def describe(self) -> str:
-        """The tool and its arguments, for the record of a run."""
+        """The tool and its arguments, for the terminal and the record of a run."""
+        form = " (a list)" if self.query_argument.takes_texts else ""
         count = f"top_k as {self.top_k!r}" if self.top_k else "no top_k"
-        return f"tool {self.name!r}, query as {self.query!r}, {count}"
+        return printable(f"tool {self.name!r}, query as {self.query!r}{form}, {count}")
 
 
 def find_search_tool(
@@ -72,115 +98,148 @@ def find_search_tool(
     rated = [(_likeness(tool, mapping), tool) for tool in tools]
     best = max(rated, key=lambda pair: pair[0], default=(0, None))
     if best[1] is None or best[0] <= 0:
-        raise TargetError(
-            f"none of the server's tools looks like a search tool; append its name to "
-            f"the target: ...#TOOL. Available: {_names(tools)}"
-        )
+        raise TargetError(_no_search_tool(tools, mapping))
     return _search_tool(best[1], mapping)
+
+
+def _no_search_tool(tools: "Sequence[Tool]", mapping: Mapping[str, str]) -> str:
+    similar = next((tool for tool in tools if _SEARCHES.search(tool.name)), None)
+    if similar is not None:
+        what = _no_query(similar, mapping.get("query"))
+        return f"{what}. To use another tool, append its name, ...#TOOL: {_names(tools)}"
+    return (
+        "none of the server's tools looks like a search tool; append its name to "
+        f"the target: ...#TOOL. Available: {_names(tools)}"
+    )
 
 
 def _likeness(tool: "Tool", mapping: Mapping[str, str]) -> int:
     """0 for a tool that takes no query."""
-    if _query_argument(tool, mapping) is None:
+    arguments = arguments_of(tool.input_schema)
+    if _query_argument(arguments, mapping) is None:
         return 0
     score = 4 if _SEARCHES.search(tool.name) else 0
     score += 1 if _SEARCHES.search(tool.description or "") else 0
-    score += 2 if _top_k_argument(tool, mapping) else 0
+    score += 2 if _top_k_argument(arguments, mapping, ()) else 0
     score -= 3 if _DOES_MORE.search(tool.name) else 0
     return score
 
 
 def _search_tool(tool: "Tool", mapping: Mapping[str, str]) -> SearchTool:
-    query = _query_argument(tool, mapping)
+    arguments = arguments_of(tool.input_schema)
+    query = _query_argument(arguments, mapping)
     if query is None:
+        raise TargetError(_no_query(tool, mapping.get("query")))
+    top_k = _top_k_argument(arguments, mapping, query.path[:-1])
+    if top_k is None and "top_k" in mapping:
         raise TargetError(
-            f"tool {tool.name!r} has no argument that looks like a query; name it with: "
-            f"--map query=NAME. It takes: {', '.join(_properties(tool)) or 'nothing'}"
+            f"--map top_k={mapping['top_k']}: tool {tool.name!r} has no such argument; it takes: "
+            f"{_takes(arguments)}"
         )
-    top_k = _top_k_argument(tool, mapping)
-    constants = _constants(tool, mapping)
-    missing = set(tool.input_schema.get("required", ())) - {query, top_k, *constants}
+    constants = _constants(arguments, mapping)
+    chosen = SearchTool(tool.name, query, top_k, constants)
+    missing = _missing(arguments, chosen.arguments("", 1))
     if missing:
-        name = sorted(missing)[0]
-        raise TargetError(
-            f"tool {tool.name!r} requires {name!r}; set it with: --map arg.{name}=VALUE"
+        options = " ".join(f"--map arg.{each.name}={_example(each)}" for each in missing[:4])
+        named = " and ".join(repr(each.name) for each in missing[:4])
+        raise TargetError(f"tool {tool.name!r} requires {named}; set it with: {options}")
+    return chosen
+
+
+def _no_query(tool: "Tool", wanted: str | None = None) -> str:
+    arguments = arguments_of(tool.input_schema)
+    if wanted is not None:
+        return (
+            f"--map query={wanted}: tool {tool.name!r} has no such argument; it takes: "
+            f"{_takes(arguments)}"
         )
-    return SearchTool(tool.name, query, top_k, _maximum(tool, top_k), constants)
+    texts = [each.name for each in arguments if each.takes_text or each.takes_texts]
+    guess = texts[0] if len(texts) == 1 else "NAME"
+    return (
+        f"tool {tool.name!r} has no argument that looks like a query; name it with: "
+        f"--map query={guess}. It takes: {_takes(arguments)}"
+    )
 
 
-def _constants(tool: "Tool", mapping: Mapping[str, str]) -> JsonObject:
+def _takes(arguments: Sequence[Argument]) -> str:
+    return printable(", ".join(each.name for each in arguments[:20])) or "nothing"
+
+
+def _example(argument: Argument) -> str:
+    return "|".join(argument.choices[:6]) if argument.choices else "VALUE"
+
+
+def _missing(arguments: Sequence[Argument], sent: JsonObject) -> list[Argument]:
+    """Required arguments that are not sent, of objects that are."""
+    missing = []
+    for each in arguments:
+        holder: Any = sent
+        for step in each.path[:-1]:
+            holder = holder.get(step) if isinstance(holder, dict) else None
+        if each.required and isinstance(holder, dict) and each.path[-1] not in holder:
+            missing.append(each)
+    return missing
+
+
+def _constants(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> JsonObject:
     """Arguments that are sent with every call; a dot leads into an object."""
     constants: JsonObject = {}
+    declared = {each.name: each for each in arguments}
     for key, value in mapping.items():
         if not key.startswith(CONSTANT):
             continue
         name = key.removeprefix(CONSTANT)
-        *outer, last = [name] if name in _properties(tool) else name.split(".")
-        place: Any = constants
-        for step in outer:
-            place = place.setdefault(step, {})
-            if not isinstance(place, dict):
-                raise UsageError(
-                    f"--map {key}={value}: {step!r} has a value already; leave one out"
-                )
-        place[last] = _value(value)
+        argument = declared.get(name)
+        path = argument.path if argument else tuple(name.split("."))
+        if not set_argument(constants, path, _value(value, argument)):
+            raise UsageError(f"--map {key}={value}: {path[0]!r} has a value already; leave one out")
     return constants
 
 
-def _query_argument(tool: "Tool", mapping: Mapping[str, str]) -> str | None:
-    texts = [name for name, schema in _properties(tool).items() if _takes(schema, "string")]
+def _query_argument(arguments: Sequence[Argument], mapping: Mapping[str, str]) -> Argument | None:
     if "query" in mapping:
-        return _declared(tool, mapping["query"])
-    for wanted in _QUERY_NAMES:
-        for name in texts:
-            if _bare(name) == wanted:
-                return name
-    required = [name for name in texts if name in tool.input_schema.get("required", ())]
-    return required[0] if len(required) == 1 and _SEARCHES.search(tool.name) else None
+        return next((each for each in arguments if each.name == mapping["query"]), None)
+    candidates = [
+        (len(each.path), each.takes_texts, rank, each)
+        for each in arguments
+        if each.takes_text or each.takes_texts
+        if (rank := _query_rank(each.path[-1])) is not None
+    ]
+    return min(candidates, key=lambda row: row[:3])[3] if candidates else None
 
 
-def _top_k_argument(tool: "Tool", mapping: Mapping[str, str]) -> str | None:
+def _query_rank(name: str) -> int | None:
+    """How much a name is that of a query, 0 for the most; None if it is not."""
+    bare = _bare(name)
+    if bare in _QUERY_NAMES:
+        return _QUERY_NAMES.index(bare)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_\-.\s]+", " ", name).lower()
+    plausible = _QUERY_WORDS & set(words.split()) and not _OTHER_WORDS.search(words)
+    return len(_QUERY_NAMES) if plausible else None
+
+
+def _top_k_argument(
+    arguments: Sequence[Argument], mapping: Mapping[str, str], beside: tuple[str, ...]
+) -> Argument | None:
+    """The number of results; one in the same object as the query comes first."""
     if "top_k" in mapping:
-        return _declared(tool, mapping["top_k"])
-    numbers = {
-        _bare(name): name
-        for name, schema in _properties(tool).items()
-        if _takes(schema, "integer") or _takes(schema, "number")
-    }
-    return next((numbers[name] for name in _TOP_K_NAMES if name in numbers), None)
-
-
-def _declared(tool: "Tool", name: str) -> str | None:
-    return name if name in _properties(tool) else None
-
-
-def _maximum(tool: "Tool", name: str | None) -> int | None:
-    schema = _properties(tool).get(name or "", {})
-    most = schema.get("maximum") if isinstance(schema, dict) else None
-    return int(most) if isinstance(most, int | float) and most >= 1 else None
-
-
-def _takes(schema: Any, kind: str) -> bool:
-    """Whether a property takes this type: `type` may be a list, or hide in `anyOf`."""
-    if not isinstance(schema, dict):
-        return False
-    declared = schema.get("type")
-    if declared == kind or (isinstance(declared, list) and kind in declared):
-        return True
-    return any(_takes(each, kind) for each in schema.get("anyOf", ()))
-
-
-def _properties(tool: "Tool") -> dict[str, Any]:
-    properties = tool.input_schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
+        return next((each for each in arguments if each.name == mapping["top_k"]), None)
+    candidates = [
+        (each.path[:-1] != beside, len(each.path), _TOP_K_NAMES.index(_bare(each.path[-1])), each)
+        for each in arguments
+        if each.takes_number and _bare(each.path[-1]) in _TOP_K_NAMES
+    ]
+    return min(candidates, key=lambda row: row[:3])[3] if candidates else None
 
 
 def _bare(name: str) -> str:
     return re.sub(r"[_\-\s]", "", name).lower()
 
 
-def _value(text: str) -> Any:
-    """A number, true, false or null where it reads as one, else the text itself."""
+def _value(text: str, argument: Argument | None) -> Any:
+    """A number, true, false, null, list or object where it reads as one, else the text itself."""
+    if argument is not None and argument.types == {"string"}:
+        return text
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -188,4 +247,5 @@ def _value(text: str) -> Any:
 
 
 def _names(tools: "Sequence[Tool]") -> str:
-    return ", ".join(tool.name for tool in tools[:20]) or "none"
+    more = f" and {len(tools) - _TOOLS_SHOWN} more" if len(tools) > _TOOLS_SHOWN else ""
+    return printable(", ".join(tool.name for tool in tools[:_TOOLS_SHOWN]) or "none") + more
