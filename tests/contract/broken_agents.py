@@ -52,32 +52,38 @@ BROKEN_AGENTS = [
     # --- sync responses
     Broken("sync leaves out request_id", sync(without("request_id")), ("sync-request-id",)),
     Broken("sync echoes another id", sync(having("request_id", "x")), ("sync-request-id",)),
-    Broken("sync echoes another task", sync(having("task_type", "X")), ("sync-task-type",)),
+    Broken("sync echoes another task", sync(having("task_type", "X")), warns=("sync-task-type",)),
     Broken("sync leaves out outputs", sync(without("outputs")), ("sync-outputs",)),
     Broken("sync outputs is a list", sync(having("outputs", [])), ("sync-outputs",)),
-    Broken("sync without success indicator", sync(without("status", "ok")), ("sync-success",)),
-    Broken("sync contradicts itself", sync(having("ok", False)), ("sync-success",)),
-    Broken("sync has a status of its own", sync(having("status", "error")), ("sync-success",)),
-    Broken("sync sends error null", sync(having("error", None)), ("sync-no-null",)),
-    Broken("sync sends a nested null", sync(nested_null), ("sync-no-null",)),
-    Broken("sync warnings is text", sync(having("warnings", "none")), ("sync-fields",)),
+    Broken("sync without success indicator", sync(without_success), ("sync-success",)),
+    Broken("sync contradicts itself", sync(having("ok", False)), warns=("sync-indicators",)),
     Broken(
-        "sync grounding is malformed", sync(having("grounding", {"chunks": [{}]})), ("sync-fields",)
+        "sync has a status of its own", sync(having("status", "error")), warns=("sync-indicators",)
+    ),
+    Broken("sync sends error null", sync(having("error", None)), warns=("sync-no-null",)),
+    Broken("sync sends a nested null", sync(nested_null), warns=("sync-no-null",)),
+    Broken("sync warnings is text", sync(having("warnings", "none")), warns=("sync-fields",)),
+    Broken(
+        "sync grounding is malformed",
+        sync(having("grounding", {"chunks": [{}]})),
+        warns=("sync-fields",),
     ),
     Broken(
         "sync says it is HTML",
         sync_reply(lambda r: replace(r, content_type="text/html")),
         ("sync-content-type",),
     ),
-    Broken("sync is not JSON", sync_reply(lambda r: r.with_body(b"<ok/>")), ("sync-json",)),
+    Broken("sync is not JSON", sync_reply(lambda r: r.with_body(b"ok")), ("sync-json",)),
     Broken("sync breaks off", sync_reply(lambda r: r.with_body(r.body[:9], CUT)), ("sync-json",)),
     Broken("sync crashes", sync_reply(crashed), ("sync-status",)),
     Broken(
         "sync is too slow",
         once(lambda r: r.with_body(OPEN)),
-        ("sync-time",),
+        warns=("sync-time",),
         limits=CheckLimits(sync_s=2.0),
     ),
+    Broken("sync without status", sync(without("status")), warns=("sync-canonical",)),
+    Broken("sync leaves out usage", sync(without("usage")), warns=("sync-recommended",)),
     # --- streams
     Broken(
         "stream says it is JSON",
@@ -113,9 +119,21 @@ BROKEN_AGENTS = [
         ("terminal-success",),
     ),
     Broken(
-        "terminal artifacts is an object", terminal(having("artifacts", {})), ("terminal-fields",)
+        "terminal artifacts is an object",
+        terminal(having("artifacts", {})),
+        warns=("terminal-fields",),
     ),
-    Broken("stream sends null", terminal(having("grounding", None)), ("stream-no-null",)),
+    Broken(
+        "terminal contradicts itself",
+        terminal(having("ok", False)),
+        warns=("terminal-indicators",),
+    ),
+    Broken(
+        "terminal event holds a list",
+        stream_reply(lambda r: r.with_body(*r.pieces[:-1], b"event: final\ndata: [1]\n\n")),
+        ("terminal-object",),
+    ),
+    Broken("stream sends null", terminal(having("grounding", None)), warns=("stream-no-null",)),
     Broken("events without event: lines", stream_reply(without_event_lines), ("stream-framing",)),
     Broken(
         "bare JSON between the events",
@@ -141,51 +159,52 @@ BROKEN_AGENTS = [
         "progress is not JSON",
         stream_reply(lambda r: r.with_body(b"event: progress\ndata: half\n\n", r.body)),
         ("stream-json",),
-        ("stream-started",),
+        ("stream-started-first",),
     ),
     Broken(
         "type is not repeated",
         stream_reply(lambda r: r.with_body(r.body.replace(b'"type":', b'"kind":'))),
-        ("stream-type",),
+        warns=("stream-type",),
     ),
-    Broken("started is left out", stream(lambda e: e[1:]), warns=("stream-started",)),
+    Broken("started is left out", stream(lambda e: e[1:]), warns=("stream-started-first",)),
     Broken(
         "started with another id",
         stream(lambda e: [("started", {"request_id": "x"}), *e[1:]]),
-        ("stream-started",),
+        warns=("stream-started",),
     ),
     Broken(
         "first event is late",
         stream_reply(lambda r: r.with_body(1.0, r.body)),
-        ("stream-first-event",),
+        warns=("stream-first-event",),
         limits=CheckLimits(first_event_s=0.5),
     ),
     Broken(
         "stream stays open",
         stream_reply(lambda r: r.with_body(r.body, OPEN)),
-        ("stream-time",),
+        warns=("stream-time",),
         limits=CheckLimits(stream_s=2.0),
     ),
     Broken(
         "stream breaks off",
         stream_reply(lambda r: r.with_body(*r.pieces[:-1], CUT)),
-        ("stream-time", "terminal-one"),
+        ("terminal-one",),
+        ("stream-time",),
     ),
     Broken(
         "stream falls silent",
         stream_reply(lambda r: r.with_body(*r.pieces[:-1], 1.5, r.pieces[-1])),
-        ("stream-heartbeat",),
+        warns=("stream-heartbeat",),
         limits=CheckLimits(heartbeat_s=0.5),
     ),
     Broken(
         "stream does other work",
         terminal(lambda b: b["outputs"].pop("chunks")),
-        ("sync-stream-agree",),
+        warns=("sync-stream-agree",),
     ),
     Broken(
         "stream finds nothing",
         terminal(lambda b: b["outputs"].update(chunks=[])),
-        ("sync-stream-agree",),
+        warns=("sync-stream-agree",),
     ),
     Broken(
         "failed run without an error object",
@@ -195,19 +214,24 @@ BROKEN_AGENTS = [
                 [(name, {k: v for k, v in data.items() if k != "error"}) for name, data in r.events]
             ),
         ),
-        warns=("stream-failed-run",),
+        warns=("error-object",),
     ),
     Broken(
         "stream fails where sync succeeds",
         terminal(lambda b: b.update(status="error", ok=False)),
-        ("terminal-success", "sync-stream-agree"),
+        ("terminal-success",),
+        ("sync-stream-agree",),
     ),
     # --- refusals
-    Broken("sync takes any task", refusal("sync", task_unknown, accepted), ("sync-unknown-task",)),
+    Broken(
+        "sync takes any task",
+        refusal("sync", task_unknown, accepted),
+        warns=("unknown-task-refused",),
+    ),
     Broken(
         "stream takes any task",
         refusal("stream", task_unknown, accepted),
-        ("stream-unknown-task",),
+        warns=("unknown-task-refused",),
     ),
     Broken(
         "refusal is plain text",
@@ -231,7 +255,7 @@ BROKEN_AGENTS = [
     Broken(
         "refusal with a code of its own",
         refusal("sync", task_unknown, changed(error={"code": "NOPE", "message": "no"})),
-        ("sync-unknown-task",),
+        warns=("error-code",),
     ),
     Broken(
         "refusal without an error object",
@@ -240,54 +264,60 @@ BROKEN_AGENTS = [
             task_unknown,
             lambda r: r.with_json({k: v for k, v in r.json.items() if k != "error"}),
         ),
-        warns=("sync-unknown-task",),
+        warns=("error-object",),
     ),
     Broken(
         "refusal with a null",
         refusal("sync", task_unknown, changed(task_type=None)),
-        ("sync-unknown-task",),
+        warns=("error-fields",),
     ),
     Broken(
         "sync crashes on broken JSON",
         refusal("sync", json_broken, crashed),
-        ("sync-broken-json",),
+        warns=("sync-broken-json",),
     ),
     Broken(
         "stream crashes on broken JSON",
         refusal("stream", json_broken, crashed),
-        ("stream-broken-json",),
+        warns=("stream-broken-json",),
     ),
     Broken(
         "framework default echoes the input",
         refusal("sync", field_missing, echoing_framework),
-        ("sync-missing-field", "no-echo"),
+        ("no-echo",),
+        ("sync-missing-field", "no-key-echo"),
     ),
     Broken(
         "stream takes requests without id",
         refusal("stream", field_missing, accepted),
-        ("stream-missing-field",),
+        warns=("stream-missing-field",),
     ),
     Broken(
         "sync takes inputs of any type",
         refusal("sync", type_wrong, accepted),
-        ("sync-wrong-type",),
+        warns=("sync-wrong-type",),
     ),
     Broken(
         "stream crashes on a wrong type",
         refusal("stream", type_wrong, crashed),
-        ("stream-wrong-type",),
+        warns=("stream-wrong-type",),
     ),
-    Broken("error quotes the inputs", refusal("stream", task_unknown, quoting), ("no-echo",)),
+    Broken(
+        "error quotes the inputs",
+        refusal("stream", task_unknown, quoting),
+        ("no-echo",),
+        ("no-key-echo",),
+    ),
     Broken(
         "error names keys that the caller chose",
         refusal("sync", task_unknown, naming_keys),
-        warns=("no-echo",),
+        warns=("no-key-echo",),
     ),
     Broken("failed sync run is a 500", failed_run("sync", crashed), ("sync-failed-run",)),
     Broken(
         "failed sync run has outputs",
         failed_run("sync", changed(outputs={"a": 1})),
-        ("sync-failed-run",),
+        warns=("error-outputs",),
     ),
     Broken(
         "failed stream just ends",
@@ -301,17 +331,19 @@ BROKEN_AGENTS = [
     ),
     # --- health and recommendations
     Broken(
-        "no health endpoint", endpoint("/health", lambda r: replace(r, status=404)), ("health",)
+        "no health endpoint",
+        endpoint("/health", lambda r: replace(r, status=404)),
+        warns=("health",),
     ),
     Broken(
         "health without a service",
         endpoint("/health", lambda r: r.with_json({"status": "ok"})),
-        ("health",),
+        warns=("health",),
     ),
     Broken(
         "readiness in other words",
         endpoint("/health/ready", lambda r: r.with_json({"status": "up"})),
-        ("health-ready",),
+        warns=("health-ready",),
     ),
     Broken(
         "not ready",

@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 import typer
 from tests.contract.broken_agents import BROKEN_AGENTS
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
+from tests.contract.sarif_shape import SARIF_SHAPE
 from tests.contract.tampering import Tampered
 from typer.testing import CliRunner, Result
 
@@ -62,14 +64,17 @@ async def test_a_good_agent_is_one_quiet_line() -> None:
     assert result.exit_code == 0
     lines = result.stdout.split("\n")
     assert lines[0] == f"RAG_RETRIEVE at {url}"
-    assert lines[1] == f"conforms to the contract: {len(CHECKS) - 1} pass, 1 n/a"
+    assert lines[1] == f"conforms to the contract: {len(CHECKS) - 5} pass, 5 n/a"
 
 
 async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
     async with running(BAD) as url:
         result = await invoke(f"{url}=RAG_RETRIEVE")
     assert result.exit_code == 1
-    assert "fail  terminal-one  Exactly one event is terminal." in result.stdout
+    assert "fail  must    terminal-one\n  Exactly one event is terminal:" in result.stdout
+    assert "(Agent HTTP contract, Stream invariant, line 53)" in " ".join(result.stdout.split())
+    assert "  fix: End each stream with one event named final" in result.stdout
+    assert f"  repeat: curl -isSN {url}/agents/run/stream -H " in result.stdout
     assert "2 of 5 events are terminal" in result.stdout
     assert "violates the contract: " in result.stdout
 
@@ -77,9 +82,11 @@ async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
 async def test_the_table_of_all_checks_fits_80_columns() -> None:
     async with running(BAD) as url:
         result = await invoke(f"{url}=RAG_RETRIEVE", "--all")
-    assert max(len(line) for line in result.stdout.splitlines()) <= 80
-    for each in CHECKS:
-        assert f" {each.name} " in result.stdout
+    # A command is copied: it stays on one line.
+    lines = [line for line in result.stdout.splitlines() if not line.startswith("  repeat: ")]
+    assert max(len(line) for line in lines) <= 80
+    listed = {word for line in lines for word in line.split()}
+    assert {each.name for each in CHECKS} <= listed
 
 
 async def test_json_is_the_only_thing_on_stdout() -> None:
@@ -91,6 +98,8 @@ async def test_json_is_the_only_thing_on_stdout() -> None:
     assert found["passed"] is False
     failed = [each for each in found["targets"][0]["checks"] if each["verdict"] == "fail"]
     assert [each["name"] for each in failed] == ["terminal-one"]
+    assert failed[0]["level"] == "must"
+    assert {"contract", "remedy", "repeat"} <= failed[0].keys()
     assert found["targets"][1]["counts"]["fail"] == 0
 
 
@@ -104,6 +113,45 @@ async def test_junit_has_a_test_for_each_check(tmp_path: Path) -> None:
     assert [case.get("name") for case in suite if case.find("failure") is not None] == [
         "terminal-one"
     ]
+
+
+async def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_finding(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "contract.sarif"
+    async with running(BAD) as url:
+        await invoke(f"{url}=RAG_RETRIEVE", "--sarif", str(file))
+    found = json.loads(file.read_text())
+    jsonschema.validate(found, SARIF_SHAPE)
+    run = found["runs"][0]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert rules == [check.name for check in CHECKS]
+    assert [result["ruleId"] for result in run["results"]] == ["terminal-one"]
+    result = run["results"][0]
+    assert (result["level"], rules[result["ruleIndex"]]) == ("error", "terminal-one")
+    place = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert place == f"{url}/agents/run/stream"
+
+
+async def test_sarif_names_an_agent_that_is_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "contract.sarif"
+    await invoke(f"http://127.0.0.1:{closed_port()}=T", "--sarif", str(file))
+    found = json.loads(file.read_text())
+    jsonschema.validate(found, SARIF_SHAPE)
+    assert found["runs"][0]["invocations"][0]["executionSuccessful"] is False
+
+
+async def test_the_level_decides_what_fails() -> None:
+    app = Tampered(
+        agent_app(demo_service()),
+        next(each.tamper for each in BROKEN_AGENTS if each.warns == ("sync-recommended",)),
+    )
+    async with running(app) as url:
+        codes = [
+            (await invoke(f"{url}=RAG_RETRIEVE", "--level", level)).exit_code
+            for level in ("must", "should", "ours")
+        ]
+    assert codes == [0, 1, 1]
 
 
 async def test_an_agent_that_is_not_there_exits_3(tmp_path: Path) -> None:
@@ -129,6 +177,7 @@ async def test_inputs_can_be_given() -> None:
         (["localhost"], "not URL=TASK"),
         (["http://localhost=T", "--inputs", "{"], "--inputs is not JSON"),
         (["http://localhost=T", "--inputs", "[]"], "must be a JSON object"),
+        (["http://localhost=T", "--level", "may"], "--level must be must, should, ours"),
         (["http://localhost=T", "--skip", "nonsense"], "unknown check 'nonsense'"),
         ([], "AGENT_CONTRACT_TARGETS"),
     ],

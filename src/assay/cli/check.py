@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.contract.conformance.report import TargetReport
+    from assay.contract.conformance.report import CheckResult, RuleLevel, TargetReport
     from assay.net.json import JsonObject
 
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
@@ -43,22 +43,43 @@ def check(
     all_checks: Annotated[
         bool, typer.Option("--all", help="Also list the checks that passed.")
     ] = False,
+    level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            envvar="ASSAY_CHECK_LEVEL",
+            help="The weakest level that fails: must (the contract demands it), should (it "
+            "recommends it) or ours (Assay's own rules).",
+        ),
+    ] = "must",
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the findings as JUnit XML.")
     ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the findings as SARIF 2.1.0.")
+    ] = None,
 ) -> None:
     """Check that agents conform to the HTTP agent contract.
 
-    AGENT_TOKEN, if set, is sent as a bearer token. Exits 0 when every check passed, 1 when
-    one failed, 3 when an agent could not be reached.
+    AGENT_TOKEN, if set, is sent as a bearer token. Exits 0 when no rule of the chosen level is
+    broken, 1 when one is, 3 when an agent could not be reached.
     """
     given = targets or targets_from_environment()
     if not given:
         raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
-    reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [])
+    reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [], level=level)
     if junit is not None:
-        _write_junit(junit, reports)
+        from assay.contract.conformance.report_formats import report_junit
+
+        _write("--junit", junit, report_junit(reports))
+    if sarif is not None:
+        import orjson
+
+        from assay.contract.conformance.report_formats import report_sarif
+
+        found = orjson.dumps(report_sarif(reports), option=orjson.OPT_INDENT_2)
+        _write("--sarif", sarif, found.decode() + "\n")
     if json:
         from assay.contract.conformance.report import report_json
 
@@ -75,7 +96,11 @@ def targets_from_environment() -> list[str]:
 
 
 def check_all(
-    targets: list[str], *, inputs: "JsonObject | None" = None, skip: list[str]
+    targets: list[str],
+    *,
+    inputs: "JsonObject | None" = None,
+    skip: list[str],
+    level: str = "must",
 ) -> "list[TargetReport]":
     """Check all targets, one after the other."""
     import asyncio
@@ -87,13 +112,16 @@ def check_all(
 
     parsed = [parse_check_target(target) for target in targets]
     select_checks(skip)
+    threshold = parse_level(level)
 
     async def run() -> "list[TargetReport]":
         reports = []
         for target in parsed:
             say(f"checking {target.task_type} at {redact_url(target.url)}")
             auth = token_for(target.url, UNRESTRICTED, TOKEN_VARIABLE)
-            reports.append(await check_agent(target, inputs=inputs, skip=skip, auth=auth))
+            reports.append(
+                await check_agent(target, inputs=inputs, skip=skip, level=threshold, auth=auth)
+            )
         return reports
 
     return asyncio.run(run())
@@ -104,6 +132,16 @@ def check_exit_code(reports: "list[TargetReport]") -> int:
     if any(report.unreachable for report in reports):
         return 3
     return 0 if all(report.passed for report in reports) else 1
+
+
+def parse_level(text: str) -> "RuleLevel":
+    """The value of `--level`."""
+    from assay.contract.conformance.report import RuleLevel
+
+    try:
+        return RuleLevel(text.strip().lower())
+    except ValueError:
+        raise UsageError(f"--level must be {', '.join(RuleLevel)}, got {text!r}") from None
 
 
 def parse_inputs(text: str | None) -> "JsonObject | None":
@@ -122,37 +160,57 @@ def parse_inputs(text: str | None) -> "JsonObject | None":
 
 
 def show_reports(reports: "list[TargetReport]", *, all_checks: bool = False) -> None:
-    """Print a table for each agent; `all_checks` lists those that passed, too."""
+    """Print what was found on each agent; `all_checks` lists the checks that passed, too."""
     from rich.text import Text
 
     for report in reports:
         show(Text.assemble((report.task_type, "bold"), f" at {report.url}"))
-        table = _table(report, all_checks)
-        if table.row_count:
-            show(table)
+        for result in report.findings():
+            show(_finding(result))
+            if result.repeat:
+                _show_command(result.repeat)
+        if all_checks:
+            show(_others(report))
         show(_summary(report), "")
 
 
-def _table(report: "TargetReport", all_checks: bool) -> "Table":
+def _show_command(command: str) -> None:
+    """On one line however long, so that it can be copied."""
+    from assay.cli.console import show_unwrapped
+
+    show_unwrapped(f"  repeat: {command}")
+
+
+def _finding(result: "CheckResult") -> "Text":
+    from rich.text import Text
+
+    from assay.contract.conformance.report import CheckVerdict
+
+    style = "bold red" if result.verdict is CheckVerdict.FAIL else "yellow"
+    lines = [f"  {result.rule} ({result.reference})", f"  seen: {result.detail}"]
+    if result.code:
+        lines.append(f"  the agent's error code: {result.code}")
+    if result.remedy:
+        lines.append(f"  fix: {result.remedy}")
+    head = f"  {result.level:<6}  {result.name}\n"
+    return Text.assemble((f"{result.verdict:<4}", style), head, "\n".join(lines))
+
+
+def _others(report: "TargetReport") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
     from assay.contract.conformance.report import CheckVerdict
 
-    styles = {
-        CheckVerdict.FAIL: "bold red",
-        CheckVerdict.WARN: "yellow",
-        CheckVerdict.PASS: "green",
-    }
-    shown = tuple(CheckVerdict) if all_checks else (CheckVerdict.FAIL, CheckVerdict.WARN)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
     table.add_column(ratio=1)
-    for result in report.with_verdict(*shown):
-        said = [result.rule, f"seen: {result.detail}"] if result.detail else [result.rule]
-        style = styles.get(result.verdict, "dim")
-        table.add_row(Text(result.verdict, style=style), result.name, Text("\n".join(said)))
+    for result in report.with_verdict(CheckVerdict.PASS, CheckVerdict.NOT_APPLICABLE):
+        style = "green" if result.verdict is CheckVerdict.PASS else "dim"
+        said = f"{result.rule}\n{result.detail}" if result.detail else result.rule
+        table.add_row(Text(result.verdict, style=style), result.level, result.name, Text(said))
     return table
 
 
@@ -168,10 +226,8 @@ def _summary(report: "TargetReport") -> "Text":
     return Text.assemble(("violates the contract", "bold red"), f": {said}")
 
 
-def _write_junit(path: Path, reports: "list[TargetReport]") -> None:
-    from assay.contract.conformance.report import report_junit
-
+def _write(option: str, path: Path, text: str) -> None:
     try:
-        path.write_text(report_junit(reports), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--junit: cannot write {str(path)!r}: {error.strerror}") from None
+        raise UsageError(f"{option}: cannot write {str(path)!r}: {error.strerror}") from None

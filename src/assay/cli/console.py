@@ -30,6 +30,11 @@ def show(*renderables: "RenderableType", wide: bool = False) -> None:
         console.print(renderable, markup=False)
 
 
+def show_unwrapped(line: str) -> None:
+    """A result that is copied, such as a command: on one line, however narrow the terminal is."""
+    print(printable(line), flush=True)
+
+
 def say(message: str) -> None:
     """A note for people: never part of the result."""
     print(printable(message), file=sys.stderr, flush=True)

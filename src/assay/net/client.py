@@ -34,6 +34,7 @@ _KEEP_ALIVE_SECONDS = 4.0
 _LIMITS = httpx.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=_KEEP_ALIVE_SECONDS
 )
+_ONE_REQUEST_EACH = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 # How long an answer may take is the caller's to say: it bounds the whole call, not each read.
 _TIMEOUT = httpx.Timeout(None, connect=CONNECT_SECONDS, write=_WRITE_SECONDS)
 _HEADERS = {
@@ -231,6 +232,7 @@ def open_client(
     timeout: httpx.Timeout | float | None = None,
     headers: Mapping[str, str] | None = None,
     verify: bool = True,
+    keep_alive: bool = True,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> httpx.AsyncClient:
     """A client for one run or server. It follows no redirect by itself.
@@ -244,8 +246,11 @@ def open_client(
         timeout: by default only connecting and sending are limited; the caller bounds the call.
         headers: sent with every request.
         verify: whether TLS certificates are checked.
+        keep_alive: whether connections are used again. A server may close one at any time, and the
+            next request on it then fails for no fault of its own.
         transport: replaces the network, in tests.
     """
+    limits = _LIMITS if keep_alive else _ONE_REQUEST_EACH
     options: dict[str, Any] = {
         "timeout": _TIMEOUT if timeout is None else timeout,
         "headers": {**_HEADERS, **(headers or {})},
@@ -259,11 +264,11 @@ def open_client(
     if transport is not None:
         return httpx.AsyncClient(transport=bounded(transport), **options)
     if policy.public_only:
-        direct = httpx.AsyncHTTPTransport(limits=_LIMITS, verify=verify)
+        direct = httpx.AsyncHTTPTransport(limits=limits, verify=verify)
         guarded = bounded(GuardedTransport(policy, direct, resolve))
         return httpx.AsyncClient(transport=guarded, trust_env=False, **options)
     client = httpx.AsyncClient(
-        mounts=dict.fromkeys(_LOOPBACK), limits=_LIMITS, verify=verify, **options
+        mounts=dict.fromkeys(_LOOPBACK), limits=limits, verify=verify, **options
     )
     # httpx builds the transports of the environment's proxies itself: they are wrapped afterwards.
     client._transport = bounded(client._transport)

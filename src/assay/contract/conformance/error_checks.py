@@ -1,153 +1,284 @@
 """Checks of the responses to requests that must be refused or that fail."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from assay.contract.conformance.probes import WAYS, AgentObservation, Exchange
+from assay.contract.conformance.exchange import Exchange
+from assay.contract.conformance.probes import WAYS, AgentObservation, reports_success
 from assay.contract.conformance.report import (
     PASS,
     Check,
     CheckFinding,
+    RuleLevel,
     fail,
     fail_if,
     not_applicable,
-    warning,
 )
-from assay.contract.conformance.response_shape import failed_shape
-from assay.contract.conformance.stream_checks import one_terminal, terminal_data
+from assay.contract.conformance.response_shape import failed_shape, null_paths, type_problems
+from assay.contract.conformance.terminal_checks import one_terminal, terminal_data
 from assay.contract.envelope import ErrorCode
-from assay.contract.responses import success_of
+from assay.net.json import JsonObject
+
+_MUST, _OURS = RuleLevel.MUST, RuleLevel.OURS
+_NO_ENDPOINT = not_applicable("there is no endpoint that could refuse")
+_MALFORMED = {
+    "broken-json": ("broken JSON",),
+    "missing-field": ("no request_id", "no task_type", "empty request_id"),
+    "wrong-type": ("wrong type",),
+}
+_CODES = {"unknown task": ErrorCode.UNSUPPORTED_TASK_TYPE, "no inputs": None}
 
 
-def _refusal(answer: Exchange, code: ErrorCode, statuses: range | tuple[int, ...]) -> CheckFinding:
-    """Refused with one of `statuses` and a body in the shape of the contract."""
-    if answer.status is None:
-        return fail(answer.failure or "no answer")
-    if answer.status not in statuses:
-        return fail(f"answered HTTP {answer.status}")
+def _unknown_task(way: str) -> Callable[[AgentObservation], CheckFinding]:
+    def judged(seen: AgentObservation) -> CheckFinding:
+        """The contract allows a refusal and says how it looks; it does not demand one."""
+        answer = seen.refused(way, "unknown task")
+        if answer is None:
+            return _NO_ENDPOINT
+        if answer.succeeded:
+            return not_applicable("the agent takes any task_type, which the contract allows")
+        if answer.status is None or not 400 <= answer.status < 500:
+            return fail(f"answered {answer.outcome} instead of HTTP 4xx")
+        return _shape(answer, "an unknown task_type", in_stream=False)
+
+    return judged
+
+
+def _refuses_unknown(seen: AgentObservation) -> CheckFinding:
+    answers = [seen.refused(way, "unknown task") for way in WAYS]
+    asked = [each for each in answers if each is not None]
+    if not asked:
+        return _NO_ENDPOINT
+    accepted = [each for each in asked if each.succeeded]
+    return fail(f"answered {accepted[0].outcome}", accepted[0]) if accepted else PASS
+
+
+def _shape(answer: Exchange, what: str, *, in_stream: bool) -> CheckFinding:
     if answer.json is None:
-        return fail("the body is not a JSON object")
-    problems = failed_shape(answer.json)
-    if answer.request_id and answer.json.get("request_id") != answer.request_id:
-        problems.append("request_id is not echoed")
-    given = answer.json.get("error")
-    if isinstance(given, dict) and given.get("code") != code:
-        problems.append(f"error.code is not {code}")
-    return _verdict(answer.json, problems)
+        kind = "a web page" if answer.is_web_page else "not a JSON object"
+        return fail(f"{what}: HTTP {answer.status}, and the body is {kind}", answer)
+    problems = failed_shape(answer.json, answer.request_id, in_stream=in_stream)
+    return fail_if([f"{what}: {each}" for each in problems], answer)
 
 
-def _verdict(body: Mapping[str, Any], problems: list[str]) -> CheckFinding:
-    if not problems and "error" not in body:
-        return warning("there is no error object with a code and a message")
-    return fail_if(list(dict.fromkeys(problems)))
+def _malformed(way: str, faults: tuple[str, ...]) -> Callable[[AgentObservation], CheckFinding]:
+    def judged(seen: AgentObservation) -> CheckFinding:
+        found = [(fault, seen.refused(way, fault)) for fault in faults]
+        answers = [(fault, answer) for fault, answer in found if answer is not None]
+        if not answers:
+            return _NO_ENDPOINT
+        findings = [_refused(fault, answer) for fault, answer in answers]
+        return next((each for each in findings if each != PASS), PASS)
+
+    return judged
 
 
-def _unknown_task(way: str) -> Check:
-    return Check(
-        f"{way}-unknown-task",
-        "Another task_type is refused with a contract-shaped 4xx.",
-        lambda o: _refusal(o.unknown_task[way], ErrorCode.UNSUPPORTED_TASK_TYPE, range(400, 500)),
-    )
-
-
-def _broken_json(way: str) -> Check:
-    return Check(
-        f"{way}-broken-json",
-        "A body that is not JSON is refused with a contract-shaped 400.",
-        lambda o: _refusal(o.broken_json[way], ErrorCode.VALIDATION_ERROR, (400, 422)),
-    )
-
-
-def _wrong_type(way: str) -> Check:
-    return Check(
-        f"{way}-wrong-type",
-        "A field of the wrong type is refused with a contract-shaped 422.",
-        lambda o: _refusal(o.wrong_type[way], ErrorCode.VALIDATION_ERROR, (400, 422)),
-    )
-
-
-def _missing(way: str) -> Check:
-    return Check(
-        f"{way}-missing-field",
-        "Without request_id or task_type a request is refused with a contract-shaped 422.",
-        lambda o: _each_missing(o.missing[way]),
-    )
-
-
-def _each_missing(answers: Mapping[str, Exchange]) -> CheckFinding:
-    findings = {
-        name: _refusal(answer, ErrorCode.VALIDATION_ERROR, (400, 422))
-        for name, answer in answers.items()
-    }
-    bad = {name: finding for name, finding in findings.items() if finding != PASS}
-    if not bad:
-        return PASS
-    # "fail" sorts before "warn"
-    worst = min(bad, key=lambda name: bad[name].verdict)
-    others = ", ".join(name for name in bad if name != worst)
-    also = f"; also wrong: {others}" if others else ""
-    return CheckFinding(bad[worst].verdict, f"{worst}: {bad[worst].detail}{also}")
+def _refused(fault: str, answer: Exchange) -> CheckFinding:
+    if answer.status not in (400, 422):
+        return fail(f"{fault}: answered {answer.outcome}", answer)
+    return _shape(answer, fault, in_stream=False)
 
 
 def _failed_sync(seen: AgentObservation) -> CheckFinding:
     """A task may run without inputs; if it fails, it must fail in the shape of the contract."""
-    answer = seen.no_inputs["sync"]
+    answer = seen.refused("sync", "no inputs")
+    if answer is None:
+        return _NO_ENDPOINT
     if answer.status is None:
-        return fail(answer.failure or "no answer")
-    if answer.json is not None and success_of(answer.json) is True:
+        return fail(answer.outcome)
+    if answer.succeeded and reports_success(answer):
         return not_applicable("the task runs without inputs")
-    if answer.status >= 500 or answer.json is None:
-        return fail(
-            f"answered HTTP {answer.status} instead of a response that explains the failure"
-        )
-    return _verdict(answer.json, failed_shape(answer.json))
+    return _shape(answer, "inputs without a query", in_stream=False)
 
 
 def _failed_stream(seen: AgentObservation) -> CheckFinding:
-    answer = seen.no_inputs["stream"]
+    answer = seen.refused("stream", "no inputs")
+    if answer is None:
+        return _NO_ENDPOINT
     if answer.status is None:
-        return fail(answer.failure or "no answer")
-    if answer.status >= 400:
-        return _failed_before_stream(answer)
+        return fail(answer.outcome)
+    if not answer.succeeded:
+        return _shape(answer, "inputs without a query", in_stream=False)
     body = terminal_data(answer.stream)
     if body is None or one_terminal(answer.stream) != PASS:
         return fail("a failed run does not end in exactly one terminal event")
-    if success_of(body) is True:
+    if reports_success(answer):
         return not_applicable("the task runs without inputs")
-    return _verdict(body, failed_shape(body))
+    problems = failed_shape(body, answer.request_id, in_stream=True)
+    if not isinstance(body.get("status"), str) or not body["status"]:
+        problems.append("status is missing or empty")
+    if body.get("task_type") != seen.task_type:
+        problems.append("task_type is not echoed")
+    return fail_if(problems)
 
 
-def _failed_before_stream(answer: Exchange) -> CheckFinding:
-    if (answer.status and answer.status >= 500) or answer.json is None:
-        return fail(f"answered HTTP {answer.status} instead of a terminal event")
-    return _verdict(answer.json, failed_shape(answer.json))
+# --- what contract-shaped failures hold -----------------------------------------------------------
 
 
-def _no_echo(seen: AgentObservation) -> CheckFinding:
-    canary = seen.canary.encode()
-    leaks = [each for each in seen.errors() if canary in each.body or canary in each.headers]
-    if leaks:
-        return fail(f"{len(leaks)} error responses repeat text of the inputs")
-    named = [each for each in seen.errors() if seen.canary_key.encode() in each.body]
-    if named:
-        return warning(
-            f"{len(named)} error responses repeat a key of the inputs, which is chosen by the "
-            "caller"
-        )
-    return PASS
+def _failures(seen: AgentObservation) -> Iterator[tuple[str, Exchange, JsonObject]]:
+    """What was wrong, the exchange and its body, of all that is a failure in some dialect of the
+    contract. Other bodies are the matter of other rules."""
+    for group in seen.refusals.values():
+        for fault, answer in group.items():
+            body = answer.json if answer.json is not None else terminal_data(answer.stream)
+            if body is None or reports_success(answer):
+                continue
+            if "outputs" in body or "request_id" in body:
+                yield fault, answer, body
 
+
+def _of_failures(
+    problems: Callable[[str, JsonObject], list[str]],
+) -> Callable[[AgentObservation], CheckFinding]:
+    """The first failure that has problems, and how many others have some."""
+
+    def judged(seen: AgentObservation) -> CheckFinding:
+        judged = [(what, answer, problems(what, body)) for what, answer, body in _failures(seen)]
+        if not judged:
+            return not_applicable("nothing failed in the shape of the contract")
+        bad = [(what, answer, found) for what, answer, found in judged if found]
+        if not bad:
+            return PASS
+        what, answer, found = bad[0]
+        also = f"; {len(bad)} of {len(judged)} failures are so" if len(bad) > 1 else ""
+        return fail(f"{what}: {', '.join(found)}{also}", answer)
+
+    return judged
+
+
+def _error_object(_fault: str, body: JsonObject) -> list[str]:
+    error = body.get("error")
+    if not isinstance(error, dict):
+        return ["there is no error object"]
+    return [
+        f"error.{name} is missing or empty"
+        for name in ("code", "message")
+        if not isinstance(error.get(name), str) or not error[name]
+    ]
+
+
+def _error_code(fault: str, body: JsonObject) -> list[str]:
+    error: Any = body.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    if not isinstance(code, str):
+        return []  # the matter of error-object
+    if code not in set(ErrorCode):
+        return ["error.code is none of the contract's codes"]
+    expected = _CODES.get(fault, ErrorCode.VALIDATION_ERROR)
+    return [] if expected in (None, code) else [f"error.code is {code}, not {expected}"]
+
+
+def _error_outputs(_fault: str, body: JsonObject) -> list[str]:
+    return ["outputs is not empty"] if body.get("outputs") else []
+
+
+def _error_fields(_fault: str, body: JsonObject) -> list[str]:
+    return type_problems(body) + [f"{path} is null" for path in null_paths(body)]
+
+
+def _first_failure(seen: AgentObservation) -> Exchange | None:
+    return next((answer for _, answer, _ in _failures(seen)), None)
+
+
+def _request(way: str, fault: str) -> Callable[[AgentObservation], Exchange | None]:
+    return lambda seen: seen.refused(way, fault)
+
+
+_MALFORMED_RULES = {
+    "broken-json": "A body that is not JSON is refused with a contract-shaped 400 or 422.",
+    "missing-field": "Without request_id or task_type a request is refused with a contract-shaped "
+    "400 or 422.",
+    "wrong-type": "A field of the wrong type is refused with a contract-shaped 400 or 422.",
+}
+_SHAPE = "request_id, ok: false, outputs: {}, warnings and error"
 
 REFUSAL_CHECKS = (
-    *(make(way) for make in (_unknown_task, _broken_json, _missing, _wrong_type) for way in WAYS),
+    *(
+        Check(
+            f"{way}-unknown-task",
+            _MUST,
+            "Overview + endpoints, line 10",
+            "A task_type that is refused is refused with a contract-shaped 4xx.",
+            f"Answer HTTP 400 with {_SHAPE}.",
+            _unknown_task(way),
+            _request(way, "unknown task"),
+        )
+        for way in WAYS
+    ),
+    Check(
+        "unknown-task-refused",
+        _OURS,
+        "Errors",
+        "A task_type that the agent does not do is refused.",
+        "Compare task_type with the tasks of the agent before the run.",
+        _refuses_unknown,
+        _request("sync", "unknown task"),
+    ),
+    *(
+        Check(
+            f"{way}-{name}",
+            _OURS,
+            "Errors",
+            _MALFORMED_RULES[name],
+            f"Replace the framework's own answer to a malformed request by one with {_SHAPE}.",
+            _malformed(way, faults),
+            _request(way, faults[0]),
+        )
+        for name, faults in _MALFORMED.items()
+        for way in WAYS
+    ),
     Check(
         "sync-failed-run",
-        'A failed run responds with status "error", ok false, outputs {} and an error.',
+        _MUST,
+        "Sync response shape, line 31",
+        "A failed run responds in the same shape, and says that it failed.",
+        f'Catch what the task raises and answer status: "error" with {_SHAPE}.',
         _failed_sync,
+        _request("sync", "no inputs"),
     ),
     Check(
         "stream-failed-run",
+        _MUST,
+        "Stream invariant, lines 53 and 54",
         "A failed run still ends in exactly one terminal event that reports the failure.",
+        'Send final with status: "error", ok: false and outputs: {} when the task raises.',
         _failed_stream,
+        _request("stream", "no inputs"),
     ),
-    Check("no-echo", "No error response repeats text of the inputs.", _no_echo),
+    Check(
+        "error-object",
+        _OURS,
+        "Errors",
+        "A failure has an error with a code and a message.",
+        "Send error: {code, message}, the message without text of the inputs.",
+        _of_failures(_error_object),
+        _first_failure,
+    ),
+    Check(
+        "error-code",
+        _OURS,
+        "Errors",
+        "error.code is the contract's code for what went wrong.",
+        "Use VALIDATION_ERROR, UNSUPPORTED_TASK_TYPE, TASK_FAILED, BUDGET_EXCEEDED or OVERLOADED.",
+        _of_failures(_error_code),
+        _first_failure,
+    ),
+    Check(
+        "error-outputs",
+        _OURS,
+        "Errors",
+        "The outputs of a failure are empty.",
+        "Send outputs: {} where the run failed, and status: degraded for a partial result.",
+        _of_failures(_error_outputs),
+        _first_failure,
+    ),
+    Check(
+        "error-fields",
+        _OURS,
+        "Errors",
+        "The fields of a failure have their types, and none is null.",
+        "Leave out what has no value, and send the types of docs/schemas/AgentRunResponse.json.",
+        _of_failures(_error_fields),
+        _first_failure,
+    ),
 )

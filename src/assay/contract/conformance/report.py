@@ -1,13 +1,32 @@
-"""The findings of a conformance check, also as JSON and as JUnit XML for build servers."""
+"""The rules of a conformance check, and what it found, as values and as JSON."""
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from xml.etree import ElementTree
 
+from assay.contract.conformance.exchange import Exchange
 from assay.contract.conformance.probes import AgentObservation
 from assay.net.json import JsonObject
+
+CONTRACT_DOCUMENT = "Agent HTTP contract"
+OUR_DOCUMENT = "docs/agent-contract.md"
+
+
+class RuleLevel(StrEnum):
+    """Whose rule it is, the strictest first: the value is what reports and `--level` show."""
+
+    MUST = "must"
+    """The contract demands it."""
+    SHOULD = "should"
+    """The contract recommends it."""
+    OURS = "ours"
+    """The contract is silent; Assay's agents and its callers keep it."""
+
+    def fails_at(self, threshold: "RuleLevel") -> bool:
+        """Whether a broken rule of this level is a failure where `threshold` is the weakest."""
+        order = list(RuleLevel)
+        return order.index(self) <= order.index(threshold)
 
 
 class CheckVerdict(StrEnum):
@@ -21,22 +40,28 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """`detail` says what was seen; it quotes names and numbers, never content."""
+    """What one rule found.
+
+    `detail` says what was seen; it quotes names and numbers, never content. `exchange` is where
+    that differs from the rule's usual one, `remedy` where the rule's own does not fit the case.
+    """
 
     verdict: CheckVerdict
     detail: str = ""
+    exchange: Exchange | None = None
+    remedy: str = ""
 
 
 PASS = CheckFinding(CheckVerdict.PASS)
 
 
-def fail(detail: str) -> CheckFinding:
-    """The rule is broken."""
-    return CheckFinding(CheckVerdict.FAIL, detail)
+def fail(detail: str, exchange: Exchange | None = None, remedy: str = "") -> CheckFinding:
+    """The rule is broken. How grave that is, its level says."""
+    return CheckFinding(CheckVerdict.FAIL, detail, exchange, remedy)
 
 
 def warning(detail: str) -> CheckFinding:
-    """A recommendation is not followed."""
+    """The rule is kept, and the reader should know something."""
     return CheckFinding(CheckVerdict.WARN, detail)
 
 
@@ -45,28 +70,58 @@ def not_applicable(detail: str) -> CheckFinding:
     return CheckFinding(CheckVerdict.NOT_APPLICABLE, detail)
 
 
-def fail_if(problems: list[str]) -> CheckFinding:
+def fail_if(problems: list[str], exchange: Exchange | None = None) -> CheckFinding:
     """A failure that lists the problems; a pass where there are none."""
-    return fail("; ".join(problems)) if problems else PASS
+    return fail("; ".join(dict.fromkeys(problems)), exchange) if problems else PASS
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`rule` is the sentence of the contract that the check tests."""
+    """One rule.
+
+    Parameters:
+        name: the rule's id, in reports and for `--skip`.
+        level: whose rule it is.
+        place: where it is written: a section of the contract with its line, or of our page.
+        rule: what is demanded.
+        remedy: what to change in an agent that breaks it.
+        judge: looks at what the agent did.
+        request: the exchange that shows it, for the command that repeats a finding.
+    """
 
     name: str
+    level: RuleLevel
+    place: str
     rule: str
+    remedy: str
     judge: Callable[[AgentObservation], CheckFinding]
+    request: Callable[[AgentObservation], Exchange | None]
+
+    @property
+    def reference(self) -> str:
+        """The document and the place in it."""
+        document = OUR_DOCUMENT if self.level is RuleLevel.OURS else CONTRACT_DOCUMENT
+        return f"{document}, {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found, as reports show it."""
+    """What one check found, as reports show it.
+
+    `code` is the agent's own error code, `repeat` a command that shows the finding again. Both
+    are empty where there is none, as are `remedy` and `detail` where the rule is kept.
+    """
 
     name: str
+    level: RuleLevel
+    reference: str
     rule: str
     verdict: CheckVerdict
-    detail: str
+    detail: str = ""
+    remedy: str = ""
+    code: str = ""
+    repeat: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +141,12 @@ class TargetReport:
     def with_verdict(self, *verdicts: CheckVerdict) -> list[CheckResult]:
         """The results that ended in one of `verdicts`."""
         return [result for result in self.results if result.verdict in verdicts]
+
+    def findings(self) -> list[CheckResult]:
+        """What there is to mend, failures first and the strictest level first."""
+        found = self.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN)
+        levels = list(RuleLevel)
+        return sorted(found, key=lambda each: (each.verdict, levels.index(each.level)))
 
     def counts(self) -> dict[str, int]:
         """How many checks ended in each verdict."""
@@ -114,42 +175,15 @@ def _target_json(report: TargetReport) -> JsonObject:
 
 
 def _result_json(result: CheckResult) -> dict[str, str]:
-    found = {"name": result.name, "verdict": result.verdict.value, "rule": result.rule}
-    return {**found, "detail": result.detail} if result.detail else found
-
-
-def report_junit(reports: list[TargetReport]) -> str:
-    """A warning is a passed test with a note; what does not apply is a skipped one."""
-    root = ElementTree.Element("testsuites", name="agent contract")
-    for report in reports:
-        root.append(_suite(report))
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _suite(report: TargetReport) -> ElementTree.Element:
-    counts = report.counts()
-    suite = ElementTree.Element(
-        "testsuite",
-        name=f"{report.task_type} at {report.url}",
-        tests=str(len(report.results) or 1),
-        failures=str(counts[CheckVerdict.FAIL]),
-        skipped=str(counts[CheckVerdict.NOT_APPLICABLE]),
-        errors=str(int(report.unreachable is not None)),
-    )
-    if report.unreachable is not None:
-        case = ElementTree.SubElement(suite, "testcase", name="reachable", classname="contract")
-        ElementTree.SubElement(case, "error", message=report.unreachable)
-    for result in report.results:
-        _add_case(suite, result)
-    return suite
-
-
-def _add_case(suite: ElementTree.Element, result: CheckResult) -> None:
-    case = ElementTree.SubElement(suite, "testcase", name=result.name, classname="contract")
-    if result.verdict is CheckVerdict.FAIL:
-        ElementTree.SubElement(case, "failure", message=result.detail).text = result.rule
-    elif result.verdict is CheckVerdict.NOT_APPLICABLE:
-        ElementTree.SubElement(case, "skipped", message=result.detail)
-    elif result.verdict is CheckVerdict.WARN:
-        ElementTree.SubElement(case, "system-out").text = f"warning: {result.detail}"
+    found = {
+        "name": result.name,
+        "verdict": result.verdict.value,
+        "level": result.level.value,
+        "rule": result.rule,
+        "contract": result.reference,
+        "detail": result.detail,
+        "remedy": result.remedy,
+        "error_code": result.code,
+        "repeat": result.repeat,
+    }
+    return {name: value for name, value in found.items() if value}

@@ -6,13 +6,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from assay.contract.conformance.report import PASS, CheckFinding, fail, fail_if
-from assay.contract.envelope import AgentRunResponse, ErrorCode
+from assay.contract.envelope import SUCCESS_STATUSES, AgentRunResponse
 from assay.contract.responses import outputs_of, success_of
 from assay.contract.validation import field_problems
 
 # What is inside these belongs to the task, not to the envelope.
 _FREE_FORM = frozenset({"outputs", "data", "provenance", "metadata", "details"})
 _JUDGED_APART = frozenset({"request_id", "task_type", "status", "outputs"})
+RECOMMENDED_FIELDS = ("artifacts", "provenance", "usage", "warnings")
 
 
 def echoed(body: Mapping[str, Any], name: str, sent: str) -> CheckFinding:
@@ -26,17 +27,32 @@ def echoed(body: Mapping[str, Any], name: str, sent: str) -> CheckFinding:
     return PASS
 
 
-def successful(body: Mapping[str, Any]) -> CheckFinding:
-    """The response says clearly that the run succeeded."""
-    success = success_of(body)
-    if success:
+def indicates_success(body: Mapping[str, Any], *, in_stream: bool) -> bool:
+    """Whether one of the contract's indicators is there; `success` is one in a stream only."""
+    known = body.get("status") in SUCCESS_STATUSES or body.get("ok") is True
+    return known or (in_stream and body.get("success") is True)
+
+
+def successful(body: Mapping[str, Any], *, in_stream: bool) -> CheckFinding:
+    """The response says that the run succeeded."""
+    if indicates_success(body, in_stream=in_stream):
         return PASS
-    if success is None:
-        return fail("status, ok and success are absent, unknown, or contradict each other")
-    return fail(
-        f"the agent responded with an error{_code(body)}; if the sample inputs do not "
-        "suit it, pass others with --inputs"
-    )
+    if success_of(body) is False:
+        return fail(
+            "the agent reports that the run failed",
+            remedy="If the sample inputs do not suit the agent, pass others with --inputs.",
+        )
+    names = "status, ok or success" if in_stream else "status or ok"
+    return fail(f"{names} does not say that the run succeeded")
+
+
+def indicators_agree(body: Mapping[str, Any]) -> CheckFinding:
+    """Callers read different indicators: all that are there must say the same."""
+    said = {body[name] for name in ("ok", "success") if isinstance(body.get(name), bool)}
+    status = body.get("status")
+    if status in SUCCESS_STATUSES or status == "error":
+        said.add(status != "error")
+    return fail("status, ok and success contradict each other") if len(said) > 1 else PASS
 
 
 def has_outputs(body: Mapping[str, Any], *, or_data: bool) -> CheckFinding:
@@ -48,7 +64,7 @@ def has_outputs(body: Mapping[str, Any], *, or_data: bool) -> CheckFinding:
 
 def without_null(bodies: list[Mapping[str, Any]]) -> CheckFinding:
     """No field of the envelope is null."""
-    paths = sorted({path for body in bodies for path in _null_paths(body)})
+    paths = sorted({path for body in bodies for path in null_paths(body)})
     return fail(f"null in {', '.join(paths)}") if paths else PASS
 
 
@@ -69,37 +85,30 @@ def type_problems(body: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def failed_shape(body: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a body that should say: this failed, and why."""
+def failed_shape(body: Mapping[str, Any], request_id: str, *, in_stream: bool) -> list[str]:
+    """What is wrong with a body that should say: this request failed."""
     problems = []
-    if success_of(body) is not False:
-        problems.append('no failure indicator (status "error", ok false)')
-    if not isinstance(body.get("outputs"), dict):
+    if indicates_success(body, in_stream=in_stream):
+        problems.append("it reports success")
+    elif not isinstance(body.get("status"), str) and success_of(body) is None:
+        problems.append('no failure indicator (ok false, status "error")')
+    found = outputs_of(body) if in_stream else body.get("outputs")
+    if not isinstance(found, dict):
         problems.append("outputs is missing or not an object")
-    elif body["outputs"]:
-        problems.append("outputs is not empty")
-    error = body.get("error")
-    if isinstance(error, dict) and error.get("code") not in set(ErrorCode):
-        problems.append("error.code is none of the contract's codes")
-    problems += type_problems(body)
-    problems += [f"{path} is null" for path in _null_paths(body)]
+    if request_id and body.get("request_id") != request_id:
+        problems.append("request_id is not echoed")
     return problems
 
 
-def _null_paths(value: Any, path: str = "") -> Iterator[str]:
+def null_paths(value: Any, path: str = "") -> Iterator[str]:
+    """Where the envelope holds null; what belongs to the task is not looked into."""
     if isinstance(value, dict):
         for name, item in value.items():
             here = f"{path}.{name}" if path else str(name)
             if item is None:
                 yield here
             elif name not in _FREE_FORM:
-                yield from _null_paths(item, here)
+                yield from null_paths(item, here)
     elif isinstance(value, list):
         for item in value:
-            yield from _null_paths(item, f"{path}[]")
-
-
-def _code(body: Mapping[str, Any]) -> str:
-    error = body.get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    return f" ({code})" if code in set(ErrorCode) else ""
+            yield from null_paths(item, f"{path}[]")

@@ -52,7 +52,13 @@ class RagAnswer:
         passages = [Passage(one.chunk_id, one.title, one.text) for one in found.chunks]
         answer = await self.answerer.answer(inputs.query, passages, max_tokens)
         report("answered", percent=95, citations=len(answer.citations))
-        return _response(request, found, answer, inputs.query)
+        # An estimate by length, which the limit that the answerer kept bounds; the marks of
+        # citations are not generated.
+        spent = Usage(
+            input_tokens=tokens_in(inputs.query) + sum(tokens_in(one.text) for one in found.chunks),
+            output_tokens=min(tokens_in(answer.text), max_tokens),
+        )
+        return _response(request, found, answer, spent)
 
     async def _passages(
         self, inputs: "AnswerInputs", max_tokens: int | None, report: ReportProgress
@@ -85,7 +91,7 @@ def _given(chunk: GroundingChunk) -> FoundChunk:
 
 
 def _response(
-    request: AgentRunRequest, found: RetrievedChunks, answer: Answer, query: str
+    request: AgentRunRequest, found: RetrievedChunks, answer: Answer, spent: Usage
 ) -> AgentRunResponse:
     cited = _cited(found.chunks, answer)
     pack = grounding_of(found.chunks, found.mode, [chunk.chunk_id for chunk in cited])
@@ -103,10 +109,7 @@ def _response(
         status="degraded" if partial else "ok",
         artifacts=pack.citations,
         provenance={**provenance_of(found), "answerer": answer.model},
-        usage=Usage(
-            input_tokens=tokens_in(query) + sum(tokens_in(one.text) for one in found.chunks),
-            output_tokens=tokens_in(answer.text),
-        ),
+        usage=spent,
         warnings=[*found.warnings, *answer.warnings, *_truncation(answer)],
         grounding=pack,
     )

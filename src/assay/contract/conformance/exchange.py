@@ -1,0 +1,225 @@
+"""One request of a conformance check and all that came back, recorded with its timing."""
+
+import asyncio
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import orjson
+
+from assay.contract.responses import event_name, media_type
+from assay.net.client import EncodingRefused, ResponseTooLarge
+from assay.net.http import breach_of
+from assay.net.json import JsonObject, parse_object
+from assay.net.redact import redact_url
+from assay.net.sse import Event, EventReader, EventTooLarge
+
+MAX_BODY_BYTES = 4_000_000
+"""For one response: those of all requests are held until the checks have seen them."""
+INPUTS_VARIABLE = "ASSAY_CHECK_INPUTS"
+TOKEN_IN_COMMANDS = "$TOKEN"
+
+# The rest is bounded as a whole, by the seconds that an exchange may take.
+_CONNECT_ONLY = httpx.Timeout(None, connect=5.0)
+_NO_INPUTS: JsonObject = {}
+# An agent's own code is an identifier; anything else in its place may be text of the inputs.
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_PAGES = (b"<!doctype html", b"<html")
+_PLACEHOLDER = "assay-inputs-go-here"
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """What was sent. `left_before_s`: the same request was sent before, and left after so long."""
+
+    method: str
+    url: str
+    content: bytes = b""
+    left_before_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and all that came back, each piece with the second at which it came.
+
+    `failure` says why the response is not complete.
+    """
+
+    request_id: str
+    sent: SentRequest
+    status: int | None = None
+    media_type: str = ""
+    location: str = ""
+    headers: bytes = b""
+    retry_after: str | None = None
+    chunks: tuple[tuple[float, bytes], ...] = ()
+    seconds: float = 0.0
+    failure: str | None = None
+    timed_out: bool = False
+    refused_connection: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the status is 2xx: the contract names no other."""
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def outcome(self) -> str:
+        """The status, or why there is none."""
+        return self.failure or "no answer" if self.status is None else f"HTTP {self.status}"
+
+    @cached_property
+    def body(self) -> bytes:
+        """All that came, complete or not."""
+        return b"".join(chunk for _, chunk in self.chunks)
+
+    @cached_property
+    def json(self) -> JsonObject | None:
+        """The body where it is a JSON object."""
+        return parse_object(self.body)
+
+    @cached_property
+    def stream(self) -> "StreamView":
+        """The body as server-sent events."""
+        return StreamView(self)
+
+    @property
+    def is_web_page(self) -> bool:
+        """Whether HTML came where JSON was due, as from a proxy or a catch-all route."""
+        if self.json is not None:
+            return False
+        return "html" in self.media_type or self.body.lstrip()[:14].lower().startswith(_PAGES)
+
+    @property
+    def error_code(self) -> str:
+        """The agent's own code for what went wrong, empty where it gave none."""
+        bodies = [self.json] if self.json is not None else [b for _, b in self.stream.objects]
+        for body in reversed(bodies):
+            error = (body or {}).get("error")
+            code = error.get("code") if isinstance(error, dict) else None
+            if isinstance(code, str) and _CODE.fullmatch(code):
+                return "" if code.encode() in self.sent.content else code
+        return ""
+
+
+class StreamView:
+    """An exchange read as server-sent events, with the time at which each was complete."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        reader = EventReader(MAX_BODY_BYTES)
+        self.events: list[Event] = []
+        self.first_event_s: float | None = None
+        try:
+            for moment, chunk in exchange.chunks:
+                self.events += reader.feed(chunk)
+                if self.events and self.first_event_s is None:
+                    self.first_event_s = moment
+            if exchange.failure is None:
+                reader.close()
+            self.problems = reader.problems
+        except EventTooLarge as error:
+            self.problems = [*reader.problems, str(error)]
+        self.not_json = sum(not _is_json(event.data) for event in self.events)
+        parsed = [parse_object(event.data) for event in self.events]
+        both = zip(self.events, parsed, strict=True)
+        self.names = [event_name(event, data or {}) for event, data in both]
+        named = zip(self.names, parsed, strict=True)
+        self.objects = [(name, data) for name, data in named if data is not None]
+        self.ended = exchange.failure is None
+        moments = [moment for moment, _ in exchange.chunks] + [exchange.seconds]
+        self.longest_silence_s = max((late - early for early, late in pairwise(moments)), default=0)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+async def record_exchange(
+    http: httpx.AsyncClient,
+    sent: SentRequest,
+    *,
+    timeout: float,
+    request_id: str = "",
+) -> Exchange:
+    """Send one request and record what comes back within `timeout` seconds; it never raises.
+
+    `http` is a client of `open_client`, which bounds the size of responses.
+    """
+    clock = asyncio.get_running_loop().time
+    started = clock()
+    seen: JsonObject = {"request_id": request_id, "sent": sent}
+    chunks: list[tuple[float, bytes]] = []
+    headers = {"Content-Type": "application/json"} if sent.content else {}
+    if request_id:
+        headers["X-Request-ID"] = request_id
+    try:
+        async with (
+            asyncio.timeout(timeout),
+            http.stream(
+                sent.method, sent.url, content=sent.content, headers=headers, timeout=_CONNECT_ONLY
+            ) as response,
+        ):
+            seen |= {
+                "status": response.status_code,
+                "media_type": media_type(response),
+                "location": response.headers.get("location", ""),
+                "headers": b"\n".join(value for _, value in response.headers.raw),
+                "retry_after": response.headers.get("retry-after"),
+            }
+            async for chunk in response.aiter_bytes():
+                chunks.append((clock() - started, chunk))
+    except TimeoutError:
+        seen |= {"failure": f"no complete response within {timeout:g} s", "timed_out": True}
+    except (ResponseTooLarge, EncodingRefused) as error:
+        chunks.clear()
+        seen["failure"] = str(error)
+    except (httpx.ConnectError, httpx.ConnectTimeout):
+        seen |= {"failure": "no connection", "refused_connection": True}
+    except httpx.RemoteProtocolError as error:
+        seen["failure"] = breach_of(error).value
+    except httpx.HTTPError as error:
+        seen["failure"] = f"the connection was lost ({type(error).__name__})"
+    return Exchange(**seen, chunks=tuple(chunks), seconds=clock() - started)
+
+
+def curl_command(
+    exchange: Exchange, *, with_token: bool = False, inputs: JsonObject = _NO_INPUTS
+) -> str:
+    """The request as a line for a shell. A token is `$TOKEN` in it, never its value.
+
+    Parameters:
+        exchange: what is repeated.
+        with_token: whether a token was sent.
+        inputs: the caller's own inputs: they show as a variable, because the line is kept in
+            reports and they may be about a patient.
+    """
+    sent = exchange.sent
+    parts = ["curl", "-isS"]
+    if sent.url.endswith("/stream"):
+        parts[1] = "-isSN"
+    parts.append(shlex.quote(redact_url(sent.url)))
+    if with_token:
+        parts += ["-H", f'"Authorization: Bearer {TOKEN_IN_COMMANDS}"']
+    if sent.content:
+        parts += ["-H", "'Content-Type: application/json'", "-d", _quoted(sent.content, inputs)]
+    line = " ".join(parts)
+    left = sent.left_before_s
+    return line if left is None else f"{line} --max-time {left:.2f}; sleep {4 * left:.1f}; {line}"
+
+
+def _quoted(content: bytes, inputs: JsonObject) -> str:
+    """The body for a shell, with `inputs` as a variable."""
+    body: Any = parse_object(content)
+    if not inputs or body is None or body.get("inputs") != inputs:
+        return shlex.quote(content.decode())
+    text = orjson.dumps({**body, "inputs": _PLACEHOLDER}).decode()
+    before, _, after = text.partition(f'"{_PLACEHOLDER}"')
+    return f'{shlex.quote(before)}"${INPUTS_VARIABLE}"{shlex.quote(after)}'

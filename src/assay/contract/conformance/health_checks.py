@@ -1,0 +1,151 @@
+"""The checks of GET /health and GET /health/ready, and of what they give away."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from assay.contract.conformance.exchange import Exchange
+from assay.contract.conformance.probes import AgentObservation
+from assay.contract.conformance.report import (
+    PASS,
+    Check,
+    CheckFinding,
+    RuleLevel,
+    fail,
+    not_applicable,
+    warning,
+)
+
+_OURS = RuleLevel.OURS
+_DEEPEST = 20
+# An address of a machine: a URL, an IPv4 address, or a host with a port. A time of day and a
+# version have no letter before the colon or no port after it.
+_ADDRESS = re.compile(
+    r"""[a-z][a-z0-9+.-]*://[^\s"'/]
+        | (?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])
+        | \blocalhost\b
+        | (?<![\w.-])[a-z][\w-]*(?:\.[\w-]+)*:(?:80|\d{3,5})(?!\w)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_WEB_PAGE = "the endpoint answers with a web page"
+
+
+def _health(seen: AgentObservation) -> CheckFinding:
+    answer, body = seen.health, seen.health.json
+    if answer.is_web_page and answer.succeeded:
+        return not_applicable(_WEB_PAGE)
+    if answer.failure or not answer.succeeded:
+        return fail(f"GET /health: {answer.failure or answer.outcome}")
+    if body is None:
+        return fail("GET /health is not a JSON object")
+    if body.get("status") != "ok" or not isinstance(body.get("service"), str):
+        return fail('GET /health is not {"status": "ok", "service": name}')
+    return PASS
+
+
+def _ready(seen: AgentObservation) -> CheckFinding:
+    answer, body = seen.ready, seen.ready.json
+    if answer.is_web_page and answer.succeeded:
+        return not_applicable(_WEB_PAGE)
+    if answer.status not in (200, 503) or answer.failure:
+        return fail(f"GET /health/ready: {answer.failure or answer.outcome}")
+    if body is None:
+        return fail("GET /health/ready is not a JSON object")
+    if body.get("status") not in ("ready", "degraded"):
+        return fail('the status of GET /health/ready is neither "ready" nor "degraded"')
+    if body["status"] == "degraded":
+        return warning(
+            "the agent reports that it is degraded, which may cause other checks to fail"
+        )
+    return PASS if answer.status == 200 else fail("GET /health/ready says ready, with HTTP 503")
+
+
+def _health_json(seen: AgentObservation) -> CheckFinding:
+    answers = {"/health": seen.health, "/health/ready": seen.ready}
+    there = {path: each for path, each in answers.items() if each.status in (200, 503)}
+    if not there:
+        return not_applicable("there is no health endpoint")
+    for path, answer in there.items():
+        if answer.is_web_page:
+            return fail(f"GET {path} answers HTTP {answer.status} with a web page", answer)
+    return PASS
+
+
+def _no_addresses(seen: AgentObservation) -> CheckFinding:
+    for path, answer in {"/health": seen.health, "/health/ready": seen.ready}.items():
+        if answer.json is None:
+            continue
+        named = [where for where, text in _texts(answer.json) if _ADDRESS.search(text)]
+        if named:
+            # The field is named, never its value: the report goes to more people than the agent.
+            return fail(f"GET {path} has an address in {', '.join(named[:5])}", answer)
+    if seen.health.json is None and seen.ready.json is None:
+        return not_applicable("there is no health endpoint with JSON")
+    return PASS
+
+
+def _texts(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """All texts in a JSON value, keys included, with the field that they stand in."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, str):
+        yield path or "body", value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            key_is_address = bool(_ADDRESS.search(name))
+            here = ".".join(part for part in (path, "*" if key_is_address else name[:40]) if part)
+            yield here, name
+            yield from _texts(item, here, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, f"{path}[]", depth + 1)
+
+
+def _of_health(seen: AgentObservation) -> Exchange:
+    return seen.health
+
+
+def _of_ready(seen: AgentObservation) -> Exchange:
+    return seen.ready
+
+
+HEALTH_CHECKS = (
+    Check(
+        "health",
+        _OURS,
+        "Endpoints",
+        "GET /health reports ok and the service name.",
+        'Serve GET /health with {"status": "ok", "service": name} as soon as the process is up.',
+        _health,
+        _of_health,
+    ),
+    Check(
+        "health-ready",
+        _OURS,
+        "Endpoints",
+        "GET /health/ready reports ready or degraded.",
+        'Serve GET /health/ready: 200 {"status": "ready"} when the agent can work, 503 '
+        '{"status": "degraded"} before.',
+        _ready,
+        _of_ready,
+    ),
+    Check(
+        "health-json",
+        _OURS,
+        "Endpoints",
+        "Health endpoints answer with JSON, not with a web page.",
+        "A catch-all route or a proxy answers in the agent's place: route the path to the agent.",
+        _health_json,
+        _of_health,
+    ),
+    Check(
+        "health-no-addresses",
+        _OURS,
+        "Endpoints",
+        "Health endpoints name no internal addresses.",
+        "Report names and counts of what the agent depends on, and keep addresses in its log.",
+        _no_addresses,
+        _of_ready,
+    ),
+)

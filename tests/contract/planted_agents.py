@@ -1,0 +1,270 @@
+"""Strangers' agents: each with one fault, or with all the freedom that the contract gives."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+from tests.contract.plain_agent import Answer, Body, PlainAgent, as_json
+
+# --- one fault each -------------------------------------------------------------------------------
+
+
+class IgnoresTime(PlainAgent):
+    """Reads budgets and takes its time all the same."""
+
+    seconds = 0.4
+
+    async def work(self, request: Body) -> Body:
+        await asyncio.sleep(self.seconds)
+        return self.result(request)
+
+
+class IgnoresTokens(PlainAgent):
+    """Generates 40 tokens where one is allowed."""
+
+    def result(self, request: Body) -> Body:
+        found = super().result(request)
+        found["usage"]["output_tokens"] = 40
+        return found
+
+
+class Escalates(PlainAgent):
+    """Asks the costlier model though it may not."""
+
+    def result(self, request: Body) -> Body:
+        found = super().result(request)
+        found["usage"]["escalations"] = 1
+        return found
+
+
+class RefusesBudgets(PlainAgent):
+    """Does not know the field, and forbids what it does not know."""
+
+    def refusal(self, request: Any) -> Answer | None:
+        if isinstance(request, dict) and "budgets" in request:
+            return as_json(self.failure(request, "VALIDATION_ERROR", "an unknown field"), 422)
+        return super().refusal(request)
+
+
+class GoesOn(PlainAgent):
+    """Works on for a client that has left."""
+
+    seconds = 0.4
+
+    async def disconnected(self, respond: "asyncio.Task[None]") -> None:
+        await asyncio.gather(respond, return_exceptions=True)
+
+
+class NamesItsStore(PlainAgent):
+    """Says where its index is to everyone who asks."""
+
+    def ready(self) -> Answer:
+        return as_json({"status": "ready", "service": "x", "store": {"at": "qdrant.local:6333"}})
+
+
+class ErrorOnSuccess(PlainAgent):
+    """Sends an error object with every answer."""
+
+    def result(self, request: Body) -> Body:
+        return {**super().result(request), "error": {"code": "TASK_FAILED", "message": "none"}}
+
+
+class HealthPage(PlainAgent):
+    """A web application's catch-all route answers in its place."""
+
+    def health(self) -> Answer:
+        return Answer(body=b"<!doctype html><title>app</title>", content_type="text/html")
+
+
+class _Quotes(PlainAgent):
+    """Puts the inputs into the message of a refusal, in some writing."""
+
+    def written(self, text: str) -> str:
+        raise NotImplementedError
+
+    def refusal(self, request: Any) -> Answer | None:
+        if isinstance(request, dict) and isinstance(request.get("inputs"), str):
+            said = f"inputs is {self.written(request['inputs'])}"
+            return as_json(self.failure(request | {"inputs": {}}, "VALIDATION_ERROR", said), 422)
+        return super().refusal(request)
+
+
+class QuotesUpperCase(_Quotes):
+    def written(self, text: str) -> str:
+        return text.upper()
+
+
+class QuotesBase64(_Quotes):
+    def written(self, text: str) -> str:
+        return base64.urlsafe_b64encode(f"<{text}>".encode()).decode()
+
+
+class QuotesHex(_Quotes):
+    def written(self, text: str) -> str:
+        return text.encode().hex()
+
+
+class QuotesPercentEncoded(_Quotes):
+    def written(self, text: str) -> str:
+        return "".join(f"%{ord(each):02x}" for each in text)
+
+
+class QuotesHtml(_Quotes):
+    def written(self, text: str) -> str:
+        return "".join(f"&#{ord(each)};" for each in text)
+
+
+class QuotesTheBeginning(_Quotes):
+    def written(self, text: str) -> str:
+        return f"{text[:25]}..."
+
+
+class QuotesInAHeader(PlainAgent):
+    def refusal(self, request: Any) -> Answer | None:
+        found = super().refusal(request)
+        if found and isinstance(request, dict) and isinstance(request.get("inputs"), str):
+            found.headers.append((b"x-problem", quote(request["inputs"]).encode()))
+        return found
+
+
+class CrashesOnTypes(PlainAgent):
+    """HTTP 500 where a field has the wrong type."""
+
+    def refusal(self, request: Any) -> Answer | None:
+        if isinstance(request, dict) and isinstance(request.get("inputs"), str):
+            return Answer(500, b"Internal Server Error", "text/plain")
+        return super().refusal(request)
+
+
+# --- all that the contract permits ----------------------------------------------------------------
+
+
+class Minimal(PlainAgent):
+    """Nothing that is optional: no status, no health, no recommended fields, one event."""
+
+    def health(self) -> Answer:
+        return Answer(404)
+
+    ready = health
+
+    def enveloped(self, request: Body, status: str, outputs: Body) -> Body:
+        request_id = request["request_id"]
+        return {"request_id": request_id, "ok": status != "error", "outputs": outputs}
+
+    async def run(self, request: Body) -> Body:
+        ok = "query" in request.get("inputs", {})
+        return self.enveloped(request, "ok" if ok else "error", {})
+
+    async def events(self, request: Body) -> AsyncIterator[bytes]:
+        found = await self.run(request)
+        outcome = {"status": "ended", "task_type": self.task, "success": found.pop("ok")}
+        yield f"event: done\ndata: {json.dumps({**found, **outcome})}\n\n".encode()
+
+    def refusal(self, request: Any) -> Answer | None:
+        found = super().refusal(request)
+        if found is None or found.status == 409:
+            return None
+        request_id = request.get("request_id", "") if isinstance(request, dict) else ""
+        return as_json({"request_id": request_id, "ok": False, "outputs": {}, "warnings": []}, 404)
+
+
+class DataInPlaceOfOutputs(PlainAgent):
+    """`data` and `success` in the terminal event, `complete` as its name, no started."""
+
+    async def events(self, request: Body) -> AsyncIterator[bytes]:
+        found = await self.run(request)
+        found = {**found, "data": found["outputs"], "success": found["ok"]}
+        del found["outputs"], found["ok"]
+        yield self.event("complete", found)
+
+
+class FreeFraming(PlainAgent):
+    """All that server-sent events allow: comments, ids, retry, CRLF, several data lines."""
+
+    async def events(self, request: Body) -> AsyncIterator[bytes]:
+        yield b": hello\r\n\r\nretry: 1000\r\n\r\n"
+        yield b"id: 1\r\nevent: started\r\ndata: {}\r\n\r\n"
+        for value in ("[1, 2]", "3", '"half"', "null"):
+            yield f"event: progress\r\ndata: {value}\r\n\r\n".encode()
+        lines = json.dumps(await self.run(request), indent=1).splitlines()
+        yield b"event: final\r\n" + b"".join(f"data: {x}\r\n".encode() for x in lines)
+        yield b"\r\n"
+
+
+class TakesEverything(PlainAgent):
+    """Refuses nothing: any task, any inputs, any id; keeps no results."""
+
+    def refusal(self, request: Any) -> Answer | None:
+        if not isinstance(request, dict) or not request.get("request_id"):
+            return super().refusal(request)
+        return None
+
+    async def run(self, request: Body) -> Body:
+        inputs = request.get("inputs")
+        named = {"task_type": "any", **request}
+        if isinstance(inputs, dict) and "query" in inputs:
+            return self.enveloped(named, "success", {})
+        return self.enveloped(named, "ok", {})
+
+
+class OwnWords(PlainAgent):
+    """Further fields and events, own error codes, another 2xx, a JSON dialect."""
+
+    async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
+        found = await super().answer(path, content)
+        if isinstance(found, Answer) and found.status == 200 and path.endswith("sync"):
+            found.status, found.content_type = 201, "application/vnd.agent+json; charset=utf-8"
+        return found
+
+    def failure(self, request: Body, code: str, message: str) -> Body:
+        return super().failure(request, f"acme.{code.lower()}", message)
+
+    def result(self, request: Body) -> Body:
+        return {**super().result(request), "trace": {"span": 1}, "status": "success"}
+
+    async def events(self, request: Body) -> AsyncIterator[bytes]:
+        yield self.event("queued", {})
+        async for piece in super().events(request):
+            yield piece
+
+
+PLANTED: dict[type[PlainAgent], set[str]] = {
+    IgnoresTime: {"budget-time"},
+    IgnoresTokens: {"budget-tokens"},
+    Escalates: {"budget-escalations"},
+    RefusesBudgets: {"budget-accepted"},
+    GoesOn: {"cancel-on-disconnect"},
+    NamesItsStore: {"health-no-addresses"},
+    ErrorOnSuccess: {"sync-no-error", "terminal-no-error"},
+    HealthPage: {"health-json"},
+    QuotesUpperCase: {"no-echo"},
+    QuotesBase64: {"no-echo"},
+    QuotesHex: {"no-echo"},
+    QuotesPercentEncoded: {"no-echo"},
+    QuotesHtml: {"no-echo"},
+    QuotesTheBeginning: {"no-echo"},
+    QuotesInAHeader: {"no-echo"},
+    CrashesOnTypes: {"sync-wrong-type", "stream-wrong-type"},
+}
+"""All that the checker may report of each, no more and no less."""
+
+_NOT_KEPT = {"repeat-same-answer", "reused-id-refused"}
+PERMITTED: dict[type[PlainAgent], set[str]] = {
+    Minimal: {
+        *("health", "health-ready", "sync-canonical", "sync-recommended", "reused-id-refused"),
+        *("stream-type", "stream-started-first", "error-object"),
+        *("sync-broken-json", "sync-missing-field", "sync-wrong-type"),
+        *("stream-broken-json", "stream-missing-field", "stream-wrong-type"),
+    },
+    DataInPlaceOfOutputs: {"stream-started-first"},
+    FreeFraming: {"stream-type", "stream-started"},
+    TakesEverything: {
+        *("unknown-task-refused", "sync-missing-field", "stream-missing-field"),
+        *("sync-wrong-type", "stream-wrong-type", "reused-id-refused"),
+    },
+    OwnWords: {"error-code", "stream-started-first"},
+}
+"""What the checker notes of each: rules of ours and recommendations, and never a failure."""
