@@ -10,7 +10,7 @@ ARGS    ?=
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval test lint serve format docs clean
+.PHONY: help setup eval test crash lint serve format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -28,6 +28,9 @@ eval: $(READY) ## evaluate the reference agent, compare it with BM25 (ARGS="..."
 
 test: $(READY) ## run all the tests on all cores (ARGS="-k name" selects, WORKERS=0 uses one process)
 	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) $(ARGS)
+
+crash: $(READY) ## break every command off at every write, and compare what a second run makes of it
+	@PYTHONPATH=. $(BIN)/python -m tests.crash.points $(ARGS)
 
 serve: $(READY) ## look at the runs in a browser, on http://127.0.0.1:9000
 	@$(BIN)/assay serve ui $(ARGS)

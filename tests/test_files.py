@@ -1,5 +1,6 @@
 """Atomic writes and locks."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -154,3 +155,19 @@ def test_folders_with_texts_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert (tmp_path / "parents" / "texts").stat().st_mode & 0o077 == 0
     with pytest.raises(FileExistsError):
         make_private_folder(tmp_path / "parents" / "texts", exist_ok=False)
+
+
+def test_a_lock_without_room_for_its_holder_is_held_and_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk; a descriptor that is lost here would hold the lock for ever."""
+
+    def full(_descriptor: int, _size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "ftruncate", full)
+    lock = FileLock(tmp_path / "lock")
+    assert lock.acquire()
+    assert not FileLock(tmp_path / "lock").acquire()
+    lock.release()
+    assert FileLock(tmp_path / "lock").acquire()

@@ -53,6 +53,12 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     remove_part_files(path.parent, f".{path.name}.", older_than=_STALE_S)
 
 
+def sync_file(path: Path) -> None:
+    """Wait until a file that another has written is on disk. Raises `OSError`."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
     """Create `path` for its owner alone, where it does not exist; its parents are created as usual.
 
@@ -148,9 +154,10 @@ class FileLock:
         if not try_lock(descriptor):
             os.close(descriptor)
             return False
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()}".encode())
         self._descriptor = descriptor
+        with suppress(OSError):  # a full disk has no room for the name, but the lock is held
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()}".encode())
         return True
 
     def wait(self, *, interval: float = 0.2) -> Iterator[str]:

@@ -27,6 +27,14 @@ def read(result: CallToolResult, **mapping: str) -> AgentAnswer:
     return ResultReader(mapping, KNOWN).read(result)
 
 
+def test_a_text_of_more_than_a_megabyte_is_refused() -> None:
+    ids = '["MED-1", "MED-2"]'
+    assert read(text(ids.ljust(1_000_000))).doc_ids == ("MED-1", "MED-2")
+    for over in (text(ids.ljust(1_000_001)), text(ids.ljust(500_000), " " * 500_001)):
+        with pytest.raises(AgentFailure, match="larger than 1,000,000 bytes"):
+            read(over)
+
+
 @pytest.mark.parametrize(
     "value",
     [

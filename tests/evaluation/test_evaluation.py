@@ -245,6 +245,10 @@ def test_resuming_a_finished_run_asks_nothing(make_dataset: MakeDataset, tmp_pat
     again = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
     assert again.report.metrics == first.report.metrics
     assert again.report.failures == {}
+    elapsed = max(row.at for row in first.rows())
+    assert again.report.summary.total_time_seconds == pytest.approx(elapsed, abs=0.0006)
+    thrice = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
+    assert thrice.report.summary.total_time_seconds == again.report.summary.total_time_seconds
 
 
 def test_a_resumed_run_removes_what_a_kill_left_behind(
@@ -357,6 +361,26 @@ def test_failures_of_an_outage_are_withdrawn_and_asked_again_but_those_of_a_fini
     assert finished.state == "complete"
     again = asyncio.run(few.resume(Gone(answers=100), finished.folder))
     assert again.report.failures == {"connection": 3}
+
+
+def test_errors_that_the_target_answered_with_are_no_part_of_the_outage(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """They came before it went away, so they stand; the refused connections are asked again."""
+    asked = 0
+
+    async def failing(_query: str, _top_k: int) -> list[str]:
+        nonlocal asked
+        asked += 1
+        if asked <= 5:
+            raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500")
+        raise AgentFailure(FailureKind.CONNECTION, "refused")
+
+    config = RunConfig(target="f", dataset="tiny", retries=0, concurrency=1)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(PythonAgent(failing, name="f"), tmp_path))
+    assert outcome.state == "target lost"
+    assert outcome.report.failures == {"agent error": 5, "not asked": 195}
 
 
 def test_relevant_documents_beyond_top_k_are_not_counted_as_retrieved(

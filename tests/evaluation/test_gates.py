@@ -48,12 +48,17 @@ def test_a_gate_may_be_on_a_figure_of_the_summary() -> None:
         ("ndcg@5>=", "is not a condition"),
         ("ndcg@5>=0.3.1", "does not end in a number"),
         ("ndgc@5>=0.3", "did you mean nDCG"),
+        ("recall@6>=0.3", "needs 6 documents, but the run requests 5; add --top-k 6"),
         ("recall@10>=0.3", "needs 10 documents, but the run requests 5; add --top-k 10"),
     ],
 )
 def test_a_gate_that_cannot_be_understood_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_gate(text, top_k=5)
+
+
+def test_a_gate_may_be_on_as_many_documents_as_the_run_asks_for() -> None:
+    assert parse_gate("recall@5>=0.3", top_k=5).name == "Recall@5"
 
 
 def dataset_with_many_relevant(relevant: int) -> Dataset:

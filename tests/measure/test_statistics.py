@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assay.errors import UsageError
 from assay.measure import compare_paired, holm, queries_needed, summarize
 from assay.measure.graded import Floats
-from assay.measure.resampling import resample_count
+from assay.measure.resampling import flipped_means, resample_count
 from assay.measure.statistics import student_t
 
 RNG = np.random.default_rng(7)
@@ -79,6 +79,22 @@ def test_the_spread_among_almost_equal_values_is_not_lost() -> None:
     assert summary.low is not None
     assert summary.high is not None
     assert 1.05 < (summary.high - summary.low) / expected < 1.5
+
+
+def test_sign_flips_of_almost_equal_differences_keep_their_spread() -> None:
+    """One bin holds all but one of them: its mean alone would flip too narrowly."""
+    values = np.concatenate([np.tile([0.0002, 0.0036], 500_000), [1.0]])
+    expected = math.sqrt(float(np.square(values).sum())) / values.size
+    assert float(flipped_means(values, 0).std()) == pytest.approx(expected, rel=0.06)
+
+
+def test_the_interval_of_a_difference_is_as_wide_as_that_of_student() -> None:
+    """A resample spreads as the population does: sqrt(n / (n - 1)) makes up for that."""
+    values = np.linspace(-1, 1, 12)
+    found = compare_paired(np.zeros(values.size), values)
+    assert found.high is not None
+    student = student_t(values.size - 1, 0.025) * float(values.std(ddof=1)) / math.sqrt(12)
+    assert found.high == pytest.approx(student, rel=0.02)
 
 
 def ndcg_like(rng: np.random.Generator, n: int, misses: float, full: float) -> Floats:

@@ -27,6 +27,8 @@ from assay.cli.tune import tune
 from assay.errors import AssayError
 from assay.extras import missing_extra
 
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+
 app = typer.Typer(
     name="assay",
     help="Measure retrieval agents: how good they are, where they fail and what changed.",
@@ -97,10 +99,11 @@ def main() -> None:
         sys.stdout = None
         sys.exit(141)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in _DISK_ERRORS:
             raise
         sys.stdout = None
-        print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
+        what = error.filename or "the output"
+        print(f"error: cannot write {what}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
 
 

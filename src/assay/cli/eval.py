@@ -256,11 +256,11 @@ def show_run(run: "Run", as_json: bool) -> None:
     from assay.report.terminal import plain_text, render_report
 
     table = render_report(run.report, path=str(run.folder))
-    run.folder.summary_file.write_text(plain_text(table), encoding="utf-8")
     if as_json:
         print_report(run.folder)
     else:
         show(table)
+    run.folder.write_summary(plain_text(table))
 
 
 def _warn_about_ids(run: "Run") -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -170,7 +170,8 @@ class Evaluation:
 
             def on_call(call: Call) -> None:
                 call = replace(call, at=time.perf_counter() - started)
-                _append(writer, call, folder)
+                with _disk_errors(folder):
+                    writer.append(call)
                 if call.failure in OUTAGES:
                     outage.append(call.query_id)
                 else:
@@ -192,17 +193,16 @@ class Evaluation:
                 )
             live.finish()
             if breaker.lost:  # these say that the target was gone, nothing about its answers
-                for query_id in outage:
-                    writer.withdraw(query_id)
+                with _disk_errors(folder):
+                    for query_id in outage:
+                        writer.withdraw(query_id)
             seconds = time.perf_counter() - started if todo else log.elapsed
             state = TARGET_LOST if breaker.lost else INTERRUPTED if stop.is_set() else COMPLETE
-            try:
+            with _disk_errors(folder):
                 examination = await self._examine(agent, folder, listener, stop, state)
                 if state == COMPLETE and examination is not None and examination.trouble:
                     state = _state_after(examination, stop)
                 return self._report(folder, state, seconds, examination)
-            except OSError as error:
-                raise _cannot_write(folder, error) from error
 
     def _refuse_other_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header().dataset.references
@@ -352,15 +352,12 @@ async def _opened(agent: Agent, stop: asyncio.Event) -> AsyncIterator[None]:
         await agent.close()
 
 
-def _append(writer: CallWriter, call: Call, folder: RunFolder) -> None:
+@contextmanager
+def _disk_errors(folder: RunFolder) -> Iterator[None]:
     try:
-        writer.append(call)
+        yield
     except OSError as error:
-        raise _cannot_write(folder, error) from error
-
-
-def _cannot_write(folder: RunFolder, error: OSError) -> RunError:
-    return RunError(
-        f"cannot write in {folder}: {error.strerror or error}; all earlier calls are saved: "
-        f"free some disk space, then run: assay eval --resume {folder}"
-    )
+        raise RunError(
+            f"cannot write in {folder}: {error.strerror or error}; all earlier calls are saved: "
+            f"free some disk space, then run: assay eval --resume {folder}"
+        ) from error

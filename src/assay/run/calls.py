@@ -96,22 +96,22 @@ class CallWriter:
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
-            raise RunError(
-                f"cannot write {path}: {error.strerror}; make its folder writable, or continue a "
-                "copy of the run"
-            ) from None
-        if not _locked(self._descriptor):
+            raise _cannot_write(path, error) from None
+        try:
+            if not _locked(self._descriptor):
+                raise RunError(
+                    f"another process is writing {path.parent}; wait until it has finished"
+                )
+            self._cut_torn_line()
+        except BaseException as error:
             os.close(self._descriptor)
-            raise RunError(f"another process is writing {path.parent}; wait until it has finished")
-        self._cut_torn_line()
+            if isinstance(error, OSError):
+                raise _cannot_write(path, error) from None
+            raise
 
     def append(self, call: Call) -> None:
         """Write one line and hand it to the operating system at once."""
-        line = orjson.dumps(call.to_json(), option=orjson.OPT_APPEND_NEWLINE)
-        written = os.write(self._descriptor, line)
-        if written != len(line):  # a disk that fills up takes a part of the line
-            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-            raise OSError(f"{self._path} accepted only {written} of {len(line)} bytes")
+        self._write(call.to_json())
 
     def withdraw(self, query_id: str) -> None:
         """Withdraw a failure that an outage caused: the query counts as not asked."""
@@ -122,23 +122,38 @@ class CallWriter:
             "latency_ms": 0,
             "attempts": 0,
         }
-        os.write(self._descriptor, orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        self._write(record)
 
     def close(self) -> None:
-        """Sync the log to disk and release its lock."""
-        os.fsync(self._descriptor)
-        os.close(self._descriptor)
+        """Sync the log to disk and release its lock, which is released in any case."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _cannot_write(self._path, error) from None
+        finally:
+            os.close(self._descriptor)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self,
-        _kind: type[BaseException] | None,
+        kind: type[BaseException] | None,
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except RunError:
+            if kind is None:  # else the error that ended the block says what is wrong
+                raise
+
+    def _write(self, record: JsonObject) -> None:
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        written = os.write(self._descriptor, line)
+        if written != len(line):  # a disk that fills up takes a part of the line
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+            raise OSError(f"{self._path} accepted only {written} of {len(line)} bytes")
 
     def _cut_torn_line(self) -> None:
         end = _end_of_last_line(self._path)
@@ -183,6 +198,13 @@ class CallLog:
                     continue
                 lines.seek(offset)
                 yield Call.from_json(orjson.loads(lines.readline()))
+
+
+def _cannot_write(path: Path, error: OSError) -> RunError:
+    return RunError(
+        f"cannot write {path}: {error.strerror}; make its folder writable, or continue a copy of "
+        "the run"
+    )
 
 
 def _locked(descriptor: int) -> bool:

@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -150,6 +151,15 @@ class RunFolder:
         """Replace `answers.jsonl`."""
         atomic_write(self.answers_file, b"".join(row.to_json() + b"\n" for row in rows))
 
+    def write_summary(self, text: str) -> None:
+        """Replace `summary.txt`. Raises `RunError`."""
+        try:
+            atomic_write(self.summary_file, text.encode())
+        except OSError as error:
+            raise RunError(
+                f"cannot write {self.summary_file}: {error.strerror}; free some disk space"
+            ) from None
+
     def write_comparison(self, comparison: Comparison) -> None:
         """Replace `comparison.json`."""
         atomic_write(self.comparison_file, comparison.to_json(indent=2))
@@ -243,6 +253,8 @@ def create_run(
         make_private_folder(folder.path, exist_ok=False)
         folder.write_header(header)
     except OSError as error:
+        with suppress(OSError):  # an empty folder would only puzzle its owner
+            folder.path.rmdir()
         raise RunError(f"cannot write run folder {folder}: {error.strerror}") from error
     return folder
 

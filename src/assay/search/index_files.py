@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assay.errors import SearchError
-from assay.files import FileLock, atomic_write
+from assay.files import FileLock, atomic_write, sync_file
 from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.search.store import DamagedIndexError, Manifest
@@ -60,8 +60,11 @@ def name_live_generation(home: Path, generation: Path) -> None:
 
 
 def seal(generation: Path, manifest: Manifest) -> None:
-    """Nothing is written to the generation after this."""
-    content: JsonObject = {"manifest": manifest.as_json(), "files": _describe(generation)}
+    """Nothing is written to the generation after this; a power cut leaves all of it or nothing."""
+    files = _describe(generation)
+    for name in files:
+        sync_file(generation / name)
+    content: JsonObject = {"manifest": manifest.as_json(), "files": files}
     content["sha256"] = _content_hash(content)
     atomic_write(generation / _MANIFEST, json.dumps(content, indent=1).encode())
 
@@ -254,8 +257,9 @@ def _copy_sparse(source: Path, target: Path) -> None:
 def writer_lock(path: Path, progress: Progress) -> Iterator[None]:
     """Held while an index is built; `progress` gets the process that is waited for."""
     lock = FileLock(path)
-    for holder in lock.wait():
-        progress(f"waiting for {holder}, which is building this index", 0, None)
+    with disk_errors(path.parent):
+        for holder in lock.wait():
+            progress(f"waiting for {holder}, which is building this index", 0, None)
     try:
         yield
     finally:

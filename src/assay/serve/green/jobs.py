@@ -168,7 +168,7 @@ class EvaluationJob:
 
     def _finish(self, outcome: Run) -> None:
         text = plain_text(render_report(outcome.report, path=outcome.folder.name))
-        outcome.folder.summary_file.write_text(text, encoding="utf-8")
+        outcome.folder.write_summary(text)
         self.outcome = outcome
         summary = outcome.report.summary
         if outcome.state == INTERRUPTED:

@@ -1,0 +1,310 @@
+"""The commands that are broken off at every step, each with what makes it whole again.
+
+A scenario works in the current folder. `prepare` runs once and its result is copied for each
+point; `command` is what breaks; `again` is what a user does about it; `digest` is what must then be
+as if nothing had happened.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.search.samples import WordEmbedder
+from tests.search.tuning import worlds
+
+QUERIES = 5
+
+_TARGET = """
+def retrieves(query, top_k):
+    number = int(query.split()[1])
+    return [f"d{number}", "d9"][: 1 if number == 2 else 2]
+
+def answers(query, top_k):
+    number = int(query.split()[1])
+    return {"doc_ids": [f"d{number}"], "answer": f"It is {number} [d{number}].",
+            "citations": [f"d{number}"]}
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One command, and what is done after it."""
+
+    name: str
+    prepare: Callable[[], None]
+    command: Callable[[], int]
+    again: Callable[[], int]
+    digest: Callable[[], Any]
+
+
+def assay(*arguments: str) -> int:
+    """The command line in this process."""
+    from assay.cli.app import main
+
+    sys.argv = ["assay", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0
+
+
+def _write_lines(path: str, rows: Sequence[Any]) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _prepare_data() -> None:
+    Path("target.py").write_text(_TARGET)
+    documents = [{"_id": f"d{n}", "title": "", "text": f"text {n} of many"} for n in range(10)]
+    _write_lines("tiny/corpus.jsonl", documents)
+    asked = [{"_id": f"q{n}", "text": f"query {n}"} for n in range(QUERIES)]
+    _write_lines("tiny/queries.jsonl", asked)
+    _write_lines(
+        "tiny/answers.jsonl",
+        [{"query_id": f"q{n}", "answer": f"It is {n}."} for n in range(QUERIES)],
+    )
+    rows = "".join(f"q{n}\td{n}\t2\nq{n}\td{n + 1}\t1\n" for n in range(QUERIES))
+    Path("tiny/qrels").mkdir()
+    Path("tiny/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+    Path("runs").mkdir()
+
+
+# eval ---------------------------------------------------------------------------------------------
+
+_TIMES = ("second", "latency", "time", "at", "started", "process")
+
+
+def _run_digest() -> Any:
+    from assay.run.folder import find_run, list_runs
+
+    runs = list(list_runs(Path("runs")))
+    assert [run.state() for run in runs] == ["complete"] * len(runs), "a run is not complete"
+    folder = find_run("latest", Path("runs"))
+    folder.validate()
+    left = [path.name for run in runs for path in run.path.rglob("*.part")]
+    assert not left, f"left behind: {left}"
+    assert folder.page_file.read_text().rstrip().endswith("</html>"), "half a page"
+    assert all(run.summary_file.read_text() for run in runs if not run.is_baseline())
+    return {"runs": len(runs), "report": _without_times(folder.read_json())}
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: each for name, each in value.items() if not _is_time(name)}
+        return {name: _without_times(each) for name, each in kept.items()}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value
+
+
+def _is_time(name: str) -> bool:
+    """`run` and `baseline_of` are names of folders, which hold the time; spending depends on what
+    the cache already had."""
+    return name in ("run", "merged_from", "spending") or any(
+        part in _TIMES for word in name.split("_") for part in (word, word.rstrip("s"))
+    )
+
+
+def _evaluate(*more: str) -> Callable[[], int]:
+    def run() -> int:
+        return assay(
+            *("eval", "python:target:retrieves", "--dataset", "tiny", "--top-k", "2"),
+            *("--concurrency", "1", *more),
+        )
+
+    return run
+
+
+def _resume(otherwise: Callable[[], int]) -> Callable[[], int]:
+    """As the message of the failed run says; a run that never began is started again."""
+
+    def run() -> int:
+        begun = any(Path("runs").glob("*/run.json"))
+        return assay("eval", "--resume", "latest") if begun else otherwise()
+
+    return run
+
+
+def _prepare_resume() -> None:
+    """A run that was killed in its third call."""
+    _prepare_data()
+    assert _evaluate()() == 0
+    (folder,) = Path("runs").iterdir()
+    for path in folder.iterdir():
+        if path.name not in ("run.json", "calls.jsonl"):
+            path.unlink()
+    calls = (folder / "calls.jsonl").read_bytes()
+    third = sum(map(len, calls.splitlines(keepends=True)[:2])) + 20
+    (folder / "calls.jsonl").write_bytes(calls[:third])
+
+
+# index --------------------------------------------------------------------------------------------
+
+
+def _index() -> int:
+    return assay("index", "--dataset", "tiny")
+
+
+def _prepare_index() -> None:
+    """An index of fewer documents, so that the command changes one that is there."""
+    _prepare_data()
+    whole = Path("tiny/corpus.jsonl").read_text()
+    Path("tiny/corpus.jsonl").write_text("".join(whole.splitlines(keepends=True)[:7]))
+    assert _index() == 0
+    Path("tiny/corpus.jsonl").write_text(whole.replace("text 3", "another 3"))
+
+
+def _index_digest(name: str = "tiny") -> Any:
+    from assay.search.edge_store import EdgeStore
+    from assay.search.index import open_index
+
+    store = EdgeStore(Path("index"), name)
+    with open_index(store, WordEmbedder()) as retriever:
+        found = {
+            mode: [(hit.doc_id, hit.score) for hit in retriever.search("text 3", 20, mode=mode)]
+            for mode in ("bm25", "dense", "hybrid")
+        }
+    return {"contents": store.contents(), "found": found}
+
+
+# ingest -------------------------------------------------------------------------------------------
+
+
+def _ingest(documents: dict[str, str]) -> int:
+    """As the agent RAG_INGEST writes."""
+    from assay.cli.console import say
+    from assay.data import Document
+    from assay.errors import AssayError
+    from assay.serve.contract_agents.knowledge_store import ingested_store, replace_documents
+
+    chunks = [Document(f"{name}__chunk_0", name, text) for name, text in documents.items()]
+    try:
+        replace_documents("lab", set(documents), chunks, WordEmbedder(), ingested_store("lab"))
+    except AssayError as error:
+        say(f"error: {error}")
+        return error.exit_code
+    return 0
+
+
+def _prepare_ingest() -> None:
+    """Enough that two more change the mean length little: the rest is copied, not rewritten."""
+    kept = {f"kept-{n}": f"text {n} was before" for n in range(40)}
+    assert _ingest({**kept, "changed": "text 1 was before"}) == 0
+
+
+def _ingest_more() -> int:
+    return _ingest({"changed": "text 1 is now", "added": "text 3 is new"})
+
+
+# tune ---------------------------------------------------------------------------------------------
+
+
+def _prepare_tune() -> None:
+    """Learns once: training takes seconds and writes nothing."""
+    from assay.search.tuning import tune
+
+    data = worlds.learnable()
+    _write_lines(
+        "world/corpus.jsonl",
+        [
+            {"_id": each, "title": title, "text": text}
+            for each, title, text in zip(data.doc_ids, data.titles, data.texts, strict=True)
+        ],
+    )
+    _write_lines(
+        "world/queries.jsonl",
+        [
+            {"_id": each, "text": text}
+            for each, text in zip(data.query_ids, data.query_texts, strict=True)
+        ],
+    )
+    Path("world/qrels").mkdir()
+    for split, judged in data.judgments.items():
+        rows = [f"{q}\t{d}\t{grade}\n" for q, docs in judged.items() for d, grade in docs.items()]
+        Path(f"world/qrels/{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    learned: list[Any] = []
+    module: Any = tune
+    fit = module.fit
+
+    def remembered(*given: Any, **named: Any) -> Any:
+        if not learned:
+            learned.append(fit(*given, **named))
+        return learned[0]
+
+    module.fit = remembered
+    assert _tune() == 0
+    for path in Path("cache").rglob("*.model"):
+        path.unlink()
+
+
+def _tune() -> int:
+    return assay("tune", "--dataset", "world")
+
+
+def _tune_digest() -> Any:
+    (model,) = Path("cache/tuned").glob("[!.]*")
+    return model.read_bytes().hex()
+
+
+# judge --------------------------------------------------------------------------------------------
+
+
+def _prepare_judge() -> None:
+    _write_lines(
+        "labels.jsonl",
+        [
+            {"question": f"Which {n}?", "answer": f"{n}", "reference": f"{n % 3}", "label": n < 3}
+            for n in range(4)
+        ],
+    )
+
+
+def _judge() -> int:
+    result = assay("judge", "calibrate", "labels.jsonl", "--votes", "1", "--json")
+    sys.stdout.flush()
+    return result
+
+
+def _judge_digest() -> Any:
+    """What the command prints, from replies that are all in the cache by now."""
+    import sqlite3
+
+    with sqlite3.connect("cache/replies.sqlite3") as database:
+        (kept,) = database.execute("SELECT count(*) FROM replies").fetchone()
+    printed = json.loads(Path("../stdout").read_text())
+    return {"replies": kept, "result": _without_times({**printed, "judge": None})}
+
+
+def _answers() -> int:
+    """Answers that a model judges: calls, replies, rows of answers, report."""
+    return assay(
+        *("eval", "python:target:answers", "--dataset", "tiny", "--top-k", "2", "--answers"),
+        *("--concurrency", "1", "--judge", "openai:judge", "--judge-votes", "1"),
+    )
+
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("eval", _prepare_data, _evaluate(), _resume(_evaluate()), _run_digest),
+        Scenario(
+            "resume", _prepare_resume, _resume(_evaluate()), _resume(_evaluate()), _run_digest
+        ),
+        Scenario(
+            "baseline",
+            _prepare_data,
+            _evaluate("--baseline", "builtin:bm25"),
+            _resume(_evaluate("--baseline", "builtin:bm25")),
+            _run_digest,
+        ),
+        Scenario("answers", _prepare_data, _answers, _resume(_answers), _run_digest),
+        Scenario("index", _prepare_index, _index, _index, _index_digest),
+        Scenario(
+            "ingest", _prepare_ingest, _ingest_more, _ingest_more, lambda: _index_digest("kb-lab")
+        ),
+        Scenario("tune", _prepare_tune, _tune, _tune, _tune_digest),
+        Scenario("judge", _prepare_judge, _judge, _judge, _judge_digest),
+    )
+}

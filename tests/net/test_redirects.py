@@ -1,0 +1,60 @@
+"""Where a redirect may lead: another path of the same host, or the same host with TLS."""
+
+import httpx
+import pytest
+
+from assay.errors import AgentFailure, FailureKind
+from assay.net.http import exchange
+
+
+async def final_address(first: str, location: str, *, status: int = 307) -> str:
+    """Which address answers in the end."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url == httpx.URL(first):
+            return httpx.Response(status, headers={"location": location})
+        return httpx.Response(200)
+
+    async with (
+        httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http,
+        exchange(http, "POST", first, content=b"{}") as response,
+    ):
+        return str(response.url)
+
+
+@pytest.mark.parametrize(
+    ("first", "location", "final"),
+    [
+        ("http://agent.example/a", "/b", "http://agent.example/b"),
+        ("http://agent.example:80/a", "http://agent.example/b", "http://agent.example/b"),
+        ("http://agent.example/a", "https://agent.example/a", "https://agent.example/a"),
+        ("https://agent.example/a", "https://AGENT.example:443/b", "https://agent.example/b"),
+    ],
+)
+async def test_the_same_host_is_followed(first: str, location: str, final: str) -> None:
+    assert await final_address(first, location) == final
+
+
+@pytest.mark.parametrize(
+    ("first", "location"),
+    [
+        ("http://agent.example/a", "https://other.example/a"),
+        ("http://agent.example/a", "http://other.example/a"),
+        ("http://agent.example/a", "http://agent.example:443/a"),
+        ("http://agent.example:8080/a", "https://agent.example/a"),
+        ("http://agent.example:8080/a", "http://agent.example/a"),
+        ("https://agent.example/a", "http://agent.example/a"),
+        ("https://agent.example/a", "https://agent.example:8443/a"),
+        ("https://agent.example/a", "https://other.example/a"),
+    ],
+)
+async def test_another_host_or_port_is_not_followed(first: str, location: str) -> None:
+    with pytest.raises(AgentFailure, match="to another host") as caught:
+        await final_address(first, location)
+    assert caught.value.kind is FailureKind.PROTOCOL
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+async def test_a_redirect_that_turns_post_into_get_is_not_followed(status: int) -> None:
+    with pytest.raises(AgentFailure, match=f"HTTP {status} for a POST"):
+        await final_address("http://agent.example/a", "/b", status=status)
