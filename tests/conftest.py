@@ -1,13 +1,28 @@
 """What holds for every test."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from assay.data import Dataset, Document, Query
 
 MakeDataset = Callable[[int], Dataset]
+
+# The same examples in every run, and no time limits, which a busy machine would miss. `make fuzz`
+# draws new ones, and many more of them.
+_FUZZ_EXAMPLES = int(os.environ.get("ASSAY_FUZZ", "0"))
+settings.register_profile("tests", deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "fuzz",
+    deadline=None,
+    max_examples=_FUZZ_EXAMPLES or 100,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("fuzz" if _FUZZ_EXAMPLES else "tests")
 
 
 @pytest.fixture(autouse=True)
