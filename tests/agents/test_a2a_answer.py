@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents.a2a.reply import A2AReply, find_answer, read_mapped
+from assay.agents.a2a.answers import find_answer, read_mapped
+from assay.agents.a2a.reply import A2AReply
 from assay.agents.mapping import AnswerReader, parse_mapping
 from assay.errors import AgentFailure, FailureKind
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.agents.documented_services import documented_app
 from tests.agents.search_services import TOKEN
-from tests.agents.search_services import app as services
 from tests.serve.serving import serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
@@ -31,13 +31,13 @@ DOCTOR = [
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) >= 17
+    assert len(COMMANDS) >= 23
     assert len(DOCTOR) == 2
 
 
 async def run_command(command: str, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
     """The command with the addresses of local services, in a folder with the page's files."""
-    async with serving(services) as url:
+    async with serving(documented_app()) as url:
         host = url.removeprefix("http://")
 
         def local(text: str) -> str:

@@ -6,7 +6,6 @@ any beside the message. `--request` adds fields to the request, such as
 `{"stream": true, "temperature": 0}`.
 """
 
-import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any
 import httpx
 import orjson
 
-from assay.agents.detection import IdDetector, known_form, marked_sources
+from assay.agents.detection import IdDetector, known_form, marked_ids, marked_sources
 from assay.agents.mapping import AnswerReader, Received, refuse_arguments, shorten
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.request_template import (
@@ -40,7 +39,6 @@ from assay.net.sse import EventReader, EventTooLarge
 _PATH = "/chat/completions"
 _ANSWER = "choices[0].message.content"
 _NO_IDS = "`[]`"
-_MARK = re.compile(r"\[([^\[\]\n]{1,200})\]")
 # Where services put what they retrieved, best known first.
 _SOURCES = (
     "doc_ids", "retrieved", "retrieved_documents", "source_documents", "documents", "sources",
@@ -141,7 +139,7 @@ class ChatAgent:
         answer = self.reader.read(received)
         message = received.value["choices"][0]["message"]
         if not self._maps_citations:
-            citations = _annotated(message, self._known) or _marked(answer.answer, self._known)
+            citations = _annotated(message, self._known) or marked_ids(answer.answer, self._known)
             answer = replace(answer, citations=citations)
         if not self._maps_ids:
             sources = _sources(received.value, message, self._known)
@@ -279,16 +277,6 @@ def _annotated(message: JsonObject, known: Container[str]) -> tuple[str, ...]:
         forms = [form for text in names if (form := known_form(text, known)) is not None]
         cited += (forms or names)[:1]
     return tuple(dict.fromkeys(cited))
-
-
-def _marked(answer: str | None, known: Container[str]) -> tuple[str, ...]:
-    """Ids of the data set in brackets: `[doc-1]`, `[doc-1, doc-2]`."""
-    found = (
-        name.strip()
-        for mark in _MARK.findall(answer or "")
-        for name in (mark, *re.split(r"[,;]", mark))
-    )
-    return tuple(dict.fromkeys(name for name in found if name in known))
 
 
 def _sources(value: JsonObject, message: JsonObject, known: Container[str]) -> tuple[str, ...]:

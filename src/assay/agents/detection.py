@@ -34,6 +34,7 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
+_MARK = re.compile(r"\[([^\[\]\n]{1,200})\]")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
 
 Form = Callable[[str], str]
@@ -131,6 +132,9 @@ def detect_list(value: Any, depth: int = _DEEPEST) -> list[Any] | None:
         if name in value and (found := detect_list(value[name], depth - 1)) is not None:
             return found
     lists = [each for each in value.values() if isinstance(each, list)]
+    if not lists:  # an object of another name may hold it
+        inner = (detect_list(each, depth - 1) for each in value.values() if isinstance(each, dict))
+        lists = [each for each in inner if each is not None]
     return lists[0] if len(lists) == 1 else None
 
 
@@ -166,6 +170,16 @@ def marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...
     ]
     marked = [sources[number - 1] for number in numbers if 1 <= number <= len(sources)]
     return tuple(dict.fromkeys(marked))
+
+
+def marked_ids(text: str | None, known: Container[str]) -> tuple[str, ...]:
+    """Ids of the data set in brackets, each once: `[doc-1]`, `[doc-1, doc-2]`."""
+    found = (
+        name.strip()
+        for mark in _MARK.findall(text or "")
+        for name in (mark, *re.split(r"[,;]", mark))
+    )
+    return tuple(dict.fromkeys(name for name in found if name in known))
 
 
 def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:

@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 
 import orjson
 
-from assay.agents.a2a.agent import A2AAgent
+from assay.agents.a2a.agent import A2AAgent, parse_ways
 from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
@@ -107,7 +107,7 @@ async def check_health(
     policy: OutboundPolicy = UNRESTRICTED,
     *,
     dataset: Dataset | None = None,
-    reader: AnswerReader | None = None,
+    mapping: Mapping[str, str] | None = None,
 ) -> HealthReport:
     """Find out what an agent speaks, call it, and list what is wrong.
 
@@ -117,7 +117,7 @@ async def check_health(
         build: opens targets other than `a2a:`.
         policy: which addresses may be called.
         dataset: the data set whose ids the answers should hold.
-        reader: reads the answers of `a2a:` targets, if their fields are mapped.
+        mapping: where the answers of `a2a:` targets have their ids.
 
     Raises `TargetError` if the agent cannot be reached.
     """
@@ -127,18 +127,29 @@ async def check_health(
             target = parse_target((await probe(http, target.address, policy)).target)
     documents = {} if dataset is None else dataset.documents
     if target.kind == "a2a":
-        blocking = A2AAgent(target.address, policy=policy, reader=reader)
-        streaming = A2AAgent(target.address, streaming=True, policy=policy, reader=reader)
-        report = await _check_a2a(target.address, sample, (blocking, streaming), documents)
+        plain = "text" in parse_ways(target.fragment)
+
+        def agent(streaming: bool) -> A2AAgent:
+            return A2AAgent(
+                target.address,
+                streaming=streaming,
+                policy=policy,
+                mapping=mapping,
+                known=documents,
+                plain_text=plain,
+            )
+
+        report = await _check_a2a(target, sample, (agent(False), agent(True)), documents)
     else:
         report = await _check_other(target, sample, build, documents)
     return report if dataset is None else _with_dataset(report, dataset)
 
 
 async def _check_a2a(
-    url: str, sample: SampleQuery, agents: tuple[A2AAgent, A2AAgent], known: Container[str]
+    target: Target, sample: SampleQuery, agents: tuple[A2AAgent, A2AAgent], known: Container[str]
 ) -> HealthReport:
     agent, streaming = agents
+    url = target.address
     try:
         await agent.open()
         calls = [await _call(agent, "blocking", sample, known)]
@@ -152,7 +163,7 @@ async def _check_a2a(
     return HealthReport(
         url=redact_url(base),
         protocol="a2a",
-        target=f"a2a:{redact_url(base)}",
+        target=redact_target(str(replace(target, address=redact_url(base)))),
         details=agent.info.details,
         card_place=redact_url(agent.found.place),
         card=orjson.loads(agent.found.document),

@@ -9,12 +9,17 @@ from typing import Any
 
 from assay.agents.detection import find_known
 
-_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|*]+")
+_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|*=]+")
 _TRAILING = ".:!?"
 _READ = 100_000
 """Characters of a text that are looked through."""
 _MOST_IDS = 50
 _LONGEST_LABEL = 24
+_MOST_GROUPS = 5
+_LAST_SIGNS = re.compile(r"[\[(*#-]+\s?$")
+_LAST_WORD = re.compile(r"[^\w\s]*\w+\W*$")
+
+_Place = tuple[int, int]
 
 
 def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
@@ -35,12 +40,46 @@ def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
 def suggest_pattern(text: str, known: Container[str]) -> str:
     """A regular expression with one group that finds the ids of the data set in a text.
 
-    It is made of what all of them have before and after them; empty if they have nothing in common,
-    or where it would find more other texts than ids.
+    It is made of what all of them have before and after them, if that finds more ids than other
+    texts, else of the form of the ids; empty if they have nothing in common.
     """
     places = _places(text[:_READ], known)
     if not places:
         return ""
+    ids = {text[start:end] for start, end in places}
+    best = ""
+    for group in _groups(text, places):
+        for pattern in _patterns(text, group):
+            found = re.findall(pattern, text[:_READ])
+            hits = ids.intersection(found)
+            precise = sum(each in ids for each in found) / len(found) if found else 0.0
+            if precise == 1.0 and len(hits) == len(ids):
+                return pattern
+            enough = len(hits) > 1 or len(ids) == 1
+            if not best and enough and precise >= 0.5 and 2 * len(hits) >= len(ids):
+                best = pattern
+    return best or _shape(ids)
+
+
+def _shape(ids: set[str]) -> str:
+    """A pattern for ids that differ in their numbers only, such as `note-7`; empty for others."""
+    shapes = {re.sub(r"\d+", r"\\d+", re.escape(each)) for each in ids}
+    shape = next(iter(shapes)).replace("'", ".")
+    return rf"\b({shape})\b" if len(shapes) == 1 and re.search("[A-Za-z]", shape[:-2]) else ""
+
+
+def _groups(text: str, places: list[_Place]) -> list[list[_Place]]:
+    """All places, then those that have the same word before them, the largest group first."""
+    groups: dict[str, list[_Place]] = {}
+    for place in places:
+        label = _LAST_WORD.search(text[max(0, place[0] - _LONGEST_LABEL) : place[0]])
+        groups.setdefault(label[0] if label else "", []).append(place)
+    largest = sorted(groups.values(), key=len, reverse=True)
+    return [places, *largest[:_MOST_GROUPS]]
+
+
+def _patterns(text: str, places: list[_Place]) -> list[str]:
+    """What all of these places have before and after them, as patterns, the shortest first."""
     before = _common_suffix([text[max(0, start - _LONGEST_LABEL) : start] for start, _ in places])
     label = before.rpartition("\n")[2]
     begins_line = all(
@@ -50,23 +89,22 @@ def suggest_pattern(text: str, known: Container[str]) -> str:
     patterns = [_pattern(each, after) for each in _label_ends(label)]
     if begins_line:
         patterns.append("(?m)^" + (_pattern(label, after) or r"(\S+)"))
-    rated = [(_precision(pattern, text, known), pattern) for pattern in patterns if pattern]
-    for enough in (1.0, 0.5):
-        if found := next((pattern for share, pattern in rated if share >= enough), ""):
-            return found
-    return ""
+    return [pattern for pattern in patterns if pattern]
 
 
-def _places(text: str, known: Container[str]) -> list[tuple[int, int]]:
+def _places(text: str, known: Container[str]) -> list[_Place]:
     """Where the ids of the data set are: start and end of each, the first ones."""
-    places: list[tuple[int, int]] = []
+    places: list[_Place] = []
     for match in _TOKEN.finditer(text):
         token = match[0]
-        found = next((each for each in (token, token.rstrip(_TRAILING)) if each in known), None)
-        if found:
-            places.append((match.start(), match.start() + len(found)))
-            if len(places) == _MOST_IDS:
+        tail = token.rpartition(":")[2]  # of "id:note-7"
+        for each in (token, token.rstrip(_TRAILING), tail, tail.rstrip(_TRAILING)):
+            if each in known:
+                start = match.start() + token.index(each)
+                places.append((start, start + len(each)))
                 break
+        if len(places) == _MOST_IDS:
+            break
     return places
 
 
@@ -79,7 +117,7 @@ def _common_suffix(texts: list[str]) -> str:
 
 def _label_ends(label: str) -> list[str]:
     """Ends of a label, the shortest first: brackets or bullets, its last word, all of it."""
-    ends = [re.search(pattern, label) for pattern in (r"[\[(*#-]+\s?$", r"[^\w\s]*\w+\W*$")]
+    ends = [pattern.search(label) for pattern in (_LAST_SIGNS, _LAST_WORD)]
     return list(dict.fromkeys([end[0] for end in ends if end] + [label]))
 
 
@@ -92,9 +130,3 @@ def _pattern(label: str, after: set[str]) -> str:
         closing = "." if end == "'" else re.escape(end)
         return f"{escaped}([^{closing}]+){closing}"
     return f"{escaped}(\\S+)"
-
-
-def _precision(pattern: str, text: str, known: Container[str]) -> float:
-    """The share of what a pattern finds that are ids of the data set."""
-    found = re.findall(pattern, text[:_READ])
-    return sum(each in known for each in found) / len(found) if found else 0.0

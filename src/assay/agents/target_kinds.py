@@ -246,8 +246,8 @@ _KINDS = (
     ),
     TargetKind(
         name="a2a",
-        syntax="a2a:URL[#stream]",
-        description="an A2A agent, protocol 0.3 or 1.0",
+        syntax="a2a:URL[#stream|#text]",
+        description="an A2A agent, protocol 0.3 or 1.0; #text sends the query without JSON",
         agent="assay.agents.a2a.agent:A2AAgent",
         runs_code=False,
         starts_process=False,

@@ -94,7 +94,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     import logging
 
     from assay.agents.health_check import SampleQuery, check_health
-    from assay.agents.mapping import AnswerReader, parse_mapping
+    from assay.agents.mapping import parse_mapping
     from assay.data import load_dataset
     from assay.data.dataset import Dataset
     from assay.evaluation.evaluation import http_request_settings, refuse_unused_settings
@@ -111,9 +111,10 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
         request = http_request_settings(config)
         return open_target(target, data or nothing, mapping=mapping, request=request)
 
-    reader = AnswerReader(mapping, (data or nothing).documents) if mapping else None
     try:
-        found = asyncio.run(check_health(config.target, sample, build, dataset=data, reader=reader))
+        found = asyncio.run(
+            check_health(config.target, sample, build, dataset=data, mapping=mapping)
+        )
     except TargetError as error:
         if not as_json:
             raise

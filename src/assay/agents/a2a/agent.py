@@ -7,10 +7,13 @@ into floats.
 
 import asyncio
 import logging
+from collections.abc import Container, Mapping
+from dataclasses import replace
 
 import httpx
 import orjson
 
+from assay.agents.a2a.answers import ReplyReader
 from assay.agents.a2a.card import (
     Card,
     Finding,
@@ -21,7 +24,7 @@ from assay.agents.a2a.card import (
 )
 from assay.agents.a2a.dialect import Dialect, WireRequest
 from assay.agents.a2a.reply import A2AReply, UnknownMethod, bad_reply, read_response
-from assay.agents.mapping import AnswerReader, refuse_arguments
+from assay.agents.mapping import refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
@@ -45,7 +48,9 @@ class A2AAgent:
         track: how the agent may have learned.
         policy: which addresses may be called.
         timeout: seconds for one call; None if the caller bounds it, as an evaluation does.
-        reader: reads answers by `--map`; None for `{"doc_ids": [...]}`.
+        mapping: where answers have their ids; without it, they are `{"doc_ids": [...]}`.
+        known: the ids of the data set.
+        plain_text: whether to send the query itself instead of `{"query", "top_k"}`.
     """
 
     def __init__(
@@ -56,14 +61,18 @@ class A2AAgent:
         track: str = "undeclared",
         policy: OutboundPolicy = UNRESTRICTED,
         timeout: float | None = None,
-        reader: AnswerReader | None = None,
+        mapping: Mapping[str, str] | None = None,
+        known: Container[str] = (),
+        plain_text: bool = False,
     ) -> None:
         self._base = base_address(url)
         self._streaming = streaming
         self._policy = policy
         self._http: httpx.AsyncClient | None = None
         self._timeout = timeout
-        self.reader = reader
+        self._plain_text = plain_text
+        self._replies = ReplyReader(mapping, known, prose=plain_text)
+        self.reader = self._replies.reader
         self.info = AgentInfo(name=f"a2a:{redact_url(self._base)}", protocol="a2a", track=track)
         self.findings: tuple[Finding, ...] = ()
         self.found: FoundCard
@@ -72,16 +81,16 @@ class A2AAgent:
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "A2AAgent":
-        """`a2a:URL`, or `a2a:URL#stream` for an agent that should stream its answers."""
-        way = target.fragment
-        if way not in ("", "stream"):
-            raise UsageError(f"target 'a2a:...#{way}': only '#stream' may follow the URL")
+        """`a2a:URL`, with `#stream` for answers as a stream and `#text` for queries as text."""
+        ways = parse_ways(target.fragment)
         mapping = context.mapping or {}
         refuse_arguments(mapping, target.kind)
         return cls(
             target.address,
-            reader=AnswerReader(mapping, context.dataset.documents) if mapping else None,
-            streaming=way == "stream",
+            mapping=mapping,
+            known=context.dataset.documents,
+            streaming="stream" in ways,
+            plain_text="text" in ways,
             track=context.track,
             policy=context.policy or UNRESTRICTED,
         )
@@ -100,7 +109,7 @@ class A2AAgent:
         root = base_address(self.found.place)
         self.card, replaced = await correct_addresses(self.found.card, root, self._policy)
         chosen = self.card.preferred(self._base)
-        self._use_dialect(Dialect(chosen.binding, chosen.version, chosen.url))
+        self._use_dialect(Dialect(chosen.binding, chosen.version, chosen.url, chosen.tenant))
         self._report(*self.card.findings, *replaced)
         if self._streaming and not self.card.streaming:
             what = "the agent card does not declare streaming; trying it anyway"
@@ -117,7 +126,11 @@ class A2AAgent:
         text = orjson.dumps({"query": query, "top_k": top_k}).decode()
         try:
             async with asyncio.timeout(self._timeout):
-                return (await self._reply_to(text)).answer(self.reader)
+                reply = await self._reply_to(query if self._plain_text else text)
+            answer = reply.answer(self._replies)
+            if self._plain_text:  # the agent is not told how many are wanted
+                return replace(answer, doc_ids=answer.doc_ids[:top_k])
+            return answer
         except TimeoutError:
             message = f"no answer within {self._timeout:g} s"
             raise AgentFailure(FailureKind.TIMEOUT, message) from None
@@ -181,6 +194,16 @@ class A2AAgent:
         for finding in findings:
             _log.warning("%s: %s", self.info.name, finding.what)
         self.findings += findings
+
+
+def parse_ways(fragment: str) -> frozenset[str]:
+    """What follows the `#` of an `a2a:` target: `stream`, `text` or both. Raises `UsageError`."""
+    ways = frozenset(filter(None, fragment.split(",")))
+    if ways <= {"stream", "text"}:
+        return ways
+    raise UsageError(
+        f"target 'a2a:...#{fragment}': only '#stream', '#text' or '#text,stream' may follow the URL"
+    )
 
 
 def quiet_loggers() -> None:

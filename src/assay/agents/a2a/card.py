@@ -59,12 +59,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One way to call the agent. `declared` is the version as the card has it."""
+    """One way to call the agent. `declared` is the version as the card has it.
+
+    `tenant` is sent with every request, if the card names one.
+    """
 
     binding: str
     version: str
     url: str
     declared: str = ""
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ def _interface(binding: object, entry: Mapping[str, Any], declared: object) -> I
         version=normal_version(version),
         url=url if isinstance(url, str) else "",
         declared=version,
+        tenant=_text(entry.get("tenant")),
     )
 
 
@@ -296,7 +301,7 @@ async def correct_addresses(
             settled.append(each)
             continue
         url = rebase(each.url, base)
-        settled.append(Interface(each.binding, each.version, url, each.declared))
+        settled.append(replace(each, url=url))
         if reason:
             there, here = redact_url(each.url)[:200], redact_url(url)
             what = f"the card's address {there!r} {reason}; calling {here!r} instead"

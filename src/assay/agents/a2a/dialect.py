@@ -1,7 +1,7 @@
 """The four forms of an A2A request: JSON-RPC or HTTP+JSON, version 0.3 or 1.0.
 
-A question always travels as one text part that holds JSON. A data part would be neater, but the
-protocol's newer libraries keep numbers of data parts as floats, and 5 would arrive as 5.0.
+A question always travels as one text part, which holds JSON or the query itself. A data part would
+be neater, but the protocol's newer libraries keep its numbers as floats, and 5 would arrive as 5.0.
 """
 
 import uuid
@@ -36,11 +36,12 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How to speak to one interface: its binding, protocol version and address."""
+    """How to speak to one interface: its binding, protocol version, address and tenant."""
 
     binding: str
     version: str
     url: str
+    tenant: str = ""
 
     def __str__(self) -> str:
         name = "JSON-RPC" if self.binding == JSON_RPC else self.binding
@@ -71,7 +72,7 @@ class Dialect:
     def task(self, task_id: str) -> WireRequest:
         """The request for the state of a task that was returned before it was done."""
         if self.binding == JSON_RPC:
-            return self._call("get", {"id": task_id})
+            return self._call("get", {**self._tenant(), "id": task_id})
         return self._request("GET", f"/tasks/{quote(task_id, safe='')}", None)
 
     def _message(self, text: str, parts: str) -> JsonObject:
@@ -87,8 +88,13 @@ class Dialect:
 
     def _params(self, name: str, message: JsonObject) -> JsonObject:
         if self.version == V10:  # which blocks by default
-            return {name: message}
+            return {**self._tenant(), name: message}
         return {name: message, "configuration": {"blocking": True}}
+
+    def _tenant(self) -> JsonObject:
+        """The tenant as a field; HTTP+JSON has it in the path, and version 0.3 nowhere."""
+        sent = self.tenant and self.version == V10 and self.binding == JSON_RPC
+        return {"tenant": self.tenant} if sent else {}
 
     def _call(self, name: str, params: JsonObject) -> WireRequest:
         method = _METHODS[self.version][name]
@@ -101,7 +107,9 @@ class Dialect:
         return WireRequest(method, url, content, self._headers())
 
     def _path(self, path: str) -> str:
-        return f"/v1{path}" if self.version == V03 else path
+        if self.version == V03:
+            return f"/v1{path}"
+        return f"/{quote(self.tenant, safe='')}{path}" if self.tenant else path
 
     def _headers(self) -> dict[str, str]:
         return {

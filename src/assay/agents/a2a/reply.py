@@ -3,31 +3,23 @@
 A result is a task or a message at once, or a stream of updates; 0.3 marks each with `kind`, 1.0 and
 both HTTP+JSON forms wrap each in an object named after it. All forms are accepted, so that an agent
 that mixes them up is still understood.
-
-The answer `{"doc_ids": [...]}` may be a data part, or text that is JSON, has it in a code fence, or
-wraps it in prose. A list without its object violates the contract and is reported as such.
 """
 
 import asyncio
-import json
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 import httpx
 
+from assay.agents.a2a.answers import Parts, ReplyReader, texts_of
 from assay.agents.a2a.dialect import JSON_RPC, Dialect
-from assay.agents.json_text import json_values
-from assay.agents.mapping import AnswerReader, Received
 from assay.agents.protocol import AgentAnswer
-from assay.agents.python_call import read_answer
 from assay.errors import AgentFailure, FailureKind
 from assay.net.http import MAX_BYTES, failure_of_status, read_body, read_chunks, too_large
 from assay.net.json import JsonObject, parse_object
 from assay.net.sse import EventReader, EventTooLarge
-
-Parts = list[Mapping[str, Any]]
 
 _WRAPPERS = {
     "task": "task",
@@ -76,11 +68,8 @@ class A2AReply:
         if kind != "message" and isinstance(task_id := value.get("taskId", value.get("id")), str):
             self.task_id = task_id
 
-    def answer(self, reader: AnswerReader | None = None) -> AgentAnswer:
-        """The answer of a finished reply, read by `reader` if the user has mapped its fields.
-
-        Raises `AgentFailure` if there is none.
-        """
+    def answer(self, reader: ReplyReader | None = None) -> AgentAnswer:
+        """The answer of a finished reply. Raises `AgentFailure` if there is none."""
         if self.state in _REFUSALS and self._message is None:
             code = _code_in(self._status)
             message = f"the task ended {self.state!r}" + (f" ({code})" if code else "")
@@ -89,7 +78,7 @@ class A2AReply:
         if self._message is not None:
             sources.append(self._message)
         sources.append(self._status)
-        return find_answer(sources) if reader is None else read_mapped(sources, reader)
+        return (reader or ReplyReader()).read(sources)
 
     def _take_task(self, task: Mapping[str, Any]) -> None:
         artifacts = task.get("artifacts")
@@ -112,7 +101,7 @@ class A2AReply:
         key = str(artifact.get("artifactId", ""))
         parts = _parts(artifact)
         if append and key in self._artifacts:
-            self._artifacts[key] += parts
+            _append(self._artifacts[key], parts)
         elif len(self._artifacts) < _MOST_ARTIFACTS:
             self._artifacts[key] = parts
 
@@ -143,6 +132,18 @@ def _parts(holder: Mapping[str, Any]) -> Parts:
     return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
 
 
+def _append(parts: Parts, more: Parts) -> None:
+    """Add what a stream sent later; a text that came in pieces is one text."""
+    if parts and more and _is_text(parts[-1]) and _is_text(more[0]):
+        parts[-1] = {**parts[-1], "text": parts[-1]["text"] + more[0]["text"]}
+        more = more[1:]
+    parts += more
+
+
+def _is_text(part: Mapping[str, Any]) -> bool:
+    return isinstance(part.get("text"), str) and part.get("data") is None
+
+
 def _normal_state(state: str) -> str:
     plain = state.lower().removeprefix("task_state_").replace("_", "-")
     return "canceled" if plain == "cancelled" else plain
@@ -150,13 +151,8 @@ def _normal_state(state: str) -> str:
 
 def _code_in(parts: Parts) -> str:
     """A leading code such as INDEX_MISSING; the text after it may hold anything, so it is left."""
-    return next((found.group() for text in _texts(parts) if (found := _CODE.match(text))), "")
-
-
-def _texts(parts: Parts) -> Iterator[str]:
-    for part in parts:
-        if isinstance(part.get("text"), str):
-            yield part["text"].lstrip()
+    texts = (text.lstrip() for text in texts_of(parts))
+    return next((found.group() for text in texts if (found := _CODE.match(text))), "")
 
 
 class UnknownMethod(AgentFailure):
@@ -240,56 +236,3 @@ def _failure_of(status: int) -> AgentFailure:
     if status >= 500:
         return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
     return AgentFailure(FailureKind.PROTOCOL, f"HTTP {status}")
-
-
-def find_answer(sources: Sequence[Sequence[Mapping[str, Any]]]) -> AgentAnswer:
-    """The first object with `doc_ids`, in the order of `sources`, each a list of parts."""
-    other: object = None
-    parts = 0
-    for source in sources:
-        parts += len(source)
-        for value in _values(source):
-            if isinstance(value, Mapping) and "doc_ids" in value:
-                return read_answer(value)
-            other = value if other is None else other
-    raise AgentFailure(FailureKind.INVALID_ANSWER, _what_instead(other, parts))
-
-
-def read_mapped(
-    sources: Sequence[Sequence[Mapping[str, Any]]], reader: AnswerReader
-) -> AgentAnswer:
-    """What `--map` finds in the first value that it fits, or in the text of all parts."""
-    text = "\n".join(text for source in sources for text in _texts(list(source)))
-    failure: AgentFailure | None = None
-    for source in sources:
-        for value in _values(source):
-            try:
-                return reader.read(Received(text or json.dumps(value), value))
-            except AgentFailure as error:
-                failure = failure or error
-    if failure is not None:
-        raise failure
-    return reader.read(Received(text, problem="the agent's answer contains no JSON"))
-
-
-def _values(parts: Sequence[Mapping[str, Any]]) -> Iterator[object]:
-    """Everything that could be the answer: data first, because text often only repeats it."""
-    for part in parts:
-        data = part.get("data")
-        if data is not None:
-            yield data
-            if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
-                yield data["data"]  # the protobuf form of 0.3 has one more layer
-    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    for text in texts:
-        yield from json_values(text)
-    if len(texts) > 1:  # a text that was streamed in pieces
-        yield from json_values("".join(texts))
-
-
-def _what_instead(other: object, parts: int) -> str:
-    if isinstance(other, Mapping):
-        return "the answer is an object without 'doc_ids'"
-    if other is not None:
-        return f"the answer is a {type(other).__name__}, not an object with 'doc_ids'"
-    return f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"

@@ -1,0 +1,111 @@
+"""Agents on a2a-sdk 1.x by people who have never heard of Assay: they take a question in words."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from a2a.helpers import (
+    new_data_part,
+    new_task_from_user_message,
+    new_text_message,
+    new_text_part,
+)
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from starlette.applications import Starlette
+
+FOUND = ("note-7", "note-2")
+
+Answer = Callable[[str, TaskUpdater], Awaitable[None]]
+
+
+async def prose(question: str, updater: TaskUpdater) -> None:
+    """Names its sources in brackets, in one artifact."""
+    text = f"You asked: {question}\nSleep suffers from coffee [note-7], less from tea [note-2]."
+    await updater.add_artifact([new_text_part(text)])
+
+
+async def footnotes(question: str, updater: TaskUpdater) -> None:
+    """Names its sources in a list below the text."""
+    text = "Sleep suffers.\n\nSources:\n* id=note-7 (Coffee)\n* id=note-2 (Tea)"
+    await updater.add_artifact([new_text_part(text)])
+
+
+async def silent(question: str, updater: TaskUpdater) -> None:
+    """Names no source."""
+    await updater.add_artifact([new_text_part("I do not know that.")])
+
+
+async def results(question: str, updater: TaskUpdater) -> None:
+    """Objects in an object, as a data part beside a summary."""
+    hits = [{"doc_id": each, "score": 0.5} for each in FOUND]
+    data = {"query": question, "search": {"results": hits}, "count": len(hits)}
+    await updater.add_artifact([new_text_part("Two notes."), new_data_part(data)])
+
+
+async def streamed(question: str, updater: TaskUpdater) -> None:
+    """Prose in pieces of five characters, as a language model writes."""
+    text = "Sleep suffers from coffee [note-7], less from tea [note-2]."
+    for start in range(0, len(text), 5):
+        piece = [new_text_part(text[start : start + 5])]
+        await updater.add_artifact(piece, artifact_id="answer", append=start > 0)
+
+
+class Stranger(AgentExecutor):
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.tenants: list[str] = []
+        self.questions: list[str] = []
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        question = context.get_user_input()
+        self.questions.append(question)
+        self.tenants.append(context.call_context.tenant if context.call_context else "")
+        assert context.message is not None
+        task = new_task_from_user_message(context.message)
+        await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, task.id, task.context_id)
+        await self._answer(question, updater)
+        await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+class Hello(AgentExecutor):
+    """The smallest agent there is: one message of text, no task."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        words = json.dumps(context.get_user_input())
+        await event_queue.enqueue_event(new_text_message(f"Hello! For {words} read [note-7]."))
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None: ...
+
+
+def stranger_app(executor: AgentExecutor, binding: str = "JSONRPC", tenant: str = "") -> Starlette:
+    interface = AgentInterface(
+        protocol_binding=binding,
+        protocol_version="1.0",
+        url="http://127.0.0.1:1/",
+        tenant=tenant,
+    )
+    card = AgentCard(
+        name="a stranger",
+        description="answers questions about notes",
+        version="0.1",
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="ask", name="ask", description="answers", tags=["notes"])],
+        supported_interfaces=[interface],
+    )
+    handler = DefaultRequestHandler(executor, InMemoryTaskStore(), card)
+    routes: list[Any] = [*create_agent_card_routes(card)]
+    if binding == "JSONRPC":
+        routes += create_jsonrpc_routes(handler, rpc_url="/")
+    else:
+        routes += create_rest_routes(handler)
+    return Starlette(routes=routes)

@@ -1,0 +1,135 @@
+"""A2A agents that take a question in words and answer in words, or in a form of their own."""
+
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from a2a.server.agent_execution import AgentExecutor
+from tests.interop import strangers10
+from tests.interop.strangers10 import FOUND, Hello, Stranger, stranger_app
+from tests.interop.test_calling_agents import OLD_PYTHON, _wait_for
+from tests.serve.serving import serving
+
+from assay.agents import Agent, open_target
+from assay.agents.health_check import SampleQuery, check_health
+from assay.agents.mapping import parse_mapping
+from assay.data import Dataset, Document
+from assay.errors import AgentFailure, FailureKind
+
+NOTES = Dataset("notes", {f"note-{n}": Document(f"note-{n}", "", "") for n in range(9)}, {}, {})
+
+
+@asynccontextmanager
+async def opened(target: str, *mapping: str) -> AsyncIterator[Agent]:
+    agent = open_target(target, NOTES, mapping=parse_mapping(mapping))
+    try:
+        await agent.open()
+        yield agent
+    finally:
+        await agent.close()
+
+
+@pytest.mark.parametrize(
+    ("executor", "ways", "mapping", "ids"),
+    [
+        (Hello(), "text", (), FOUND[:1]),
+        (Stranger(strangers10.prose), "text", (), FOUND),
+        (Stranger(strangers10.prose), "text", (r"ids=re:tea \[([^]]+)\]",), FOUND[1:]),
+        (Stranger(strangers10.footnotes), "text", (r"ids=re:id=(\S+)",), FOUND),
+        (Stranger(strangers10.streamed), "text", (), FOUND),
+        (Stranger(strangers10.streamed), "text,stream", (), FOUND),
+        (Stranger(strangers10.streamed), "text,stream", (r"ids=re:\[(note-\d)\]",), FOUND),
+        (Stranger(strangers10.silent), "text", (), ()),
+        (Stranger(strangers10.results), "text", (), FOUND),
+        (Stranger(strangers10.results), "", ("ids=search.results[].doc_id",), FOUND),
+        (Stranger(strangers10.results), "stream", ("results=search.results",), FOUND),
+    ],
+)
+async def test_a_stranger_is_measured(
+    executor: AgentExecutor, ways: str, mapping: tuple[str, ...], ids: tuple[str, ...]
+) -> None:
+    fragment = f"#{ways}" if ways else ""
+    async with (
+        serving(stranger_app(executor)) as url,
+        opened(f"a2a:{url}{fragment}", *mapping) as agent,
+    ):
+        answer = await agent.ask('What does "coffee" do?', 5)
+    assert answer.doc_ids == ids
+    if isinstance(executor, Stranger) and "text" in ways:
+        assert executor.questions[-1] == 'What does "coffee" do?'
+
+
+async def test_prose_is_the_answer_and_its_marks_are_the_citations() -> None:
+    app = stranger_app(Stranger(strangers10.streamed))
+    async with serving(app) as url, opened(f"a2a:{url}#text,stream") as agent:
+        answer = await agent.ask("coffee", 1)
+    assert answer.answer == "Sleep suffers from coffee [note-7], less from tea [note-2]."
+    assert (answer.doc_ids, answer.citations) == (FOUND[:1], FOUND)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ways", "suggestion"),
+    [
+        (strangers10.footnotes, "#text", r"--map 'ids=re:id=(\S+)'"),
+        (strangers10.results, "", "--map 'ids=search.results[].doc_id'"),
+        (strangers10.prose, "", r"--map 'ids=re:\[([^\]]+)\]'"),
+    ],
+)
+async def test_what_is_not_understood_is_refused_with_the_mapping(
+    answer: strangers10.Answer, ways: str, suggestion: str
+) -> None:
+    async with (
+        serving(stranger_app(Stranger(answer))) as url,
+        opened(f"a2a:{url}{ways}") as agent,
+    ):
+        with pytest.raises(AgentFailure) as caught:
+            await agent.ask("coffee", 5)
+    assert caught.value.kind is FailureKind.INVALID_ANSWER
+    assert suggestion in str(caught.value)
+
+
+async def test_the_doctor_shows_the_answer_and_the_mapping_without_any_option() -> None:
+    async with serving(stranger_app(Stranger(strangers10.results))) as url:
+        report = await check_health(
+            f"a2a:{url}", SampleQuery(), lambda target: open_target(target, NOTES), dataset=NOTES
+        )
+    assert "Two notes." in report.calls[0].raw
+    grave = [problem.remedy for problem in report.problems if problem.grave]
+    assert "try: --map 'ids=search.results[].doc_id'" in grave[0]
+    assert (report.known_ids, report.healthy) == (0, False)
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_the_tenant_of_the_card_is_sent(binding: str) -> None:
+    executor = Stranger(strangers10.prose)
+    app = stranger_app(executor, binding, tenant="acme")
+    async with serving(app) as url, opened(f"a2a:{url}#text") as agent:
+        assert (await agent.ask("coffee", 5)).doc_ids == FOUND
+    assert executor.tenants == ["acme"]
+
+
+@pytest.fixture(scope="module")
+def old_stranger() -> Iterator[str]:
+    if OLD_PYTHON not in os.environ:
+        pytest.skip(f"set {OLD_PYTHON} to the interpreter that scripts/make-a2a03-venv.sh makes")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    script = Path(__file__).with_name("stranger03.py")
+    with subprocess.Popen([os.environ[OLD_PYTHON], script, str(port)]) as process:
+        try:
+            _wait_for(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+async def test_a_text_agent_on_the_old_library_is_measured(old_stranger: str) -> None:
+    async with opened(f"a2a:{old_stranger}#text", r"ids=re:\(ref: ([^)]+)\)") as agent:
+        assert (await agent.ask("coffee", 5)).doc_ids == FOUND
+    async with opened(f"a2a:{old_stranger}#text") as agent:
+        with pytest.raises(AgentFailure, match=r"not as \[ID\]"):
+            await agent.ask("coffee", 5)
