@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from assay.agents import PythonAgent
-from assay.cli.merge import merge
+from assay.cli.merge import merge, submission
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
@@ -16,6 +16,8 @@ from assay.run.folder import list_runs
 
 app = typer.Typer()
 app.command()(merge)
+submissions = typer.Typer()
+submissions.command()(submission)
 
 
 def right(query: str, top_k: int) -> list[str]:
@@ -53,3 +55,18 @@ def test_a_table_is_shown_to_people(folder: Path) -> None:
     done = CliRunner().invoke(app, [*names, "--out", str(folder / "runs")])
     assert done.exit_code == 0
     assert "nDCG@5" in done.stdout
+
+
+def test_a_submission_is_written_and_merged_again(folder: Path) -> None:
+    names = make_shards(folder)
+    file = folder / "results.json"
+    runs = ["--runs", str(folder / "runs")]
+    done = CliRunner().invoke(submissions, [*names, "--agent", "id-1", "--out", str(file), *runs])
+    assert done.exit_code == 0, done.output
+    assert json.loads(file.read_text())["participants"] == {"retrieval_agent": "id-1"}
+    printed = CliRunner().invoke(submissions, [*names, "--agent", "id-1", *runs])
+    assert json.loads(printed.stdout) == json.loads(file.read_text())
+    merged = CliRunner().invoke(app, [str(file), "--out", str(folder / "merged"), "--json"])
+    assert merged.exit_code == 0, merged.output
+    assert json.loads(merged.stdout)["summary"]["total_queries"] == 40
+    assert len(list(list_runs(folder / "merged"))) == 1

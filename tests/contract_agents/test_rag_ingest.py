@@ -326,7 +326,6 @@ async def test_documents_that_cannot_be_taken_are_named_and_the_others_taken(
     ("given", "message"),
     [
         ({}, "inputs.documents is missing"),
-        (inputs(), "inputs.documents"),
         (inputs({"text": "x"}), "inputs.documents.0.docId is missing"),
         (inputs(TEA, base="../up"), "inputs.knowledgeBase contains characters"),
         (inputs(TEA, base=""), "inputs.knowledgeBase"),

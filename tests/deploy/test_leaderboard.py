@@ -1,9 +1,13 @@
 """The queries of docs/leaderboard.md, run as they stand on results of real evaluations."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,10 @@ from tests.serve.serving import send, serving
 from assay.data import Dataset, Document, Query
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
+from assay.run.folder import list_runs
 from assay.serve.green.agent import green_app
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple.agent import PROFILE, Find, purple_app
+from assay.serve.ui.app import ui_app
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 SIZE = 21
@@ -72,11 +78,27 @@ async def evaluator(tiny: Dataset, out: Path) -> AsyncIterator[str]:
         yield url
 
 
+def write_submission(
+    folder: Path, name: str, results: Any, *, status: str | None = None, agent: str | None = None
+) -> None:
+    """As the tutorial's client writes it: without a status, and with whatever id there is."""
+    document: dict[str, Any] = {} if status is None else {"status": status}
+    document |= {
+        "participants": {} if agent is None else {"retrieval_agent": agent},
+        "results": results,
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(document, indent=2))
+
+
+def board(query: str) -> Any:
+    return query.replace(">= 100", f">= {SIZE}")
+
+
 async def test_the_leaderboard_query_puts_shards_together_and_ranks_agents(
-    tiny: Dataset, tmp_path: Path
+    tiny: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "results"
-    folder.mkdir()
     async with (
         evaluator(tiny, tmp_path / "runs") as green,
         agent(2) as good,
@@ -84,27 +106,45 @@ async def test_the_leaderboard_query_puts_shards_together_and_ranks_agents(
         httpx.AsyncClient(timeout=60, trust_env=False) as http,
     ):
         undivided = await evaluate(http, green, good, 1, SIZE)
-        submissions = [
-            ("good", await evaluate(http, green, good, 4, SIZE), "completed"),
-            ("poor", await evaluate(http, green, poor, 1, SIZE), "completed"),
-            ("lucky", await evaluate(http, green, good, 1, 2), "completed"),
-            ("broken", undivided, "failed"),
-        ]
-    for name, results, status in submissions:
-        document = {
-            "status": status,
-            "participants": {"retrieval_agent": name},
-            "results": results,
-        }
-        (folder / f"{name}.json").write_text(json.dumps(document))
+        sharded = await evaluate(http, green, good, 4, SIZE)
+        poor_results = await evaluate(http, green, poor, 1, SIZE)
+        small = await evaluate(http, green, good, 1, 2)
+    write_submission(folder, "good", sharded, status="completed", agent="good")
+    write_submission(folder, "poor", poor_results, agent="poor")
+    write_submission(folder, "lucky", small, status="completed", agent="lucky")
+    write_submission(folder, "broken", undivided, status="failed", agent="broken")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "query.sql").write_text(board(queries()[0]))
     connection = duckdb.connect()
-    connection.execute(f"CREATE VIEW results AS FROM read_json_auto('{folder}/*.json')")
-    query = queries()[0].replace("= 323", f"= {SIZE}")
-    rows = connection.execute(query).fetchall()
+    connection.execute("CREATE VIEW results AS FROM read_json_auto('results/*.json')")
+    rows = connection.execute((tmp_path / "query.sql").read_text()).fetchall()
     assert [row[0] for row in rows] == ["good", "poor"]
     assert rows[0][1] == round(undivided[0]["summary"]["mean_ndcg_at_5"], 4)
     assert rows[0][4] == SIZE
     assert rows[0][5] == 0
+    shown = _run_line()
+    assert "good" in shown
+    assert "lucky" not in shown
+
+
+@pytest.mark.parametrize("id_", ["", "0b1e-uuid", None])
+async def test_the_clients_file_alone_is_enough(
+    tiny: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id_: str | None
+) -> None:
+    """No file has a status then, and a scenario without ids gives none."""
+    async with (
+        evaluator(tiny, tmp_path / "runs") as green,
+        agent(2) as good,
+        httpx.AsyncClient(timeout=60, trust_env=False) as http,
+    ):
+        results = await evaluate(http, green, good, 1, SIZE)
+    write_submission(tmp_path / "results", "output", results, agent=id_)
+    monkeypatch.chdir(tmp_path)
+    connection = duckdb.connect()
+    connection.execute("CREATE VIEW results AS FROM read_json_auto('results/*.json')")
+    ((shown, mean, *_),) = connection.execute(board(queries()[0])).fetchall()
+    assert shown == (id_ or f"a2a:{good}")
+    assert mean == round(results[0]["summary"]["mean_ndcg_at_5"], 4)
 
 
 async def test_the_query_over_run_folders_reads_them_as_they_are(
@@ -119,6 +159,53 @@ async def test_the_query_over_run_folders_reads_them_as_they_are(
         for url in (poor, good):
             await evaluate(http, green, url, 1, SIZE)
     monkeypatch.chdir(tmp_path)
-    rows = duckdb.connect().execute(queries()[1]).fetchall()
-    assert [row[0] for row in rows] == [f"a2a:{good}", f"a2a:{poor}"]
-    assert all(low <= mean <= high for _, _, mean, low, high, _ in rows)
+    _add_older_and_larger_run(tmp_path / "runs")
+    connection = duckdb.connect(config={"memory_limit": "1GB"})
+    rows = connection.execute(queries()[1]).fetchall()
+    assert [row[1] for row in rows] == [f"a2a:{good}", "older", f"a2a:{poor}"]
+    assert [row[0].split()[0] for row in rows] == ["NFCorpus", "older", "NFCorpus"]
+    assert all(low <= mean <= high for _, _, _, mean, low, high, _ in rows)
+
+
+async def test_an_agent_is_named_by_its_card_beside_its_address(
+    tiny: Dataset, tmp_path: Path
+) -> None:
+    async with (
+        evaluator(tiny, tmp_path / "runs") as green,
+        agent(2) as good,
+        httpx.AsyncClient(timeout=60, trust_env=False) as http,
+    ):
+        await evaluate(http, green, good, 1, SIZE)
+    (run,) = list_runs(tmp_path / "runs")
+    card = f"{PROFILE.name} {version('agent-assay')}"
+    assert run.read_header().target.agent == run.read_report().target.agent == card
+    assert run.summary_file.read_text().startswith(f"a2a:{good} ({card}) on tiny test")
+    assert card in (run.path / "report.html").read_text()
+    async with (
+        serving(ui_app(tmp_path / "runs", token=None, policy=UNRESTRICTED, dataset="notes")) as ui,
+        httpx.AsyncClient(timeout=60, trust_env=False) as http,
+    ):
+        page = (await http.get(f"{ui}/leaderboard")).text
+    assert card in page
+
+
+def _add_older_and_larger_run(runs: Path) -> None:
+    """Without what later versions wrote, and with 40 MB of rows."""
+    path = next(runs.glob("*/report.json"))
+    report = json.loads(path.read_text())
+    report["target"] = {"name": "older"}
+    report["summary"] |= {f"{key}_ndcg_at_5": 0.3 for key in ("mean", "low", "high")}
+    report["per_query_results"] = [{"query_text": "x" * 1000}] * 40_000
+    (runs / "older").mkdir()
+    (runs / "older" / "report.json").write_text(json.dumps(report))
+
+
+def _run_line() -> str:
+    """The page's own line for a shell, with this interpreter as `python`."""
+    lines = re.findall(r"^python -c .*$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (line,) = lines
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, check=True, env={"PATH": path}
+    )
+    return done.stdout

@@ -36,7 +36,8 @@ class AgentAnswer:
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
     """What a run records about its target. `track` is how the target may have learned, and
-    `learned_from` the splits it learned from, if that is known.
+    `learned_from` the splits it learned from, if that is known. `agent` is the name and version by
+    which the target calls itself.
     """
 
     name: str
@@ -44,6 +45,7 @@ class AgentInfo:
     track: str = "undeclared"
     details: str = ""
     learned_from: tuple[str, ...] = ()
+    agent: str | None = None
 
 
 def document_id(value: object) -> str:

@@ -16,7 +16,7 @@ from assay.cli.doctor import doctor
 from assay.cli.ground_truth import ground_truth
 from assay.cli.index import index
 from assay.cli.judge import judge_app
-from assay.cli.merge import merge
+from assay.cli.merge import merge, submission
 from assay.cli.nextcloud import nextcloud_app
 from assay.cli.run_agent import run_agent
 from assay.cli.score import score
@@ -64,6 +64,7 @@ app.command("runs")(runs_verbs.runs)
 app.command("report")(runs_verbs.report)
 app.command("compare")(runs_verbs.compare)
 app.command("merge")(merge)
+app.command("submission")(submission)
 app.command("index")(index)
 app.command("search")(search)
 app.command("tune")(tune)

@@ -1,4 +1,4 @@
-"""`assay merge`: the shards of one evaluation as one run."""
+"""`assay merge` and `assay submission`: the shards of one evaluation as one run, or as one file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,16 @@ from typing import Annotated
 import typer
 
 from assay.cli.eval import Archive, choose_dataset, show_run
+from assay.errors import UsageError
 
 
 def merge(
     runs: Annotated[
         list[str],
-        typer.Argument(help="The run of each shard: its folder, its name or a prefix of its name."),
+        typer.Argument(
+            help="The run of each shard: its folder, its name or a prefix of its name; or a "
+            "result file of AgentBeats."
+        ),
     ],
     out: Annotated[
         Path,
@@ -40,14 +44,72 @@ def merge(
     never split."""
     import asyncio
     from dataclasses import replace
+    from tempfile import TemporaryDirectory
 
     from assay.evaluation.merge import merge as merge_shards
     from assay.evaluation.merge import merged_config
+    from assay.evaluation.submission import runs_in_results
     from assay.run.folder import find_run
 
-    shards = [find_run(run, out) for run in runs]
-    config = merged_config(shards, target)
-    if dataset is not None:
-        config = replace(config, dataset=dataset)
-    data = choose_dataset(config.dataset, archive)
-    show_run(asyncio.run(merge_shards(shards, config, data, out)), as_json)
+    with TemporaryDirectory(prefix="assay-merge-") as unpacked:
+        shards = []
+        for place, run in enumerate(runs):
+            if Path(run).is_file():
+                shards += runs_in_results(Path(run), Path(unpacked) / str(place))
+            else:
+                shards.append(find_run(run, out))
+        config = merged_config(shards, target)
+        if dataset is not None:
+            config = replace(config, dataset=dataset)
+        data = choose_dataset(config.dataset, archive)
+        merged = asyncio.run(merge_shards(shards, config, data, out))
+    show_run(merged, as_json)
+
+
+def submission(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="The run, or the run of each shard: its folder, its name or a prefix of its name."
+        ),
+    ],
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="The agent's id on the platform. Default: the name in its card.",
+            envvar="AGENTBEATS_AGENT_ID",
+            metavar="ID",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write to this file instead of stdout.", metavar="FILE"),
+    ] = None,
+    folder: Annotated[
+        Path,
+        typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR"),
+    ] = Path("runs"),
+) -> None:
+    """Write a run as a result file of AgentBeats. Its leaderboards read such files; see
+    docs/leaderboard.md."""
+    import sys
+
+    import orjson
+
+    from assay.cli.console import say
+    from assay.evaluation.submission import submission_of
+    from assay.files import atomic_write
+    from assay.run.folder import find_run
+
+    document = submission_of([find_run(run, folder) for run in runs], agent)
+    content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    if document["status"] != "completed":
+        say("warning: not every query was asked, so the submission is partial")
+    if out is None:
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        atomic_write(out, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror}") from None
+    say(f"wrote {out}")

@@ -17,7 +17,7 @@ from assay.errors import RunError, UsageError
 from assay.evaluation.calling import OUTAGES, retry_policy, run_calls, unknown_keys_warning
 from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
 from assay.evaluation.live import LiveFigures, Tick
-from assay.evaluation.plan import draw_queries
+from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.reporting import write_report
 from assay.evaluation.run import Run
 from assay.extras import missing_extra
@@ -33,7 +33,6 @@ from assay.run.models import (
     INTERRUPTED,
     NOT_JUDGED,
     TARGET_LOST,
-    TargetRecord,
 )
 
 if TYPE_CHECKING:
@@ -98,9 +97,7 @@ class Evaluation:
                 out,
                 self.config,
                 self.dataset,
-                TargetRecord(
-                    name=agent.info.name, protocol=agent.info.protocol, details=agent.info.details
-                ),
+                target_record(agent.info),
                 track=agent.info.track,
                 slug=redact_target(self.config.target),
                 references=self.dataset.references_fingerprint if self.config.answers else None,

@@ -13,11 +13,12 @@ from assay.answer.passages import Passage
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import target_record
 from assay.evaluation.run import Run
 from assay.run.calls import CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
-from assay.run.models import COMPLETE, TARGET_LOST, RunHeader, TargetRecord
+from assay.run.models import COMPLETE, TARGET_LOST, RunHeader
 from assay.run.options import require_same
 
 
@@ -54,9 +55,7 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
         out,
         config,
         dataset,
-        TargetRecord(
-            name=agent.info.name, protocol=agent.info.protocol, details=agent.info.details
-        ),
+        target_record(agent.info),
         track=agent.info.track,
         references=dataset.references_fingerprint if config.answers else None,
     )
@@ -75,6 +74,7 @@ class _NoAgent:
             protocol=header.target.protocol,
             track=header.track,
             details=f"{header.target.details}; merged from {shards} shards".lstrip("; "),
+            agent=header.target.agent,
         )
 
     async def open(self) -> None: ...

@@ -1,11 +1,20 @@
-"""What a run will ask: the queries that are drawn, and the shard of them."""
+"""What a run will ask, and whom: the queries that are drawn, the shard of them, the target."""
 
 import random
 from collections.abc import Sequence
 
+from assay.agents.protocol import AgentInfo
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
 from assay.run.config import RunConfig
+from assay.run.models import TargetRecord
+
+
+def target_record(info: AgentInfo) -> TargetRecord:
+    """What a run records of an agent that was opened."""
+    return TargetRecord(
+        name=info.name, protocol=info.protocol, details=info.details, agent=info.agent
+    )
 
 
 def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:

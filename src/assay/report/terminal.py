@@ -155,7 +155,8 @@ def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
 
 def _title(report: "Report") -> str:
     where = f"{report.dataset.name} {report.dataset.split}"
-    return f"{report.target.name} on {where}, {report.track} track"
+    agent = f" ({report.target.agent})" if report.target.agent else ""
+    return f"{report.target.name}{agent} on {where}, {report.track} track"
 
 
 def _score_lines(report: "Report") -> Iterator[ScoreLine]:

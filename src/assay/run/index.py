@@ -35,6 +35,7 @@ class RunLine:
     state: str
     started: str | None = None
     target: str | None = None
+    agent: str | None = None
     dataset: str | None = None
     fingerprint: str | None = None
     split: str | None = None
@@ -274,6 +275,7 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         line,
         started=header.started,
         target=header.target.name,
+        agent=header.target.agent,
         dataset=header.dataset.name,
         fingerprint=header.dataset.fingerprint,
         split=header.config.split,

@@ -102,11 +102,12 @@ def require_format(value: Mapping[str, Any], path: Path) -> None:
 
 
 class TargetRecord(RunModel):
-    """What a run knows of its target."""
+    """What a run knows of its target; `agent` is its own name and version, from its card."""
 
     name: str
     protocol: str
     details: str
+    agent: str | None = None
 
 
 class DatasetRecord(RunModel):

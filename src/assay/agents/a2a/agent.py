@@ -31,7 +31,7 @@ from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.net.redact import redact_url
+from assay.net.redact import printable, redact_url
 
 _FIRST_POLL = 0.1
 _LONGEST_POLL = 2.0
@@ -186,9 +186,10 @@ class A2AAgent:
 
     def _use_dialect(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        details = f"{self.card.name} {self.card.version}".strip() or "unnamed agent"
+        agent = printable(f"{self.card.name} {self.card.version}".strip())
         where = f"{dialect} at {redact_url(dialect.url)}"
-        self.info = AgentInfo(self.info.name, "a2a", self.info.track, details=f"{details}; {where}")
+        details = f"{agent or 'unnamed agent'}; {where}"
+        self.info = replace(self.info, details=details, agent=agent or None)
 
     def _report(self, *findings: Finding) -> None:
         for finding in findings:
