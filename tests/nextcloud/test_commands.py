@@ -114,10 +114,22 @@ def test_from_upload_to_cleanup(server: NotesServer, folder: Path, run: Run) -> 
 
 
 def test_waiting_in_vain_ends_with_1_and_the_names(folder: Path, run: Run) -> None:
-    (folder / "note_mapping.json").write_text('{"d0": 1, "d1": 2}')
-    done = run("wait", "python:finder:found", "--dataset", "tiny", "--timeout", "0.5")
+    mapping = {f"d{n}": 100 - n for n in range(60)}
+    (folder / "note_mapping.json").write_text(json.dumps(mapping))
+    options = ("--timeout", "0.5", "--sample", "2")
+    done = run("wait", "python:finder:found", "--dataset", "tiny", *options)
     assert done.returncode == 1
-    assert "search does not return 1 of 2 documents after 0.5 s: 'd1'" in done.stderr
+    assert "1 of 2 documents are not found after " in done.stderr
+    assert "searched for and not returned: " in done.stderr
+
+
+def test_waiting_with_a_mapping_of_fewer_documents_is_refused_at_once(
+    folder: Path, run: Run
+) -> None:
+    (folder / "note_mapping.json").write_text('{"d0": 1, "d1": 2}')
+    done = run("wait", "python:finder:found", "--dataset", "tiny")
+    assert done.returncode == 2
+    assert "the note mapping has no note for " in done.stderr
 
 
 def test_a_wrong_password_is_a_sentence_without_the_password(run: Run) -> None:

@@ -1,10 +1,11 @@
 """Every document becomes one note, whatever happens on the way."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.nextcloud.notes_server import Fault, NotesServer
+from tests.nextcloud.notes_server import Fault, NotesServer, StoredNote
 
 from assay.data.dataset import Document
 from assay.errors import DataError
@@ -101,6 +102,71 @@ async def test_a_creation_whose_answer_was_lost_makes_no_second_note(
     assert report.created == 6
     assert server.titles() == [f"[d{n}] Title {n}" for n in range(6)]
     assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
+
+
+@pytest.mark.parametrize("status", [408, 423, 500, 502, 503, 504])
+async def test_after_any_such_failure_the_note_is_looked_for_before_it_is_created_again(
+    client: NotesClient, server: NotesServer, mapping_path: Path, status: int
+) -> None:
+    server.faults = [Fault("POST", status, done=True)]
+    report = await upload_documents(many(2), client, mapping_path, concurrency=1)
+    assert (report.created, report.copies, len(server.notes)) == (2, 0, 2)
+    assert server.count("POST") == 2  # one for each document
+
+
+async def test_a_creation_that_is_carried_out_late_is_waited_for(
+    client: NotesClient, server: NotesServer, mapping_path: Path, pauses: list[float]
+) -> None:
+    """The server gave up answering, and stored the note a few seconds afterwards."""
+    server.faults = [Fault("POST", 504)]
+    listings = 0
+
+    def late(seconds: float) -> None:
+        nonlocal listings
+        listings += 1
+        if seconds == 5.0:
+            server.add("[d0] Title 0", "Text 0.", CATEGORY)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        late(seconds)
+
+    client.retry = replace(client.retry, sleep=sleep)
+    await upload_documents(many(1), client, mapping_path, concurrency=1)
+    assert pauses[1:] == [2.0, 5.0]
+    assert server.count("POST") == 1
+    assert len(server.notes) == 1
+
+
+async def test_a_copy_that_came_after_all_is_deleted_by_the_same_upload(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    server.faults = [Fault("POST", 504)]
+
+    def much_later(what: str, done: int, total: int | None) -> None:
+        if what == "uploading notes" and done == 1:
+            server.add("[d0] Title 0", "Text 0.", CATEGORY)
+
+    report = await upload_documents(
+        many(2), client, mapping_path, concurrency=1, progress=much_later
+    )
+    assert (report.copies, len(server.notes)) == (1, 2)
+    assert sorted(mapped(mapping_path).values()) == sorted(server.notes)
+
+
+async def test_a_note_that_was_made_without_its_text_is_filled(
+    client: NotesClient, server: NotesServer, mapping_path: Path
+) -> None:
+    """The app creates the file first; a lock can keep it from writing the text."""
+    server.faults = [Fault("POST", 423, done=True)]
+
+    def emptied(note: StoredNote) -> None:
+        if server.count("POST") == 1 and server.count("PUT") == 0:
+            note.content = ""
+
+    server.meddle = emptied
+    await upload_documents(many(1), client, mapping_path)
+    assert [note.content for note in server.notes.values()] == ["Text 0."]
 
 
 async def test_copies_of_a_note_are_taken_away(

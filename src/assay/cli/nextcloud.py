@@ -294,17 +294,20 @@ def wait(
     timeout: Annotated[
         float,
         typer.Option(
-            help="Give up after this many seconds.",
+            help="Give up after this many seconds, or later where the search is too slow to be "
+            "asked for every document twice.",
             envvar="ASSAY_WAIT_TIMEOUT",
             min=0.0,
             metavar="S",
         ),
     ] = 600.0,
+    concurrency: Concurrency = 4,
     as_json: Json = False,
 ) -> None:
     """Wait until a search returns a sample of the documents. They are then known to be indexed.
 
-    Exits 1 after the timeout, naming the documents that were not found.
+    Exits 1 after the timeout, naming the documents that were not found, and apart from them those
+    whose search was not answered.
     """
     from assay.agents.targets import open_target
     from assay.cli.progress import progress_bar
@@ -321,7 +324,7 @@ def wait(
                 f"{mapping} has no document of {data.name!r}; upload the data set first"
             )
         agent = open_target(target, data, note_mapping=mapping, progress=progress)
-        report = asyncio.run(_wait(agent, documents, timeout, progress))
+        report = asyncio.run(_wait(agent, documents, timeout, concurrency, progress))
     if as_json:
         print_json({"target": target, "sample": [one.id for one in documents]} | asdict(report))
         return
@@ -330,7 +333,11 @@ def wait(
 
 
 async def _wait(
-    agent: "Agent", documents: "Sequence[Document]", timeout: float, progress: "Progress"
+    agent: "Agent",
+    documents: "Sequence[Document]",
+    timeout: float,
+    concurrency: int,
+    progress: "Progress",
 ) -> "WaitReport":
     from assay.nextcloud.wait import wait_until_found
 
@@ -339,7 +346,9 @@ async def _wait(
 
     await agent.open()
     try:
-        return await wait_until_found(documents, find, timeout=timeout, progress=progress)
+        return await wait_until_found(
+            documents, find, timeout=timeout, concurrency=concurrency, progress=progress
+        )
     finally:
         await agent.close()
 

@@ -98,11 +98,14 @@ class Listing:
 
 
 class NotesClient:
-    """One connection pool; use it as `async with NotesClient(account) as notes`."""
+    """One connection pool; use it as `async with NotesClient(account) as notes`.
+
+    `retry` says how often a request is sent again, and how long to wait in between.
+    """
 
     def __init__(self, account: Account, retry: RetryPolicy = _RETRY) -> None:
         self.account = account
-        self._retry = retry
+        self.retry = retry
         self._connected = False
         self._http = open_client(
             auth=httpx.BasicAuth(account.username, account.password),
@@ -208,7 +211,7 @@ class NotesClient:
             return idempotent or not error.maybe_done
 
         try:
-            return await self._retry.run(
+            return await self.retry.run(
                 lambda: self._send(method, path, request), should_retry=should_retry
             )
         except NotesError as error:

@@ -12,8 +12,10 @@ from assay.net.retry import parse_retry_after
 
 # Locked by another request, rate limits, and temporary failures.
 _RETRYABLE = (408, 423, 429, 500, 502, 503, 504)
-# The request may have been carried out before it failed.
-_MAYBE_DONE = (500, 502, 504)
+# The request may have been carried out before it failed: a note is a file first and has its text
+# afterwards, and either step can find it locked.
+_MAYBE_DONE = (408, 423, 500, 502, 503, 504)
+_MAINTENANCE = "X-Nextcloud-Maintenance-Mode"
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -89,7 +91,7 @@ def from_status(response: httpx.Response, host: str, username: str) -> NotesErro
         status=status,
         retryable=status in _RETRYABLE,
         retry_after=parse_retry_after(response.headers.get("Retry-After")),
-        maybe_done=status in _MAYBE_DONE,
+        maybe_done=status in _MAYBE_DONE and _MAINTENANCE not in response.headers,
     )
 
 
@@ -108,6 +110,6 @@ def _remedy(response: httpx.Response, username: str) -> str:
         return f": it moved to {response.headers.get('Location', '')[:200]!r}; use that address"
     if status == 507:
         return ": the user's storage is full"
-    if status == 503 and response.headers.get("X-Nextcloud-Maintenance-Mode") == "1":
+    if status == 503 and response.headers.get(_MAINTENANCE) == "1":
         return ": it is in maintenance mode"
     return ""

@@ -21,7 +21,10 @@ CATEGORY = "nfcorpus_rag_eval"
 CONCURRENCY = 8
 
 _WRITE_INTERVAL = 1.0
-_CREATE_ATTEMPTS = 3
+# A server whose answer did not come in time may still be at work: the note is looked for after each
+# of these pauses before it is created again.
+_LATE_PAUSES = (0.0, 2.0, 5.0, 10.0)
+_LATE_STATUSES = (None, 408, 504)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,9 @@ class UploadReport:
     """What an upload did.
 
     `adopted` notes were created by an earlier upload that ended before it could record them.
-    `copies` of a document's note were deleted. `outdated` notes hold documents that the data set no
-    longer has, `foreign` are other notes in the category: both stay, and a search can find them.
+    `copies` of a document's note were deleted, which earlier uploads or lost answers left.
+    `outdated` notes hold documents that the data set no longer has, `foreign` are other notes in
+    the category: both stay, and a search can find them.
     """
 
     documents: int
@@ -86,14 +90,15 @@ async def upload_documents(
     plan = plan_upload(planned, mapping, listing.notes)
     mapping_file = _MappingFile(mapping_path, {**plan.outdated, **plan.unchanged, **plan.adopt})
     mapping_file.write()  # fails now, and not after an hour, where the file cannot be written
-    await _Upload(client, category, mapping_file, planned, progress).run(plan, concurrency)
+    work = _Upload(client, category, mapping_file, planned, progress)
+    await work.run(plan, concurrency)
     return UploadReport(
         documents=len(planned),
         created=len(plan.create),
         updated=len(plan.update),
         adopted=len(plan.adopt),
         unchanged=len(plan.unchanged),
-        copies=len(plan.copies),
+        copies=len(plan.copies) + work.late_copies,
         outdated=len(plan.outdated),
         foreign=plan.foreign,
         seconds=time.monotonic() - started,
@@ -158,6 +163,7 @@ class _Upload:
     mapping: _MappingFile
     planned: Sequence[PlannedNote]
     progress: Progress
+    late_copies: int = field(default=0, init=False)
     _done: int = field(default=0, init=False)
 
     async def run(self, plan: UploadPlan, concurrency: int) -> None:
@@ -186,20 +192,32 @@ class _Upload:
         self._add(planned, note_id)
 
     async def _created(self, planned: PlannedNote) -> int:
-        """The id of the new note. A creation whose response was lost may have happened: look for
-        the note before creating another one.
+        """The id of the new note. A creation whose response was lost may have happened: the note is
+        looked for before another one is created.
         """
-        for attempt in range(1, _CREATE_ATTEMPTS + 1):
+        policy = self.client.retry
+        for attempt in range(1, policy.attempts + 1):
             try:
                 made = await self.client.create(planned.title, planned.content, self.category)
                 return made.id
             except NotesError as error:
-                if not error.maybe_done or attempt == _CREATE_ATTEMPTS:
+                if not error.maybe_done or policy.gives_up(attempt, error.retry_after):
                     raise
-            found = await self._find(planned)
+                await policy.sleep(policy.delay(attempt, error.retry_after))
+                found = await self._look_for(planned, late=error.status in _LATE_STATUSES)
             if found is not None:
                 return found
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _look_for(self, planned: PlannedNote, *, late: bool) -> int | None:
+        """The note of a creation that failed, `late` where it may still be under way."""
+        for pause in _LATE_PAUSES if late else (0.0,):
+            if pause:
+                await self.client.retry.sleep(pause)
+            found = await self._find(planned)
+            if found is not None:
+                return found
+        return None
 
     async def _find(self, planned: PlannedNote) -> int | None:
         listing = await self.client.notes_in(self.category, exclude=("content",))
@@ -207,6 +225,9 @@ class _Upload:
         for note in listing.notes if listing else ():
             if note.id not in mapped and marker_of(note.title) == planned.marker:
                 complete = await self.client.get(note.id)
+                if not complete.content and planned.content:
+                    # The server made the file and failed before its text.
+                    complete = await self.client.update(complete, planned.title, planned.content)
                 if complete.content == planned.content:
                     return note.id
         return None
@@ -226,6 +247,16 @@ class _Upload:
         ]
         if changed:
             raise self._disturbed(changed, "differ from what was written", "changes")
+        await self._delete_copies(existing)
+
+    async def _delete_copies(self, existing: Mapping[int, Note]) -> None:
+        """A creation that was given up and repeated may have succeeded after all."""
+        mapped = set(self.mapping.notes.values())
+        written = {(each.marker, each.content) for each in self.planned}
+        for note in existing.values():
+            if note.id not in mapped and (marker_of(note.title), note.content) in written:
+                await self.client.delete(note.id)
+                self.late_copies += 1
 
     def _disturbed(self, doc_ids: Sequence[str], what: str, does: str) -> NotesError:
         return NotesError(
