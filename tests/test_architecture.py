@@ -32,7 +32,7 @@ LAYERS = [
     {"net"},
     {"files"},
     {"extras"},
-    {"errors", "progress", "text"},
+    {"errors", "privacy", "progress", "text"},
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -17,6 +17,9 @@ from typing import BinaryIO, Self
 _STALE_S = 3600.0
 """A part file that nobody has written to for so long belongs to a process that was killed."""
 
+_OWNER_ONLY = 0o600
+"""Of new files: nearly all hold texts of queries, documents or answers, or figures of them."""
+
 _LOCK_BYTE = 0x7FFFFFF0
 """Windows locks byte ranges, and nobody can read a locked one: this is far beyond any content."""
 
@@ -40,7 +43,8 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
-        with part.open("xb") as file:
+        mode = _mode_of(path)
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -57,6 +61,14 @@ def sync_file(path: Path) -> None:
     """Wait until a file that another has written is on disk. Raises `OSError`."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+def _mode_of(path: Path) -> int:
+    """For its owner alone, unless the file that is replaced was opened to others."""
+    try:
+        return path.stat().st_mode & 0o777
+    except OSError:
+        return _OWNER_ONLY
 
 
 def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
@@ -150,7 +162,7 @@ class FileLock:
     def acquire(self) -> bool:
         """Take the lock without waiting; False if another process holds it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
         if not try_lock(descriptor):
             os.close(descriptor)
             return False

@@ -46,6 +46,7 @@ FULL = RunConfig(
     chunk_separator="#",
     bm25_k1=0.9,
     bm25_b=0.4,
+    private=True,
     answers=True,
     judge="gguf",
     judge_votes=5,

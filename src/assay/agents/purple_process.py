@@ -22,10 +22,11 @@ from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
 from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
-from assay.errors import TargetError
+from assay.errors import TargetError, UsageError
 from assay.extras import require_extras
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED
+from assay.privacy import is_private
 from assay.progress import Progress, silent
 
 _START_S = 60.0
@@ -73,6 +74,11 @@ class PurpleProcess:
 
     async def open(self) -> None:
         """Start the process and wait until its index is loaded. Raises `TargetError`."""
+        if is_private():
+            raise UsageError(
+                "purple: targets write the documents to a temporary folder, which a private run "
+                "must not: use builtin:bm25, or a2a:URL with an agent that is running"
+            )
         self._progress("starting the purple agent", 0, None)
         _remove_orphans()
         self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from assay.errors import AssayError, DataError
 from assay.files import atomic_write
+from assay.privacy import is_private
 
 _WAIT = 60.0
 _TRIES, _PAUSE = 100, 0.05
@@ -94,6 +95,11 @@ class CacheDatabase:
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
+        if is_private():  # an empty one, gone when it is closed
+            with closing(sqlite3.connect(":memory:")) as database:
+                database.execute(self.table)
+                yield database
+            return
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
         with closing(sqlite3.connect(self.path, timeout=_WAIT)) as database:

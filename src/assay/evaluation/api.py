@@ -51,6 +51,7 @@ def evaluate(
     chunk_separator: str = "",
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
+    private: bool = False,
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
     judge_votes: int = 2,
@@ -96,6 +97,7 @@ def evaluate(
             for what to remove at the end of an id.
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
+        private: write nothing of queries, documents and answers; see SECURITY.md.
         answers: evaluate the answers too.
         judge: the model that judges answers, as the command line names it, or any object that can
             generate text. Key facts decide by default.
@@ -137,6 +139,7 @@ def evaluate(
         chunk_separator=chunk_separator,
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
+        private=private,
         answers=answers,
         judge=judge_name(judge),
         judge_votes=judge_votes,

@@ -23,6 +23,7 @@ from assay.evaluation.run import Run
 from assay.extras import missing_extra
 from assay.files import remove_part_files
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
+from assay.privacy import private_mode
 from assay.progress import Progress, silent
 from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
@@ -34,6 +35,7 @@ from assay.run.models import (
     NOT_JUDGED,
     TARGET_LOST,
 )
+from assay.run.private_texts import PrivateTexts
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
@@ -90,6 +92,10 @@ class Evaluation:
         stop: asyncio.Event | None = None,
     ) -> Run:
         stop = stop or asyncio.Event()
+        with private_mode(self.config.private):
+            return await self._start(agent, out, listener, stop)
+
+    async def _start(self, agent: Agent, out: Path, listener: Listener, stop: asyncio.Event) -> Run:
         async with _opened(agent, stop):
             if agent.info.protocol == "mcp":  # which of its tools is called was our choice
                 listener.say(f"target: {agent.info.details}")
@@ -131,15 +137,21 @@ class Evaluation:
                 "differently; its scores will mix the two. Start another run to have one of them"
             )
         stop = stop or asyncio.Event()
-        async with _opened(agent, stop):
-            return await self._run(agent, folder, listener, stop)
+        with private_mode(self.config.private):
+            async with _opened(agent, stop):
+                return await self._run(agent, folder, listener, stop)
 
     def _searches_here(self) -> bool:
         return TARGET_KINDS[parse_target(self.config.target).kind].searches_dataset
 
     def _is_asked(self, folder: RunFolder) -> bool:
         log = CallLog(folder.calls_file)
-        return all(query.id in log for query in self.queries)
+        return not self._forgets and all(query.id in log for query in self.queries)
+
+    @property
+    def _forgets(self) -> bool:
+        """Whether answers that are measured are only in memory: who resumes has to ask again."""
+        return self.config.private and self.config.answers
 
     async def _run(
         self, agent: Agent, folder: RunFolder, listener: Listener, stop: asyncio.Event
@@ -149,12 +161,14 @@ class Evaluation:
                 f"warning: {agent.info.name} learned from the {self.config.split} judgments "
                 "that it is evaluated on, so its scores do not generalize to other queries"
             )
-        with CallWriter(folder.calls_file) as writer:
+        private = PrivateTexts.of(self.dataset) if self.config.private else None
+        with CallWriter(folder.calls_file, private) as writer:
             remove_part_files(folder.path)  # of a process that was killed: no other writes here
             log = CallLog(folder.calls_file)
-            todo = [query for query in self.queries if query.id not in log]
+            todo = [query for query in self.queries if self._forgets or query.id not in log]
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
-            live.catch_up(call for call in log.read([query.id for query in self.queries]) if call)
+            before = [] if self._forgets else [query.id for query in self.queries]
+            live.catch_up(call for call in log.read(before) if call)
             breaker = CircuitBreaker(pauses=self.probe_pauses, on_change=listener.say)
             started = time.perf_counter() - log.elapsed
             resolver = ChunkResolver(self.config.chunk_separator, self.dataset.documents)
@@ -196,10 +210,11 @@ class Evaluation:
             seconds = time.perf_counter() - started if todo else log.elapsed
             state = TARGET_LOST if breaker.lost else INTERRUPTED if stop.is_set() else COMPLETE
             with _disk_errors(folder):
-                examination = await self._examine(agent, folder, listener, stop, state)
+                log = CallLog(folder.calls_file, private)
+                examination = await self._examine(agent, folder, log, listener, stop, state)
                 if state == COMPLETE and examination is not None and examination.trouble:
                     state = _state_after(examination, stop)
-                return self._report(folder, state, seconds, examination)
+                return self._report(folder, log, state, seconds, examination)
 
     def _refuse_other_references(self, folder: RunFolder) -> None:
         recorded = folder.read_header().dataset.references
@@ -213,6 +228,7 @@ class Evaluation:
         self,
         agent: Agent,
         folder: RunFolder,
+        log: CallLog,
         listener: Listener,
         stop: asyncio.Event,
         state: str,
@@ -226,7 +242,7 @@ class Evaluation:
             verdicts_by_facts,
         )
 
-        calls = CallLog(folder.calls_file).read([query.id for query in self.queries])
+        calls = log.read([query.id for query in self.queries])
         cases = cases_of(
             self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
         )
@@ -250,9 +266,13 @@ class Evaluation:
         )
 
     def _report(
-        self, folder: RunFolder, state: str, seconds: float, examination: "AnswerExamination | None"
+        self,
+        folder: RunFolder,
+        log: CallLog,
+        state: str,
+        seconds: float,
+        examination: "AnswerExamination | None",
     ) -> Run:
-        log = CallLog(folder.calls_file)
         asked = self.queries
         if state == INTERRUPTED:  # a partial report speaks of what was asked
             asked = [query for query in asked if query.id in log]

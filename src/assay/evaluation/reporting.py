@@ -74,7 +74,8 @@ def write_report(
         )
     gate_metrics = [gate.metric for gate in evaluation.gates if gate.metric is not None]
     metrics = metrics_for(config.top_k, gate_metrics)
-    figures = QueryFigures(metrics[0], dataset.queries)
+    shown = None if config.private else dataset
+    figures = QueryFigures(metrics[0], shown.queries if shown else {})
     answers, answer_rows = None, list[AnswerRow]()
     if examination is not None:
         answers, answer_rows = _answers(evaluation, log, asked, examination)
@@ -102,7 +103,7 @@ def write_report(
         writer.finish(report)
     finally:
         writer.close()
-    page = render_run(report, figures, name=folder.name, dataset=dataset, answers=answer_rows)
+    page = render_run(report, figures, name=folder.name, dataset=shown, answers=answer_rows)
     atomic_write(folder.page_file, page.encode())
     return report
 
@@ -110,6 +111,7 @@ def write_report(
 def render_report_page(folder: RunFolder, dataset: Dataset | None) -> str:
     """The page of a run from its files. Without `dataset` it has no grades, titles and texts."""
     report = folder.read_report()
+    dataset = None if report.config.private else dataset
     figures = QueryFigures(report.headline[0], dataset.queries if dataset else {})
     for row in folder.read_rows():
         figures.add(row)
@@ -200,7 +202,7 @@ def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryR
             QueryRow.model_construct(
                 None,
                 query_id=query.id,
-                query_text=query.text,
+                query_text="" if config.private else query.text,
                 **_outcome(call),
                 **{key: float(values[place]) for key, values in columns.items()},
                 relevant_docs_retrieved=len(found),

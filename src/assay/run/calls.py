@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import NoneType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
@@ -18,6 +18,9 @@ from assay.answer.passages import ContextChunk
 from assay.errors import FailureKind, RunError
 from assay.files import try_lock
 from assay.net.json import JsonObject
+
+if TYPE_CHECKING:
+    from assay.run.private_texts import PrivateTexts
 
 WITHDRAWN = "withdrawn"
 
@@ -89,12 +92,18 @@ class Call:
 
 
 class CallWriter:
-    """Appends to a log; only one process may at a time."""
+    """Appends to a log; only one process may at a time.
 
-    def __init__(self, path: Path) -> None:
+    Parameters:
+        path: the file.
+        private: withholds the texts of a private run.
+    """
+
+    def __init__(self, path: Path, private: "PrivateTexts | None" = None) -> None:
         self._path = path
+        self._private = private
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
             raise _cannot_write(path, error) from None
         try:
@@ -111,6 +120,7 @@ class CallWriter:
 
     def append(self, call: Call) -> None:
         """Write one line and hand it to the operating system at once."""
+        call = call if self._private is None else self._private.withhold(call)
         self._write(call.to_json())
 
     def withdraw(self, query_id: str) -> None:
@@ -164,11 +174,13 @@ class CallWriter:
 class CallLog:
     """Reads calls one at a time, by query, without holding them: a run may have 100,000.
 
-    `elapsed` is when the last call came back, in seconds from the start of the run.
+    `elapsed` is when the last call came back, in seconds from the start of the run. `private`
+    gives a private run back the answers that were not written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, private: "PrivateTexts | None" = None) -> None:
         self._path = path
+        self._private = private
         self._offsets: dict[str, int] = {}
         self.elapsed = 0.0
         if path.exists():
@@ -197,7 +209,8 @@ class CallLog:
                     yield None
                     continue
                 lines.seek(offset)
-                yield Call.from_json(orjson.loads(lines.readline()))
+                call = Call.from_json(orjson.loads(lines.readline()))
+                yield call if self._private is None else self._private.restore(call)
 
 
 def _cannot_write(path: Path, error: OSError) -> RunError:

@@ -220,6 +220,14 @@ class RunConfig(AnswerSettings):
         high=1,
         same_in_shards=True,
     )
+    private: bool = _option(
+        False,
+        "Write nothing of queries, documents and answers anywhere: reports have ids and figures "
+        "only. Resuming asks every question again where answers are evaluated.",
+        label="Private: keep no text of queries, documents and answers",
+        widget="checkbox",
+        same_in_shards=True,
+    )
     shard_index: int = _option(
         0, "Which shard of the queries to run.", low=0, cli=False,
         request_field="shard_index",

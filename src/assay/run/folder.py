@@ -301,6 +301,8 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     Nothing is downloaded: looking at a report must not need a network.
     """
     source = header.config.dataset
+    if header.config.private:
+        return None, "the run is private: its page shows ids and figures only"
     if not _is_here(source):
         return None, f"the data set {source!r} is not on this machine"
     try:

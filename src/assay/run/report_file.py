@@ -5,6 +5,7 @@ look at each row once. A report that was written by another program, or reformat
 a whole.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,7 +30,8 @@ class ReportWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._rows_path = path.with_name(".rows.part")
-        self._rows: BinaryIO = self._rows_path.open("w+b")
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+        self._rows: BinaryIO = os.fdopen(os.open(self._rows_path, flags, 0o600), "w+b")
         self._separator = b"\n"
 
     def add(self, row: QueryRow) -> None:

@@ -18,8 +18,9 @@ from typing import Any, cast
 
 import qdrant_edge as edge
 
-from assay.errors import SearchError
+from assay.errors import SearchError, UsageError
 from assay.files import make_private_folder
+from assay.privacy import is_private
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
@@ -209,6 +210,11 @@ class EdgeStore:
     @contextmanager
     def lock(self, progress: Progress) -> Iterator[None]:
         """Wait until no other process writes this index."""
+        if is_private():
+            raise UsageError(
+                "a private run keeps no index, which would hold the texts of documents: use "
+                "builtin:bm25, which needs none, or build the index before, with: assay index"
+            )
         with disk_errors(self._home):
             make_private_folder(self._home)
         with writer_lock(self._home / "writer.lock", progress):

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Protocol, TextIO, cast
 from urllib.parse import urlsplit
 
@@ -32,6 +33,7 @@ from assay.net.outbound import (
     permitted_addresses,
     split_address,
 )
+from assay.privacy import is_private
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 
@@ -305,7 +307,7 @@ class StdioServer:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
+        with _stderr_file() as stderr:
             try:
                 errlog = cast(TextIO, stderr)
                 async with stdio_client(self._parameters, errlog=errlog) as streams:
@@ -318,6 +320,13 @@ class StdioServer:
 
     async def close(self) -> None:
         pass
+
+
+def _stderr_file() -> IO[str]:
+    """A command may write what it was asked: in private mode that goes nowhere."""
+    if is_private():
+        return Path(os.devnull).open("w+", encoding="utf-8")
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
 def _last_line(stderr: IO[str]) -> str:

@@ -44,6 +44,14 @@ from assay.run.answers import (
 from assay.run.config import RunConfig
 from assay.run.models import AnswerDiagnosis, AnswerRow
 
+# What is left of a row in a private run: ids, verdicts and figures.
+_NO_TEXTS: Mapping[str, object] = {
+    "query_text": "",
+    "answer": None,
+    "reference_answer": None,
+    "facts": [],
+}
+
 
 class AnswerReport:
     """Builds the answers section of a report and the rows of `answers.jsonl`."""
@@ -100,7 +108,8 @@ class AnswerReport:
                 name: by[case.query_id] for name, by in columns.items() if case.query_id in by
             }
             others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
-            yield _row(case, _verdict_of(self._found, case), others, figures)
+            row = _row(case, _verdict_of(self._found, case), others, figures)
+            yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
 
     @property
     def _correctness_by(self) -> str:

@@ -22,6 +22,7 @@ from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress
 from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
+from assay.run.private_texts import PrivateTexts
 from assay.search.bm25 import Bm25Index
 
 
@@ -120,9 +121,11 @@ async def run_counterfactual(
     async def ask(query: Query) -> AgentAnswer:
         return resolver.resolve(await agent.answer_from(query.text, passages[query.id]))
 
-    with CallWriter(path) as writer:
+    private = PrivateTexts.of(dataset) if config.private else None
+    with CallWriter(path, private) as writer:
         log = CallLog(path)
-        done = len(log)
+        todo = [query for query in queries if private or query.id not in log]
+        done = len(queries) - len(todo)
         outage: list[str] = []
         breaker = CircuitBreaker()
 
@@ -138,7 +141,7 @@ async def run_counterfactual(
 
         await run_calls(
             ask,
-            [query for query in queries if query.id not in log],
+            todo,
             concurrency=config.concurrency,
             policy=retry_policy(config.timeout, config.retries),
             breaker=breaker,
@@ -149,5 +152,5 @@ async def run_counterfactual(
             for query_id in outage:
                 writer.withdraw(query_id)
             raise TargetLost
-    calls = CallLog(path).read([query.id for query in queries])
+    calls = CallLog(path, private).read([query.id for query in queries])
     return {call.query_id: call for call in calls if call is not None and call.failure is None}

@@ -129,6 +129,8 @@ async def examine_answers(
                 found.judge = None if judge is None else _use_of(judge)
     except (ProviderError, BudgetExceeded) as error:
         found.trouble = str(error)
+        if config.private and isinstance(error, ProviderError):
+            found.trouble = f"the judge failed: {error.kind}"
     except _UnreliableJudge as error:
         found.trouble, found.verdicts = str(error), {}
     except TargetLost:

@@ -1,0 +1,82 @@
+"""Private mode: nothing of queries, documents and answers is written anywhere.
+
+It holds for the whole process while a private run goes on, and for the processes that are started
+then: what could write a text (caches, indexes, temporary files, tracebacks) asks `is_private`
+instead of being told, so that nothing new can forget to pass it on.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+
+VARIABLE = "ASSAY_PRIVATE"
+WITHHELD = "withheld, because the run is private"
+
+_OFF = ("", "0", "false", "no", "off")
+
+
+def is_private() -> bool:
+    """Whether this process may write no text of a query, a document or an answer."""
+    return os.environ.get(VARIABLE, "").strip().lower() not in _OFF
+
+
+@contextmanager
+def private_mode(wanted: bool = True) -> Iterator[None]:
+    """Switch private mode on for the block, where it is wanted. Core dumps stay off afterwards,
+    and tracebacks without messages: the texts are still in memory.
+    """
+    if not wanted:
+        yield
+        return
+    _disable_core_dumps()
+    sys.excepthook = _show_without_texts
+    _strip_exceptions(logging.getLogger("asyncio"))
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _disable_core_dumps() -> None:
+    """A core dump is the whole memory in a file."""
+    with suppress(ImportError, OSError, ValueError):  # Windows has neither
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def _show_without_texts(
+    kind: type[BaseException], error: BaseException, _trace: TracebackType | None
+) -> None:
+    """A traceback without messages and source lines: an exception may quote what it failed on."""
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    print(f"error: {kind.__name__}, in a private run: its message is withheld", file=sys.stderr)
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        print(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}", file=sys.stderr)
+        trace = trace.tb_next
+
+
+class _WithoutExceptions(logging.Filter):
+    """Keeps the class of a logged exception, and not its text."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[0] is not None:
+            record.msg = f"{record.exc_info[0].__name__} in a private run"
+            record.args, record.exc_info, record.exc_text = (), None, None
+        return True
+
+
+def _strip_exceptions(logger: logging.Logger) -> None:
+    if not any(isinstance(each, _WithoutExceptions) for each in logger.filters):
+        logger.addFilter(_WithoutExceptions())
