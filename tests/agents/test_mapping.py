@@ -169,3 +169,9 @@ def test_runs_from_before_the_option_was_repeatable_still_open() -> None:
     old = {**RunConfig(target="x").to_json(), "mapping": "query=q,doc_id=id"}
     assert RunConfig.from_json(old).mapping == ("query=q,doc_id=id",)
     assert RunConfig.from_json({**old, "mapping": ""}).mapping == ()
+
+
+def test_a_pattern_reads_strings_inside_json_without_their_escapes() -> None:
+    raw = json.dumps({"result": ['<m>{"doc_id": "n1"}</m>', '<m>{"doc_id": "n2"}</m>']})
+    reader = AnswerReader(parse_mapping(['ids=re:"doc_id": "([^"]+)"']))
+    assert reader.read(Received.from_text(raw)).doc_ids == ("n1", "n2")

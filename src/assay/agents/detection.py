@@ -200,6 +200,15 @@ def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
     return None
 
 
+def strings_in(value: Any, depth: int = 8) -> Iterator[str]:
+    """Every string in a JSON value, in its order, without the escapes that JSON puts into it."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(each, depth - 1)
+
+
 def known_form(text: str, known: Container[str]) -> str | None:
     """The id of the data set that a name, URL or path stands for; None if it is no such id."""
     return next((form(text) for form in _FORMS if form(text) in known), None)

@@ -20,6 +20,7 @@ from assay.agents.detection import (
     detect_citations,
     detect_lines,
     detect_list,
+    strings_in,
 )
 from assay.agents.protocol import AgentAnswer, document_id, is_unicode
 from assay.agents.suggestion import suggest_mapping
@@ -318,9 +319,12 @@ def _compile_pattern(key: str, pattern: str) -> _Evaluate:
         )
 
     def evaluate(received: Received) -> list[str]:
-        # Prose names a document more than once: a repeat is no second result.
-        found = (match[1] for match in compiled.finditer(received.text) if match[1])
-        return list(dict.fromkeys(found))
+        # Prose names a document more than once: a repeat is no second result. A string inside
+        # JSON has its quotes escaped in the raw text, and is searched without that as well.
+        for text in (received.text, "\n".join(strings_in(received.value))):
+            if found := [match[1] for match in compiled.finditer(text) if match[1]]:
+                return list(dict.fromkeys(found))
+        return []
 
     return evaluate
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Container
 from typing import Any
 
-from assay.agents.detection import find_known
+from assay.agents.detection import find_known, strings_in
 
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|*=]+")
 _TRAILING = ".:!?"
@@ -33,7 +33,9 @@ def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
     path = find_known(value, known)
     if path is not None:
         return f"ids={path if '[]' in path else f'[{path}]'}"
-    pattern = suggest_pattern(text, known)
+    # A string inside JSON has its quotes escaped in the raw text: patterns are tried on both.
+    plain = "\n".join(strings_in(value))
+    pattern = suggest_pattern(plain, known) or suggest_pattern(text, known)
     return f"ids=re:{pattern}" if pattern else ""
 
 

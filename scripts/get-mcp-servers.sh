@@ -1,0 +1,41 @@
+#!/bin/sh
+# Puts public MCP servers and old versions of the MCP library into a folder (450 MB) and prints where
+# it is. The tests against them run where ASSAY_MCP_SERVERS names that folder:
+#   ASSAY_MCP_SERVERS=$(sh scripts/get-mcp-servers.sh)
+# Each is installed beside the others, because they need different versions of the same library.
+set -eu
+
+PYTHON=${PYTHON:-python3}
+FOLDER=${XDG_CACHE_HOME:-$HOME/.cache}/assay-tools/mcp-servers
+OLD_PYDANTIC='pydantic<2.11' # which the old versions of the library were written for
+
+into() {
+    target=$FOLDER/$1
+    shift
+    if command -v uv >/dev/null 2>&1; then
+        uv pip install --quiet --target "$target" --python "$PYTHON" "$@" >&2
+    else
+        "$PYTHON" -m pip install --quiet --upgrade --target "$target" "$@" >&2
+    fi
+}
+
+if [ ! -f "$FOLDER/complete" ]; then
+    rm -rf "$FOLDER"
+    mkdir -p "$FOLDER/npm"
+    npm install --prefix "$FOLDER/npm" --no-audit --no-fund --ignore-scripts --loglevel=error \
+        @modelcontextprotocol/server-filesystem@2026.8.31 \
+        @modelcontextprotocol/server-memory@2026.8.31 >&2 &
+    npm=$!
+    into qdrant mcp-server-qdrant==0.8.1 &
+    qdrant=$!
+    into mcp-1.2 mcp==1.2.1 "$OLD_PYDANTIC"
+    into mcp-1.5 mcp==1.5.0 "$OLD_PYDANTIC"
+    into mcp-1.8 mcp==1.8.1 "$OLD_PYDANTIC"
+    # Without the clients of hosted embedding models, which chroma-mcp requires and does not import.
+    into chroma chromadb==1.5.9 mcp==1.6.0 python-dotenv "$OLD_PYDANTIC"
+    into chroma --no-deps chroma-mcp==0.2.6
+    wait "$npm"
+    wait "$qdrant"
+    touch "$FOLDER/complete"
+fi
+echo "$FOLDER"

@@ -1,0 +1,27 @@
+"""A server for the MCP library 1.2 to 1.8, run with that version's folder in PYTHONPATH."""
+
+# mypy: ignore-errors
+# It imports a name that the 2.x library of this environment no longer has.
+
+import json
+
+from mcp.server.fastmcp import FastMCP
+
+server = FastMCP("old")
+FOUND = ("MED-1", "MED-0")
+
+
+@server.tool()
+def search_docs(query: str, limit: int = 5) -> str:
+    """Search the documents."""
+    return json.dumps({"results": [{"doc_id": each} for each in FOUND][:limit]})
+
+
+@server.tool()
+def find_ids(query: str) -> list[str]:
+    """The ids, each in a block of text."""
+    return list(FOUND)
+
+
+if __name__ == "__main__":
+    server.run()
