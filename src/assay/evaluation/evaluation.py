@@ -51,6 +51,8 @@ class Listener:
     tick: Callable[[Tick], None] = lambda _tick: None
     say: Callable[[str], None] = lambda _message: None
     progress: Progress = silent
+    opened: Callable[[RunFolder], None] = lambda _folder: None
+    """Called with the run's folder as soon as it exists."""
 
 
 SILENT = Listener()
@@ -109,6 +111,7 @@ class Evaluation:
                 references=self.dataset.references_fingerprint if self.config.answers else None,
                 baseline_of=self.baseline_of,
             )
+            listener.opened(folder)
             return await self._run(agent, folder, listener, stop)
 
     async def resume(

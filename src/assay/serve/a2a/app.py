@@ -18,7 +18,7 @@ from assay.net.outbound import OutboundPolicy
 from assay.serve.a2a.admission import AdmissionControl
 from assay.serve.a2a.card import PATHS, REST_PREFIX, AgentProfile, build_card, card_routes
 from assay.serve.a2a.push import PushSender, WebhookStore
-from assay.serve.a2a.tasks import BoundedTaskStore, SingleMessageHandler, TaskExecutor
+from assay.serve.a2a.tasks import BoundedTaskStore, Recall, SingleMessageHandler, TaskExecutor
 from assay.serve.a2a.validation import RequestValidation
 from assay.serve.error_redaction import ErrorRedaction, redact_a2a_error
 from assay.serve.guards import OPEN_PATHS, guarded
@@ -40,6 +40,7 @@ def a2a_app(
     kept_tasks: int,
     retry_after: int,
     policy: OutboundPolicy | None = None,
+    recall: Recall | None = None,
     routes: Sequence[BaseRoute] = (),
     end_work: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
@@ -51,12 +52,15 @@ def a2a_app(
     kept_tasks: how many finished tasks are remembered.
     retry_after: after how many seconds to try again where `executor` admits no more work.
     policy: which addresses push notifications may be sent to; None offers no notifications.
+    recall: finds tasks of an earlier process of the agent; reads the disk.
     routes: further routes beside the protocol's.
     end_work: called first when the server stops, while clients can still be sent the end.
     on_stop: called when the last client has disconnected.
     """
     webhooks = None if policy is None else WebhookStore(policy)
-    store = BoundedTaskStore(kept_tasks, listable=token is not None, webhooks=webhooks)
+    store = BoundedTaskStore(
+        kept_tasks, listable=token is not None, webhooks=webhooks, recall=recall
+    )
     sender = None if webhooks is None else PushSender(webhooks, store)
     declared = {"needs_token": token is not None, "push_notifications": policy is not None}
     handler = SingleMessageHandler(

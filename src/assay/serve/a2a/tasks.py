@@ -5,6 +5,7 @@ that of a `TaskRefused` is sent. It keeps every task; here only the newest are k
 queues further messages behind a task and keeps them in its history; here a task takes one message.
 """
 
+import asyncio
 import logging
 import time
 from abc import abstractmethod
@@ -45,6 +46,9 @@ MAX_TASK_BYTES = 64_000_000
 """As they would be sent. In memory a task takes a few times that."""
 MAX_HISTORY = 20
 """How many status messages of a task are kept, besides its current one."""
+
+Recall = Callable[[str], Task | None]
+"""Finds a task that the store does not have, by its id."""
 
 _logger = logging.getLogger("assay.serve.tasks")
 
@@ -174,6 +178,7 @@ class BoundedTaskStore(InMemoryTaskStore):
     listable: whether clients see tasks in a list. Only where callers need a token: without one, a
         list would show every caller the requests of all others, so it is empty.
     webhooks: forgotten with their task.
+    recall: finds a task of an earlier process; may block.
     """
 
     def __init__(
@@ -182,6 +187,7 @@ class BoundedTaskStore(InMemoryTaskStore):
         *,
         listable: bool,
         webhooks: PushNotificationConfigStore | None = None,
+        recall: Recall | None = None,
         max_bytes: int = MAX_TASK_BYTES,
         lifetime: float = TASK_LIFETIME_S,
         clock: Callable[[], float] = time.monotonic,
@@ -190,6 +196,7 @@ class BoundedTaskStore(InMemoryTaskStore):
         self._limit = limit
         self._listable = listable
         self._webhooks = webhooks
+        self._recall = recall
         self._max_bytes = max_bytes
         self._lifetime = lifetime
         self._clock = clock
@@ -211,7 +218,10 @@ class BoundedTaskStore(InMemoryTaskStore):
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         """The task, unless it is unknown or has been dropped."""
         await self._evict()
-        return await super().get(task_id, context)
+        task = await super().get(task_id, context)
+        if task is None and self._recall is not None:
+            task = await asyncio.to_thread(self._recall, task_id)
+        return task
 
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         """A page of tasks; empty where callers cannot be told apart."""

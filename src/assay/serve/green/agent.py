@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from a2a.helpers import new_data_part, new_text_part
+from a2a.helpers import new_data_part, new_task, new_text_message, new_text_part
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
-from a2a.types.a2a_pb2 import TaskState
+from a2a.types.a2a_pb2 import Artifact, Part, Role, Task, TaskState
 from starlette.types import ASGIApp
 
 from assay.agents.a2a.agent import A2AAgent
@@ -30,7 +30,8 @@ from assay.serve.green.jobs import (
     JobQueue,
     JobState,
 )
-from assay.serve.green.rest import report_of, task_routes
+from assay.serve.green.rest import AnyJob, report_of, task_routes
+from assay.serve.green.task_files import RecalledJob
 from assay.serve.readiness import Loading
 
 ARTIFACT = "Evaluation Results"
@@ -93,9 +94,15 @@ def green_app(
         retry_after=RETRY_AFTER_S,
         policy=policy,
         routes=task_routes(service),
+        recall=partial(_recall, queue),
         end_work=queue.close,
         on_stop=queue.close,
     )
+
+
+def _recall(queue: JobQueue, task_id: str) -> Task | None:
+    job = queue.recall(task_id)
+    return None if job is None else recalled_task(job)
 
 
 def dataset_loader(dataset: str) -> Callable[[Progress], Awaitable[Dataset]]:
@@ -134,7 +141,9 @@ class GreenExecutor(TaskExecutor):
         self, request: JsonObject, updater: TaskUpdater, place: Place
     ) -> EvaluationJob:
         """May take as long as the data set takes to load: send status updates meanwhile."""
-        submitting = asyncio.create_task(self._service.submit(request, place, updater.task_id))
+        submitting = asyncio.create_task(
+            self._service.submit(request, place, updater.task_id, updater.context_id)
+        )
         try:
             while not (await asyncio.wait({submitting}, timeout=STATUS_S))[0]:
                 await send_status(
@@ -169,13 +178,30 @@ async def _report(job: EvaluationJob, updater: TaskUpdater) -> None:
         await send_status(updater, TaskState.TASK_STATE_SUBMITTED, f"warning: {warning}")
     async for state in job.updates(VERBOSE_STATUS_S if job.spec.verbose else STATUS_S):
         if state is JobState.COMPLETED:
-            parts = [new_text_part(summary_of(job)), new_data_part(report_of(job))]
-            await updater.add_artifact(parts, name=ARTIFACT)
+            await updater.add_artifact(_result_parts(job), name=ARTIFACT)
         await send_status(updater, _STATES[state], job.describe())
 
 
-def summary_of(job: EvaluationJob) -> str:
-    """The table that `assay report` shows. It begins with a word, so that a platform that collects
-    JSON does not take it for a second result."""
-    assert job.outcome is not None
-    return job.outcome.folder.summary_file.read_text(encoding="utf-8")
+def _result_parts(job: AnyJob) -> list[Part]:
+    """The table that `assay report` shows, and the report. The table begins with a word, so that a
+    platform that collects JSON does not take it for a second result."""
+    assert job.folder is not None
+    file = job.folder.summary_file
+    table = file.read_text(encoding="utf-8") if file.exists() else job.describe()
+    return [new_text_part(table), new_data_part(report_of(job))]
+
+
+def recalled_task(job: RecalledJob) -> Task | None:
+    """A task of an earlier process as A2A shows it; None where it did not come over A2A."""
+    if job.context_id is None:
+        return None
+    task: Task = new_task(job.id, job.context_id, _STATES[job.state])
+    task.status.message.CopyFrom(
+        new_text_message(
+            job.describe(), context_id=job.context_id, task_id=job.id, role=Role.ROLE_AGENT
+        )
+    )
+    if job.state is JobState.COMPLETED:
+        artifact = Artifact(artifact_id=job.id, name=ARTIFACT, parts=_result_parts(job))
+        task.artifacts.append(artifact)
+    return task

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -27,6 +26,7 @@ from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
+from assay.run.folder import RunFolder
 from assay.run.models import INTERRUPTED
 from assay.serve.a2a.admission import Place
 from assay.serve.a2a.tasks import (
@@ -43,6 +43,8 @@ from assay.serve.green.request import (
     redact_agent,
     to_spec,
 )
+from assay.serve.green.task_files import JobState as JobState
+from assay.serve.green.task_files import RecalledJob, TaskFiles, TaskRecord
 from assay.serve.readiness import Loading
 
 _logger = logging.getLogger(__name__)
@@ -56,31 +58,28 @@ KEPT_S = 3600.0
 RETRY_AFTER_S = 30
 
 
-class JobState(StrEnum):
-    """The states of an A2A task that an evaluation passes through."""
-
-    SUBMITTED = "submitted"
-    WORKING = "working"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELED = "canceled"
-
-    @property
-    def is_final(self) -> bool:
-        """Whether nothing follows this state."""
-        return self in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELED)
-
-
 class EvaluationJob:
-    """One evaluation from submission to end. Read from the server's loop, run in a thread."""
+    """One evaluation from submission to end. Read from the server's loop, run in a thread.
 
-    def __init__(self, job_id: str, spec: EvaluationSpec) -> None:
+    files: where each change of state is written down; None writes nothing.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        spec: EvaluationSpec,
+        *,
+        context_id: str | None = None,
+        files: TaskFiles | None = None,
+    ) -> None:
         self.id = job_id
         self.spec = spec
+        self.context_id = context_id
+        self.folder: RunFolder | None = None
+        self._files = files
         self.state = JobState.SUBMITTED
         self.tick: Tick | None = None
         self.note = ""
-        self.outcome: Run | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._lock = Lock()
@@ -156,7 +155,7 @@ class EvaluationJob:
         self._set_state(JobState.WORKING)
         evaluation = Evaluation.plan(self.spec.config, dataset)
         self._agent = agent = open_agent(self.spec.agent_url)
-        listener = Listener(tick=self._note_tick)
+        listener = Listener(tick=self._note_tick, opened=self._note_folder)
         try:
             outcome = await evaluation.start(agent, out, listener=listener, stop=stop)
         except (KeyboardInterrupt, RunError):
@@ -169,7 +168,7 @@ class EvaluationJob:
     def _finish(self, outcome: Run) -> None:
         text = plain_text(render_report(outcome.report, path=outcome.folder.name))
         outcome.folder.write_summary(text)
-        self.outcome = outcome
+        self.folder = outcome.folder
         summary = outcome.report.summary
         if outcome.state == INTERRUPTED:
             asked, planned = summary.total_queries, outcome.report.planned_queries
@@ -179,12 +178,33 @@ class EvaluationJob:
             failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""
             self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
 
+    def _note_folder(self, folder: RunFolder) -> None:
+        """Written down at once: after a kill, the run is what is left of the task."""
+        self.folder = folder
+        self.write_down()
+
+    def write_down(self) -> None:
+        """Put the task on disk, for clients that ask after a restart."""
+        if self._files is not None:
+            run = None if self.folder is None else self.folder.name
+            record = TaskRecord(
+                id=self.id,
+                context_id=self.context_id,
+                state=self.state,
+                message=self.describe(),
+                run=run,
+                warnings=self.warnings(),
+            )
+            self._files.write(record)
+
     def _note_tick(self, tick: Tick) -> None:
         self.tick = tick
 
     def _end(self, state: JobState, note: str) -> None:
         self.note = note
         self.ended_at = time.monotonic()
+        self.state = state
+        self.write_down()
         self._set_state(state)
 
     def _set_state(self, state: JobState) -> None:
@@ -213,6 +233,7 @@ class JobQueue:
         self._limit = running + waiting
         self._threads = ThreadPoolExecutor(running, thread_name_prefix="evaluation")
         self._jobs: OrderedDict[str, EvaluationJob] = OrderedDict()
+        self._files = TaskFiles(out, limit=KEPT, lifetime=KEPT_S)
         self._reserved = 0
         self._closed = False
 
@@ -232,12 +253,17 @@ class JobQueue:
         self._reserved -= 1
 
     def submit(
-        self, spec: EvaluationSpec, dataset: Dataset, job_id: str | None = None
+        self,
+        spec: EvaluationSpec,
+        dataset: Dataset,
+        job_id: str | None = None,
+        context_id: str | None = None,
     ) -> EvaluationJob:
-        """Queue an evaluation; `job_id` must be new."""
+        """Queue an evaluation; `job_id` must be new. Both ids are those of an A2A task."""
         if job_id in self._jobs:
             raise ValueError("a task is evaluated once")
-        job = EvaluationJob(job_id or str(uuid.uuid4()), spec)
+        job_id = job_id or str(uuid.uuid4())
+        job = EvaluationJob(job_id, spec, context_id=context_id, files=self._files)
         self._jobs[job.id] = job
         self._evict()
         job.future = self._threads.submit(job.run, dataset, self._open_agent, self._out)
@@ -247,6 +273,10 @@ class JobQueue:
         """The job, unless it is unknown or has been dropped."""
         self._evict()
         return self._jobs.get(job_id)
+
+    def recall(self, job_id: str) -> RecalledJob | None:
+        """The job of an earlier process, where its file is still there; reads the disk."""
+        return None if job_id in self._jobs else self._files.read(job_id)
 
     async def close(self) -> None:
         """End running evaluations, keeping their answers, as Ctrl-C does on the command line."""
@@ -282,7 +312,11 @@ class EvaluationService:
     concurrency: int
 
     async def submit(
-        self, request: JsonObject, place: Place | None = None, job_id: str | None = None
+        self,
+        request: JsonObject,
+        place: Place | None = None,
+        job_id: str | None = None,
+        context_id: str | None = None,
     ) -> EvaluationJob:
         """Start an evaluation, or raise `TaskRefused` with the field and the reason.
 
@@ -300,7 +334,7 @@ class EvaluationService:
         try:
             dataset = await wait_until_loaded(self.loading)
             spec = to_spec(asked, dataset, self.source, self.concurrency)
-            return self.queue.submit(spec, dataset, job_id)
+            return self.queue.submit(spec, dataset, job_id, context_id)
         finally:
             place.release()
 

@@ -3,6 +3,7 @@
 curl -X POST localhost:9009/tasks -d '{"participants": {...}, "config": {...}}'
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,6 +18,10 @@ from assay.net.json import JsonObject
 from assay.serve.a2a.app import STREAM_GRACE_S
 from assay.serve.a2a.tasks import ServerUnavailable, TaskRefused
 from assay.serve.green.jobs import RETRY_AFTER_S, EvaluationJob, EvaluationService, QueueFull
+from assay.serve.green.task_files import RecalledJob
+
+AnyJob = EvaluationJob | RecalledJob
+"""An evaluation of this process, or of an earlier one."""
 
 EVENTS_S = 2.0
 _PING_S = 15
@@ -37,18 +42,18 @@ def task_routes(service: EvaluationService) -> list[BaseRoute]:
         return _json(_view(job), 202, {"Location": f"/tasks/{job.id}"})
 
     async def show(request: Request) -> Response:
-        job = _find(service, request)
+        job = await _find(service, request)
         report = report_of(job)
         return _json(_view(job) | ({"report": report} if report else {}))
 
     async def follow(request: Request) -> Response:
-        events = _events(_find(service, request))
+        events = _events(await _find(service, request))
         return EventSourceResponse(
             events, sep="\n", ping=_PING_S, shutdown_grace_period=STREAM_GRACE_S
         )
 
     async def end(request: Request) -> Response:
-        job = _find(service, request)
+        job = await _find(service, request)
         job.cancel()
         async for _ in job.updates(EVENTS_S):
             pass
@@ -62,17 +67,14 @@ def task_routes(service: EvaluationService) -> list[BaseRoute]:
     ]
 
 
-def report_of(job: EvaluationJob) -> JsonObject | None:
+def report_of(job: AnyJob) -> JsonObject | None:
     """The report of the run, with warnings about the request and the agent."""
-    if job.outcome is None:
+    if job.folder is None or not job.state.is_final or not job.folder.report_file.exists():
         return None
-    return job.outcome.folder.read_json() | {
-        "run": job.outcome.folder.name,
-        "warnings": list(job.warnings()),
-    }
+    return job.folder.read_json() | {"run": job.folder.name, "warnings": list(job.warnings())}
 
 
-async def _events(job: EvaluationJob) -> AsyncIterator[dict[str, str]]:
+async def _events(job: AnyJob) -> AsyncIterator[dict[str, str]]:
     """`status` while it runs, then one `final` with the report. Leaving cancels nothing."""
     async for state in job.updates(EVENTS_S):
         view = _view(job)
@@ -82,7 +84,7 @@ async def _events(job: EvaluationJob) -> AsyncIterator[dict[str, str]]:
         yield {"event": "final" if state.is_final else "status", "data": _dump(view).decode()}
 
 
-def _view(job: EvaluationJob) -> JsonObject:
+def _view(job: AnyJob) -> JsonObject:
     view: JsonObject = {"id": job.id, "state": job.state, "message": job.describe()}
     if job.tick is not None:
         view |= {
@@ -92,15 +94,18 @@ def _view(job: EvaluationJob) -> JsonObject:
             "mean": job.tick.mean,
             "metric": job.tick.metric,
         }
-    if job.outcome is not None:
-        view["run"] = job.outcome.folder.name
+    if job.folder is not None and job.state.is_final and job.folder.path.exists():
+        view["run"] = job.folder.name
     if warnings := job.warnings():
         view["warnings"] = list(warnings)
     return view
 
 
-def _find(service: EvaluationService, request: Request) -> EvaluationJob:
-    job = service.queue.get(request.path_params["id"])
+async def _find(service: EvaluationService, request: Request) -> AnyJob:
+    job_id = request.path_params["id"]
+    job: AnyJob | None = service.queue.get(job_id)
+    if job is None:
+        job = await asyncio.to_thread(service.queue.recall, job_id)
     if job is None:
         raise HTTPException(404, "task not found; finished tasks are kept only for a while")
     return job
