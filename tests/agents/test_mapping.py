@@ -76,9 +76,23 @@ def test_answer_citations_texts_and_contexts_are_read() -> None:
         *("ids=docs[].id", "answer=out.text", "citations=out.refs", "titles=docs[].title"),
         *("texts=docs[].body", "contexts=out.used"),
     )
-    assert answer == AgentAnswer(
-        ("d1",), "Yes.", ("d1",), titles=("T",), texts=("B",), contexts=(ContextChunk("passage"),)
-    )
+    assert answer == AgentAnswer(("d1",), "Yes.", ("d1",), contexts=(ContextChunk("passage"),))
+
+
+def test_the_texts_of_the_documents_are_the_passages_of_an_answer() -> None:
+    value = {"text": "Yes.", "docs": [{"id": "d1", "title": "T", "body": "B"}]}
+    mapping = ("ids=docs[].id", "texts=docs[].body", "titles=docs[].title")
+    assert read(value, *mapping).contexts == ()  # nothing was written from them
+    assert read(value, *mapping, "answer=text").contexts == (ContextChunk("T\nB", "d1"),)
+    assert read(value, *mapping[:2], "answer=text").contexts == (ContextChunk("B", "d1"),)
+    wrong = failure(value, "ids=docs[].id", "texts=docs[].nothing", "answer=text")
+    assert "yields 0 texts for 1 ids; write an expression over the same list as ids" in wrong
+
+
+def test_contexts_may_be_objects() -> None:
+    value = {"text": "Yes.", "used": [{"chunk_id": "d1#2", "doc_id": "d1", "content": "B"}]}
+    answer = read(value, "ids=used[].doc_id", "answer=text", "contexts=used")
+    assert answer.contexts == (ContextChunk("B", "d1#2", "d1"),)
 
 
 def test_an_application_that_only_answers_has_no_ids() -> None:

@@ -120,7 +120,10 @@ class ChunkResolver:
         if not doc_ids and contexts:
             doc_ids = tuple(dict.fromkeys(chunk.doc_id for chunk in contexts if chunk.doc_id))
         citations = self._map(answer.citations, named)
-        return replace(answer, doc_ids=doc_ids, citations=citations, contexts=contexts)
+        scores = answer.scores if len(doc_ids) == len(answer.doc_ids) else ()
+        return replace(
+            answer, doc_ids=doc_ids, citations=citations, contexts=contexts, scores=scores
+        )
 
     def _map(self, ids: Sequence[str], named: Mapping[str, str]) -> tuple[str, ...]:
         mapped: list[str] = []

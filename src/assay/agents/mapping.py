@@ -14,6 +14,7 @@ import jmespath
 import orjson
 from jmespath.exceptions import JMESPathError
 
+from assay.agents.chunks import read_contexts
 from assay.agents.detection import (
     IdDetector,
     detect_answer,
@@ -180,10 +181,30 @@ class AnswerReader:
             answer,
             detect_citations(value, answer, doc_ids) if citations is None else citations,
             scores=self._scores(received, len(doc_ids)),
-            titles=self._texts("titles", received) or (),
-            texts=self._texts("texts", received) or (),
-            contexts=tuple(map(ContextChunk, self._texts("contexts", received) or ())),
+            contexts=self._contexts(received, doc_ids, answer),
         )
+
+    def _contexts(
+        self, received: Received, doc_ids: Texts, answer: str | None
+    ) -> tuple[ContextChunk, ...]:
+        """The passages that an answer was written from; by default the documents' own texts."""
+        if "contexts" in self._evaluate:
+            found = self._evaluate["contexts"](received)
+            if not isinstance(found, list):
+                raise _invalid(self._not_a_list("contexts", found, received))
+            return read_contexts(found)
+        texts = self._texts("texts", received)
+        titles = self._texts("titles", received) or ()
+        if texts is None or answer is None:
+            return ()
+        if len(texts) != len(doc_ids) or len(titles) not in (0, len(doc_ids)):
+            raise _invalid(
+                f"--map texts={self._mapping['texts']} yields {len(texts)} texts for "
+                f"{len(doc_ids)} ids; write an expression over the same list as ids"
+            )
+        whole = [f"{title}\n{text}" for title, text in zip(titles, texts, strict=bool(titles))]
+        chunks = zip(doc_ids, whole or texts, strict=True)
+        return read_contexts([{"id": doc_id, "text": text} for doc_id, text in chunks])
 
     def ids(self, received: Received) -> Texts:
         """The document ids alone."""

@@ -18,8 +18,8 @@ MAX_ID_LENGTH = 4096
 class AgentAnswer:
     """One answer. `doc_ids` are as the agent gave them, duplicates and unknown ids included.
 
-    `scores`, `titles` and `texts` belong to the documents, `contexts` are the passages that the
-    answer was written from; they are empty where the agent sends none. `unknown_keys` are those
+    `scores` belong to the documents, `contexts` are the passages that the answer was written from;
+    they are empty where the agent sends none. `unknown_keys` are those
     of the answer that nothing reads.
     """
 
@@ -27,8 +27,6 @@ class AgentAnswer:
     answer: str | None = None
     citations: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
-    titles: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
     contexts: tuple[ContextChunk, ...] = ()
     unknown_keys: tuple[str, ...] = ()
 

@@ -29,7 +29,7 @@ _MESSAGE_LIMIT = 200
 # `scores` and the rest come from objects that return an `AgentAnswer`; chains repeat their input.
 _READ_KEYS = frozenset(
     {"doc_ids", "answer", "citations", "contexts"}
-    | {"scores", "titles", "texts", "unknown_keys"}
+    | {"scores", "unknown_keys"}
     | {"query", "question", "input", "metadata"}
     | {*DOCUMENT_KEYS, *ANSWER_KEYS}
 )

@@ -223,8 +223,6 @@ def _cut(answer: AgentAnswer, top_k: int) -> AgentAnswer:
         answer,
         doc_ids=answer.doc_ids[:top_k],
         scores=answer.scores[:top_k],
-        titles=answer.titles[:top_k],
-        texts=answer.texts[:top_k],
     )
 
 
@@ -234,11 +232,10 @@ def _joined(first: AgentAnswer, second: AgentAnswer) -> AgentAnswer:
     new = [place for place, doc_id in enumerate(second.doc_ids) if doc_id not in seen]
     if len(new) < len(second.doc_ids):
         ids = tuple(second.doc_ids[place] for place in new)
-        return replace(first, doc_ids=first.doc_ids + ids, scores=(), titles=(), texts=())
+        return replace(first, doc_ids=first.doc_ids + ids, scores=())
     return replace(
         first,
         doc_ids=first.doc_ids + second.doc_ids,
         scores=first.scores + second.scores,
-        titles=first.titles + second.titles,
-        texts=first.texts + second.texts,
+        contexts=first.contexts + second.contexts,
     )

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from assay.agents.protocol import AgentAnswer
@@ -27,13 +28,24 @@ def retry_policy(timeout: float, retries: int) -> RetryPolicy:
     return RetryPolicy(attempts=retries + 1, timeout=timeout, cap_retry_after=True)
 
 
-def unknown_keys_warning(keys: Iterable[str]) -> str:
-    """What to tell about keys of an answer that nothing reads."""
-    names = ", ".join(map(repr, keys))
-    return (
-        f"warning: the agent's answer has keys that are not read: {names}; an answer may have "
-        "doc_ids, answer, citations and contexts"
-    )
+def answer_warnings(call: Call, told: set[str]) -> Iterator[str]:
+    """What to tell about an answer that was not told before; `told` is kept up to date."""
+    if unknown := sorted(set(call.unknown_keys) - told):
+        told.update(unknown)
+        names = ", ".join(map(repr, unknown))
+        yield (
+            f"warning: the agent's answer has keys that are not read: {names}; an answer may have "
+            "doc_ids, answer, citations and contexts"
+        )
+    if _UNORDERED not in told and any(after > before for before, after in pairwise(call.scores)):
+        told.add(_UNORDERED)
+        yield _UNORDERED
+
+
+_UNORDERED = (
+    "warning: the scores of an answer are not in descending order; documents count in the order in "
+    "which they came, so let the target sort them, or leave --map scores out if less is better"
+)
 
 
 async def run_calls(
@@ -121,4 +133,5 @@ def _answered(query: Query, answer: AgentAnswer, latency_ms: float, attempts: in
         citations=answer.citations,
         contexts=answer.contexts,
         unknown_keys=answer.unknown_keys,
+        scores=answer.scores[:KEPT_IDS],
     )

@@ -14,7 +14,7 @@ from assay.agents.target_kinds import TARGET_KINDS, RequestSettings
 from assay.agents.targets import open_target, parse_target, redact_target
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError, UsageError
-from assay.evaluation.calling import OUTAGES, retry_policy, run_calls, unknown_keys_warning
+from assay.evaluation.calling import OUTAGES, answer_warnings, retry_policy, run_calls
 from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
 from assay.evaluation.live import LiveFigures, Tick
 from assay.evaluation.plan import draw_queries, target_record
@@ -191,9 +191,8 @@ class Evaluation:
                 else:
                     outage.clear()
                 live.add(call)
-                if unknown := sorted(set(call.unknown_keys) - told):
-                    told.update(unknown)
-                    listener.say(unknown_keys_warning(unknown))
+                for warning in answer_warnings(call, told):
+                    listener.say(warning)
 
             async with live.publishing_periodically():
                 await run_calls(

@@ -34,7 +34,8 @@ class Call:
 
     `at` is in seconds from the start of the run, without the time between interruption and
     resumption. `returned` counts the ids that came, of which only the first are kept. `contexts`
-    are the passages that the agent showed to its model, if it says.
+    are the passages that the agent showed to its model, if it says; `scores` are those of the
+    documents, as the agent gave them.
     """
 
     query_id: str
@@ -49,6 +50,7 @@ class Call:
     citations: tuple[str, ...] = ()
     contexts: tuple[ContextChunk, ...] = ()
     unknown_keys: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
 
     def to_json(self) -> JsonObject:
         """The line of the log."""
@@ -63,6 +65,8 @@ class Call:
             record |= {"doc_ids": self.doc_ids, "returned": self.returned}
         else:
             record["failure"] = {"kind": self.failure, "message": self.message}
+        if self.scores:
+            record["scores"] = self.scores
         if self.answer is not None:
             record |= {"answer": self.answer, "citations": self.citations}
         if self.contexts:
@@ -88,6 +92,7 @@ class Call:
             citations=_texts(record.get("citations", [])),
             contexts=tuple(map(_chunk, record.get("contexts", []))),
             unknown_keys=_texts(record.get("unknown_keys", [])),
+            scores=tuple(_typed((int, float), each) for each in record.get("scores", [])),
         )
 
 
