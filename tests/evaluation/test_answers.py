@@ -119,6 +119,34 @@ def test_a_question_without_an_answer_is_asked_and_not_ranked(
     assert diagnosis_of(answers).sentence == "Nothing to fix: all 3 questions are right."
 
 
+def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
+    """One right answer each: the one declines the rest, the other invents it."""
+
+    def agent(rest: str) -> Callable[[str, int], dict[str, Any]]:
+        def answer(query: str, top_k: int) -> dict[str, Any]:
+            if "open" in query:
+                return perfect(query, top_k)
+            return {"doc_ids": ["zoo"], "answer": rest, "citations": ["zoo"]}
+
+        return answer
+
+    careful, bold = (section(run(agent(rest), town, tmp_path)) for rest in (NOTHING, "An otter."))
+    assert careful.outcomes == {"right": 2, "declined": 1, "invented": 0, "failed": 0}
+    assert bold.outcomes == {"right": 1, "declined": 0, "invented": 2, "failed": 0}
+    assert careful.metrics["truthfulness"] == pytest.approx(2 / 3)
+    assert bold.metrics["truthfulness"] == pytest.approx(-1 / 3)
+    assert bold.metrics["hallucination_rate"] == pytest.approx(2 / 3)
+    assert (careful.metrics["abstention"], bold.metrics["abstention"]) == (1.0, 0.0)
+
+
+def test_a_gate_that_fails_is_in_the_sentence(town: Dataset, tmp_path: Path) -> None:
+    gates = ("hallucination_rate<=0.1", "ndcg@5>=0.1", "correctness>=0.1")
+    outcome = run(Reader(), town, tmp_path, gates=gates)
+    assert diagnosis_of(section(outcome)).sentence.endswith(
+        "Gate failed: hallucination_rate<=0.1 (got 1.0000); correctness>=0.1 (got 0.0000)."
+    )
+
+
 def test_without_answers_only_rankable_queries_are_drawn(town: Dataset) -> None:
     asked = draw_queries(town, RunConfig(target="x"))
     assert [query.id for query in asked] == ["open", "ride"]

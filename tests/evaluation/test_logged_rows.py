@@ -38,9 +38,11 @@ def test_a_full_row_has_every_metric() -> None:
     scored = assay.score_answers([TEA])
     assert scored.metrics == {
         "correctness": 1,
+        "truthfulness": 1,
+        "hallucination_rate": 0,
         "fact_recall": 1,
         "faithfulness": 1,
-        "abstention": 1,
+        "attempted": 1,
         "citation_precision": 1,
         "citation_recall": 1,
         "answer_relevance": 0.75,

@@ -6,10 +6,11 @@ import pytest
 from assay.answer.citations import without_markers
 from assay.data import Document, Fact, ReferenceAnswer
 from assay.measure import compare_paired, summarize
-from assay.measure.answers.abstention import abstained, abstention
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     AnswerCase,
+    Outcome,
     answer_metric_name,
     citation_precision,
     citation_recall,
@@ -17,6 +18,7 @@ from assay.measure.answers.answer_metrics import (
     context_recall,
     measure_answers,
     multi_hop_coverage,
+    outcome_of,
     unknown_citations,
 )
 from assay.measure.answers.lexical import (
@@ -198,14 +200,27 @@ def test_an_answer_with_a_no_in_it_is_still_an_answer(answer: str) -> None:
     assert not abstained(answer)
 
 
+def test_inventing_and_refusing_everything_are_told_apart() -> None:
+    inventor = measure_answers(cases("It was 4711."), DOCUMENTS)
+    assert (inventor.mean("abstention"), inventor.mean("attempted")) == (0.0, 1.0)
+    refuser = measure_answers(cases("I don't know."), DOCUMENTS)
+    assert (refuser.mean("abstention"), refuser.mean("attempted")) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize(
-    ("answer", "answerable", "value"),
-    [("4711", True, 1), ("4711", False, 0), ("I don't know", True, 0), ("I don't know", False, 1)],
+    ("answer", "correct", "outcome"),
+    [
+        ("On 3 May.", True, Outcome.RIGHT),
+        ("On 4 May.", False, Outcome.INVENTED),
+        ("I don't know.", False, Outcome.DECLINED),
+        ("I don't know.", True, Outcome.RIGHT),
+        (None, False, Outcome.FAILED),
+    ],
 )
-def test_declining_is_right_exactly_where_there_is_no_answer(
-    answer: str, answerable: bool, value: float
+def test_a_question_ends_in_one_of_four_ways(
+    answer: str | None, correct: bool, outcome: Outcome
 ) -> None:
-    assert abstention(answer, answerable=answerable) == value
+    assert outcome_of(cases(answer)[0], correct) is outcome
 
 
 def test_relevance_is_what_the_answer_takes_up_of_the_question() -> None:
@@ -247,14 +262,15 @@ def test_each_metric_has_one_figure_for_each_question_it_covers() -> None:
         "fact_recall": 1.0,
         "faithfulness": 1.0,
         "answer_relevance": 0.0,
-        "abstention": 0.5,
+        "abstention": 0.0,
+        "attempted": 1.0,
         "citation_precision": 0.5,
         "citation_recall": 0.5,
         "context_precision": 0.5,
         "context_recall": 0.5,
         "multi_hop_coverage": 0.5,
     }
-    assert scores.query_ids["abstention"] == ["q1", "q2"]
+    assert scores.query_ids["abstention"] == ["q2"]
     assert scores.query_ids["fact_recall"] == ["q1"]
 
 

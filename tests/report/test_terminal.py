@@ -191,7 +191,8 @@ def test_answers_have_their_figures_the_judge_and_the_diagnosis() -> None:
     words = " ".join(shown(answers=ANSWERS).split())
     assert "correctness 0.6000 [0.5000, 0.7000] 1.0000 100" in words
     assert "98 of 100 answered; 10 have no answer in the documents" in words
-    assert "ollama:m, 3 votes each; contradicts itself on 12.5%; undecided on 1 question" in words
+    assert "ollama:m, 3 votes each, half with the reference first" in words
+    assert "contradicts itself on 12.5%; undecided on 1 question" in words
     assert "1.50 US dollars" in words
     assert "4 documents cited that do not exist" in words
     assert "retrieval missed 30; agent error 10" in words

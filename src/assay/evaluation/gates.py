@@ -12,6 +12,7 @@ from assay.evaluation.plan import judgments_of
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
+    OUTCOME_METRICS,
     answer_metric_name,
     correct_by_facts,
 )
@@ -140,6 +141,7 @@ def _ceiling_of_answers(
     if gate.name in ANSWER_METRICS:
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
     by_facts = any(correct_by_facts(case) is not None for case in cases)
-    if not config.judge and not (gate.name == "correctness" and by_facts):
+    decided = gate.name == "correctness" or gate.name in OUTCOME_METRICS
+    if not config.judge and not (decided and by_facts):
         raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
     return 1.0

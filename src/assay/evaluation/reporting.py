@@ -26,6 +26,7 @@ from assay.measure.metrics import MRR, Metric, Precision, Recall
 from assay.measure.statistics import SampleSummary, below, summarize
 from assay.measure.violations import KINDS, Kind, Violations
 from assay.report.html import QueryFigures, render_run
+from assay.report.numbers import figure
 from assay.run.answers import AnswersReport
 from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
@@ -33,6 +34,7 @@ from assay.run.folder import RunFolder
 from assay.run.models import (
     FORMAT,
     AnswerRow,
+    GateResult,
     Latency,
     MeasuredDataset,
     QueryRow,
@@ -187,7 +189,25 @@ def build_report(
         versions=header.versions,
         planned_queries=planned,
     )
-    return report if answers is None else report.model_copy(update={"answers": answers})
+    if answers is None:
+        return report
+    return report.model_copy(update={"answers": _with_failed_gates(answers, gates, report.gates)})
+
+
+def _with_failed_gates(
+    answers: AnswersReport, gates: Sequence[Gate], results: Sequence[GateResult]
+) -> AnswersReport:
+    """The diagnosis in words names the gates on answers that failed: it is what people read."""
+    failed = [
+        f"{result.gate} (got {figure(result.value)})"
+        for gate, result in zip(gates, results, strict=True)
+        if gate.answers and not result.passed
+    ]
+    if not failed or answers.diagnosis is None:
+        return answers
+    words = f"{answers.diagnosis.sentence} Gate failed: {'; '.join(failed)}."
+    diagnosis = answers.diagnosis.model_copy(update={"sentence": words})
+    return answers.model_copy(update={"diagnosis": diagnosis})
 
 
 def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:

@@ -127,6 +127,8 @@ def render_answers(answers: "AnswersReport") -> RenderableType:
     parts.append(facts_table(_answer_facts(answers)))
     if answers.diagnosis:
         parts += [Text(), Text(answers.diagnosis.sentence, style="bold")]
+    elif answers.trouble:
+        parts += [Text(), Text(f"Not judged: {answers.trouble}.", style="bold")]
     return Group(*parts)
 
 
@@ -245,6 +247,10 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     if answers.diagnosis and answers.diagnosis.counts:
         kinds = sorted(answers.diagnosis.counts.items(), key=lambda item: -item[1])
         yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
+    if answers.outcomes:
+        yield "outcomes", ", ".join(f"{kind} {count(n)}" for kind, n in answers.outcomes.items())
+    for index, finding in enumerate(answers.findings):
+        yield "" if index else "findings", finding.words
     if answers.note:
         yield "note", answers.note
     for name, tried in (answers.counterfactuals or {}).items():
@@ -253,12 +259,14 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
 
 
 def _judge(judge: "JudgeRecord") -> Iterator[str]:
-    yield f"{judge.provider}, {counted(judge.votes, 'vote')} each"
+    yield f"{judge.provider}, {counted(judge.votes, 'vote')} each, half with the reference first"
     if judge.flip_rate is not None:
         yield f"contradicts itself on {percent(judge.flip_rate)}"
     if judge.undecided:
         yield f"undecided on {counted(judge.undecided, 'question')}"
     if judge.unparseable_votes:
         yield f"{counted(judge.unparseable_votes, 'vote')} could not be read"
-    if judge.spending and judge.spending.cost:
-        yield f"{judge.spending.cost:.2f} US dollars"
+    if spending := judge.spending:
+        yield f"{counted(spending.calls, 'call')}, {count(spending.cached)} cached"
+        if spending.cost:
+            yield f"{spending.cost:.2f} US dollars"

@@ -72,6 +72,16 @@ class DiagnosisReport(_AnswerModel):
     quadrants: Quadrants
 
 
+class FindingRecord(_AnswerModel):
+    """One thing that is wrong with the answers, also with right ones: which, how many, in words."""
+
+    kind: str
+    number: int
+    of: int
+    words: str
+    examples: list[str] = []
+
+
 class CounterfactualCount(_AnswerModel):
     """Questions that were asked again in one kind of context."""
 
@@ -109,3 +119,6 @@ class AnswersReport(_AnswerModel):
     invented_citations: InventedCitations
     trouble: str | None
     note: str | None = None
+    outcomes: dict[str, int] = {}
+    findings: list[FindingRecord] = []
+    warnings: list[str] = []

@@ -22,7 +22,10 @@ from assay.run.models import (
     ReportFigure,
 )
 
-_ANSWER_FIGURES = ("correctness", "fact_recall", "faithfulness", "abstention")
+_ANSWER_FIGURES = (
+    *("correctness", "truthfulness", "fact_recall", "faithfulness"),
+    *("abstention", "attempted"),
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
         return []
     shared = [each for each in _ANSWER_FIGURES if each in ours.metrics and each in theirs.metrics]
     if ours.correctness_by != theirs.correctness_by:
-        shared = [each for each in shared if each != "correctness"]
+        shared = [each for each in shared if each not in ("correctness", "truthfulness")]
     return [AnswerFigure(each) for each in shared]
 
 

@@ -1,22 +1,29 @@
 """The section of a report that is about answers: metrics, diagnosis, and one row per question."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 
-import numpy as np
-
-from assay.data.dataset import Dataset, Document
+from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations
 from assay.evaluation.answers.examination import AnswerExamination, Verdict
+from assay.evaluation.answers.verdict_scores import (
+    decided_outcome,
+    measure_examined,
+    verdict_of,
+)
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_FACTS,
     JUDGED_METRICS,
+    OUTCOME_METRICS,
     AnswerCase,
     AnswerScores,
-    measure_answers,
+    Outcome,
 )
+from assay.measure.answers.answer_view import AnswerView
+from assay.measure.answers.assertion import Assertion
 from assay.measure.answers.diagnosis import (
     NOT_TRIED,
     Counterfactuals,
@@ -25,8 +32,9 @@ from assay.measure.answers.diagnosis import (
     observe,
     summarize_diagnoses,
 )
+from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
-from assay.measure.graded import Floats
+from assay.measure.answers.lexical import fact_assertion
 from assay.measure.statistics import below, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
@@ -35,6 +43,7 @@ from assay.run.answers import (
     ContextName,
     CounterfactualCount,
     DiagnosisReport,
+    FindingRecord,
     InventedCitations,
     InventedExample,
     JudgeRecord,
@@ -95,6 +104,17 @@ class AnswerReport:
             ),
             trouble=self._found.trouble,
             note=self._found.note,
+            outcomes=self._outcomes(),
+            findings=[
+                FindingRecord(
+                    kind=each.kind,
+                    number=each.number,
+                    of=each.of,
+                    words=each.words,
+                    examples=list(each.query_ids),
+                )
+                for each in self._findings
+            ],
         )
 
     def rows(self) -> Iterable[AnswerRow]:
@@ -108,7 +128,7 @@ class AnswerReport:
                 name: by[case.query_id] for name, by in columns.items() if case.query_id in by
             }
             others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
-            row = _row(case, _verdict_of(self._found, case), others, figures)
+            row = _row(case, verdict_of(self._found, case), others, figures)
             yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
 
     @property
@@ -144,7 +164,38 @@ class AnswerReport:
             )
 
     def _how(self, name: str) -> str:
-        return self._correctness_by if name == "correctness" else JUDGED_METRICS[name]
+        if name == "correctness":
+            return self._correctness_by
+        return OUTCOME_METRICS.get(name) or JUDGED_METRICS[name]
+
+    def _outcomes(self) -> dict[str, int]:
+        """How many questions ended in each way, of those that are decided."""
+        outcomes = [decided_outcome(case, verdict_of(self._found, case)) for case in self._cases]
+        counts = Counter(each for each in outcomes if each is not None)
+        return {str(each): counts[each] for each in Outcome} if counts else {}
+
+    @cached_property
+    def _findings(self) -> list[AnswerFinding]:
+        others = self._found.counterfactuals or {}
+        views = [
+            AnswerView(
+                case,
+                self._dataset.documents,
+                verdict_of(self._found, case).correct,
+                verdict_of(self._found, case).contradicted,
+                others.get(case.query_id, NOT_TRIED),
+            )
+            for case in self._cases
+        ]
+        found = find_faults(views)
+        if not self._found.context_ignored:
+            return found
+        number = self._found.context_ignored
+        words = f"all {number} questions that were asked again got the same answer from every "
+        ignored = AnswerFinding(
+            "ignores its context", number, number, f"{words}context: it is ignored"
+        )
+        return [ignored, *(each for each in found if each.kind != ignored.kind)]
 
     def _judge(self) -> JudgeRecord | None:
         use = self._found.judge
@@ -183,7 +234,13 @@ class AnswerReport:
         if not seen:
             return None
         undecided = sum(each.undecided for each in verdicts.values())
-        report = summarize_diagnoses(seen, self._found.counterfactuals, undecided=undecided)
+        report = summarize_diagnoses(
+            seen,
+            self._found.counterfactuals,
+            undecided=undecided,
+            findings=[each.words for each in self._findings],
+            tried=self._config.counterfactuals,
+        )
         return DiagnosisReport(
             sentence=report.sentence,
             questions=report.questions,
@@ -207,59 +264,14 @@ class AnswerReport:
         return tried
 
 
-def measure_examined(
-    cases: Sequence[AnswerCase], found: AnswerExamination, documents: Mapping[str, Document]
-) -> AnswerScores:
-    """The metrics that need no model and those of the judge, correctness first."""
-    columns: list[tuple[str, Mapping[str, float]]] = [
-        ("correctness", _column(cases, found, _correct)),
-        ("judged_facts", _column(cases, found, _judged_facts)),
-        ("judged_faithfulness", _column(cases, found, _judged_faithfulness)),
-    ]
-    if found.judge is None or not found.verdicts:
-        columns = columns[:1]
-    scores = measure_answers(cases, documents)
-    ids = {name: list(column) for name, column in columns if column}
-    values: dict[str, Floats] = {
-        name: np.array(list(column.values()), dtype=np.float64)
-        for name, column in columns
-        if column
-    }
-    return AnswerScores(ids | scores.query_ids, values | scores.values)
-
-
-def _column(
-    cases: Sequence[AnswerCase],
-    found: AnswerExamination,
-    value: Callable[[AnswerCase, Verdict], float | None],
-) -> dict[str, float]:
-    figures = {case.query_id: value(case, _verdict_of(found, case)) for case in cases}
-    return {query_id: figure for query_id, figure in figures.items() if figure is not None}
-
-
-def _verdict_of(found: AnswerExamination, case: AnswerCase) -> Verdict:
-    return found.verdicts.get(case.query_id, Verdict(None))
-
-
-def _correct(case: AnswerCase, verdict: Verdict) -> float | None:
-    """0 where the judge was undecided: that does not make an answer correct."""
-    if verdict.correct is None and verdict.judgment is None:
-        return None
-    return float(verdict.correct is True)
-
-
-def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
-    if not case.reference.facts or not case.answerable:
-        return None
-    return verdict.facts.recall if verdict.facts else 0.0
-
-
-def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
-    return None if not case.answerable else verdict.faithfulness or 0.0
-
-
 def _observation(case: AnswerCase, verdict: Verdict) -> Observation:
-    return observe(case, correct=bool(verdict.correct), contradicted=verdict.contradicted)
+    denied = verdict.contradicted or (
+        case.answer is not None
+        and any(
+            fact_assertion(case.answer, fact) is Assertion.DENIED for fact in case.reference.facts
+        )
+    )
+    return observe(case, correct=bool(verdict.correct), contradicted=denied)
 
 
 def _quadrants(seen: Sequence[Observation]) -> Quadrants:

@@ -91,6 +91,8 @@ class AnswerExamination:
     target_lost: bool = False
     note: str | None = None
     contexts: tuple[Context, ...] = ()
+    context_ignored: int = 0
+    """How many questions got the same answer from every context, where all of them did."""
     judgments: tuple[Judgment, ...] = ()
     """Everything that the judge said about correctness, also where it was then not believed."""
 
@@ -175,6 +177,7 @@ class _Examiner:
             selected = select_cases(cases, correct, context)
             differs |= await self._try(context, selected, taker, judge, found.counterfactuals)
         if found.counterfactuals and not differs:
+            found.context_ignored = len(found.counterfactuals)
             found.counterfactuals, found.contexts, found.note = None, (), _CONTEXT_IGNORED
 
     async def _try(

@@ -17,12 +17,13 @@ from assay.data.dataset import Dataset, Document, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import TableRow, read_table, rows_of
 from assay.errors import DataError, UsageError
-from assay.evaluation.answers.answer_report import AnswerReport, measure_examined
+from assay.evaluation.answers.answer_report import AnswerReport
 from assay.evaluation.answers.examination import (
     AnswerExamination,
     examine_answers,
     verdicts_by_facts,
 )
+from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name, run_coroutine
 from assay.evaluation.gates import Gate, parse_gate
 from assay.measure.answers.abstention import abstained
@@ -265,7 +266,7 @@ class _Log:
         left_out = {
             *(() if self.cites else _CITING),
             *(() if self.has_contexts else _OF_CONTEXTS),
-            *(() if self.says_answerable else ("abstention",)),
+            *(() if self.says_answerable else ("abstention", "attempted")),
         }
         kept = {name: ids for name, ids in scores.query_ids.items() if name not in left_out}
         return AnswerScores(kept, {name: scores.values[name] for name in kept})

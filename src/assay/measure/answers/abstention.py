@@ -1,4 +1,4 @@
-"""Abstention: whether an answer declines, and whether that is correct."""
+"""Abstention: whether an answer declines."""
 
 import re
 from itertools import dropwhile
@@ -84,11 +84,6 @@ def clearly_abstained(answer: str) -> bool:
 def may_decline(answer: str) -> bool:
     """Whether the wording is ambiguous between declining and answering."""
     return any(_DOUBT.search(clause) for clause, _ in _clauses(answer))
-
-
-def abstention(answer: str, *, answerable: bool) -> float:
-    """1 where the answer declines a question that has no answer, or tries one that has."""
-    return float(abstained(answer) is not answerable)
 
 
 def _clauses(answer: str) -> list[tuple[str, bool]]:

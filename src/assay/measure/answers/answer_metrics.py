@@ -6,12 +6,13 @@ the values of two agents can be paired, and declining or failing never improves 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
 from assay.answer.passages import ContextChunk
 from assay.data.dataset import Document, ReferenceAnswer
-from assay.measure.answers.abstention import abstained, abstention
+from assay.measure.answers.abstention import abstained
 from assay.measure.answers.lexical import answer_relevance, fact_recall, faithfulness
 from assay.measure.graded import Floats
 
@@ -91,6 +92,24 @@ def correct_by_facts(case: AnswerCase) -> bool | None:
     if case.answer is None or abstained(case.answer):
         return False
     return fact_recall(case.answer, case.reference.facts) == 1.0
+
+
+class Outcome(StrEnum):
+    """How a question ended: an answer that is wrong is worse than none."""
+
+    RIGHT = "right"
+    DECLINED = "declined"
+    INVENTED = "invented"
+    FAILED = "failed"
+
+
+def outcome_of(case: AnswerCase, correct: bool) -> Outcome:
+    """How a question ended. `correct` where declining was right too."""
+    if case.answer is None:
+        return Outcome.FAILED
+    if correct:
+        return Outcome.RIGHT
+    return Outcome.DECLINED if abstained(case.answer) else Outcome.INVENTED
 
 
 def context_recall(retrieved: Sequence[str], needed: Collection[str]) -> float:
@@ -215,9 +234,15 @@ _ALL = [
     ),
     AnswerMetric(
         "abstention",
-        "declined exactly if there is no answer, by common phrases",
-        lambda case: True,
-        lambda case, answer, _: abstention(answer, answerable=case.answerable),
+        "declined where there is no answer, by common phrases",
+        lambda case: not case.answerable,
+        lambda case, answer, _: float(abstained(answer)),
+    ),
+    AnswerMetric(
+        "attempted",
+        "not declined where there is an answer, right or wrong",
+        _answerable,
+        lambda case, answer, _: float(not abstained(answer)),
     ),
     AnswerMetric(
         "citation_precision",
@@ -265,7 +290,17 @@ JUDGED_METRICS: Mapping[str, str] = {
 }
 """What a judge adds, by name. `correctness` is there without one as well, by key facts."""
 
-ANSWER_NAMES = (*JUDGED_METRICS, *ANSWER_METRICS)
+OUTCOME_METRICS: Mapping[str, str] = {
+    "truthfulness": "1 for a right answer, 0 for none, -1 for a wrong one",
+    "hallucination_rate": "answers that are wrong and do not decline; lower is better",
+}
+"""What follows from whether answers are correct, by key facts or by a judge.
+
+Correctness alone pays for inventing: a wrong answer costs no more than none. The score is that of
+the CRAG benchmark (Yang et al. 2024).
+"""
+
+ANSWER_NAMES = (*JUDGED_METRICS, *OUTCOME_METRICS, *ANSWER_METRICS)
 
 
 @dataclass(frozen=True, eq=False)

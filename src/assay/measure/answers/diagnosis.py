@@ -14,6 +14,9 @@ from enum import StrEnum
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase
 
+_SHOWN = 3
+"""Findings that the sentence names; the report has all of them."""
+
 
 class Component(StrEnum):
     """The part of a system that has to be fixed."""
@@ -179,14 +182,24 @@ class DiagnosisSummary:
     settled: int
     from_memory: int
     tried: bool
+    findings: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
-        """The advice in one sentence: what to fix first, and how sure that is."""
+        """The advice: what to fix first, how sure that is, and what else is wrong."""
         if not self.questions:
             return "No question was answered, so there is nothing to diagnose."
         if not self.diagnoses:
             return self._nothing_wrong
+        more = f" {'; '.join(self._shown_findings)}." if self.findings else ""
+        return f"{self._advised}{more}"
+
+    @property
+    def _shown_findings(self) -> tuple[str, ...]:
+        return self.findings[:_SHOWN]
+
+    @property
+    def _advised(self) -> str:
         first, *others = sorted(self.points, key=self._urgency)
         lost = 100 * (len(self.diagnoses) + self.undecided) / self.questions
         share = f"{self.points[first]:.1f} of the {lost:.1f} points that are lost"
@@ -198,9 +211,14 @@ class DiagnosisSummary:
 
     @property
     def _nothing_wrong(self) -> str:
+        but = f", but {'; '.join(self._shown_findings)}." if self.findings else ""
         if self.undecided:
             decided = self.questions - self.undecided
+            if but:
+                return f"All {decided} of {self.questions} questions decided are right{but}"
             return f"Nothing to fix among the {decided} of {self.questions} questions decided."
+        if but:
+            return f"All {self.questions} questions are right{but}"
         return f"Nothing to fix: all {self.questions} questions are right."
 
     def _urgency(self, part: Component) -> tuple[bool, bool, float]:
@@ -235,6 +253,8 @@ def summarize_diagnoses(
     others: Mapping[str, Counterfactuals] | None = None,
     *,
     undecided: int = 0,
+    findings: Sequence[str] = (),
+    tried: bool | None = None,
 ) -> DiagnosisSummary:
     """Diagnose every observation.
 
@@ -242,8 +262,11 @@ def summarize_diagnoses(
         seen: what the run shows, one for each question whose answer is correct or wrong.
         others: results of counterfactual runs by query id; None if there were none.
         undecided: how many further questions a judge could not decide.
+        findings: what else is wrong, in words, the most common first.
+        tried: whether counterfactual runs were asked for; by default, whether there are any.
     """
-    tried = others is not None
+    if tried is None:
+        tried = others is not None
     others = others or {}
     found = [diagnose(each, others.get(each.query_id, NOT_TRIED)) for each in seen]
     diagnoses = tuple(each for each in found if each is not None)
@@ -265,6 +288,7 @@ def summarize_diagnoses(
             if each.query_id in others
         ),
         tried=tried,
+        findings=tuple(findings),
     )
 
 

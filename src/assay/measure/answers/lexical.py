@@ -1,12 +1,14 @@
 """Key facts, faithfulness and relevance by the words of an answer alone, without a model."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from assay.answer.citations import without_markers
 from assay.data.dataset import Fact
 from assay.measure.answers.abstention import abstained
+from assay.measure.answers.assertion import Assertion, assertion_at, is_negative
+from assay.measure.answers.quantities import bare_number, canonical
 from assay.text import normalize, sentences, stems
 
 SUPPORTED_SHARE = 0.5
@@ -28,15 +30,60 @@ _SHORT_UNITS = frozenset({"min", "sec"})
 
 
 def states(text: str, fact: Fact) -> bool:
-    """Whether the text contains any accepted wording, at the boundaries of words and numbers.
+    """Whether the text asserts the fact by any accepted wording, also if it hedges."""
+    return fact_assertion(text, fact) in (Assertion.STATED, Assertion.HEDGED)
 
-    Meaning is not seen: "not before 1 September" states "1 September", and a correct answer in
-    unforeseen words states nothing. Where the fact is about "−1.75" and the wording is "1.75", the
-    minus is optional.
+
+def fact_assertion(text: str, fact: Fact) -> Assertion:
+    """What the text does with the fact, by its accepted wordings; the best of all occurrences.
+
+    A wording counts at the boundaries of words and numbers, whether numbers are digits or words
+    and however units are written. One that is denied ("not on 3 May"), excepted ("every day except
+    Monday") or one of several options ("either 7:00 or 8:00") does not state the fact. A correct
+    answer in unforeseen words states nothing. Where the fact is about "−1.75" and the wording is
+    "1.75", the minus is optional.
     """
+    found = fact_occurrences(text, fact)
+    return next((each for each in Assertion if each in found), Assertion.ABSENT)
+
+
+def fact_occurrences(text: str, fact: Fact) -> set[Assertion]:
+    """What the text does with each occurrence of an accepted wording of the fact."""
     about = normalize(fact.text)
     signed = (minus for each in fact.accept if (minus := f"-{normalize(each)}") in about)
-    return contains_any(text, (*fact.accept, *signed))
+    phrases = [normalize(each) for each in (*fact.accept, *signed)]
+    options = not re.search(r"\bor\b", about)
+    return {
+        assertion
+        for sentence in sentences(without_markers(text))
+        for phrase in phrases
+        for assertion in _assertions(
+            normalize(sentence), phrase, options, is_negative(about) or is_negative(phrase)
+        )
+    }
+
+
+def _assertions(sentence: str, phrase: str, options: bool, negative: bool) -> Iterator[Assertion]:
+    places = list(_places(sentence, phrase))
+    if not places:
+        sentence = canonical(sentence)
+        places = list(_places(sentence, canonical(phrase))) or list(_bare(sentence, phrase))
+    for start, end in places:
+        yield assertion_at(sentence, start, end, options=options, negative=negative)
+
+
+def _places(sentence: str, phrase: str) -> Iterator[tuple[int, int]]:
+    pattern = _pattern(phrase)
+    return (match.span() for match in pattern.finditer(sentence)) if pattern else iter(())
+
+
+def _bare(sentence: str, phrase: str) -> Iterator[tuple[int, int]]:
+    """ "22." answers "how many minutes", where nothing else is counted by the number."""
+    number = bare_number(phrase)
+    if number is None:
+        return
+    alone = re.compile(rf"(?<![\w.,:/-]){re.escape(number)}(?=\W*$|[,;)] )")
+    yield from (match.span() for match in alone.finditer(sentence))
 
 
 def contains_any(text: str, phrases: Sequence[str]) -> bool:
@@ -101,10 +148,11 @@ def unsupported(answer: str, sources: Sequence[str]) -> list[str]:
     """The sentences that lower `faithfulness`, for inspection."""
     held: frozenset[str] = frozenset().union(*map(stems, sources))
     said = sentences(without_markers(answer))
-    return [each for each in said if not _supported(frozenset(stems(each)), held)]
+    return [each for each in said if not is_supported(frozenset(stems(each)), held)]
 
 
-def _supported(words: frozenset[str], held: frozenset[str]) -> bool:
+def is_supported(words: frozenset[str], held: frozenset[str]) -> bool:
+    """Whether sources with the stems `held` support a sentence with the stems `words`."""
     figures = {word for word in words if any(map(str.isdigit, word))}
     return figures <= held and len(words & held) >= SUPPORTED_SHARE * len(words)
 

@@ -1,0 +1,97 @@
+"""From verdicts to figures: correctness, what follows from it, and what a judge adds."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from assay.data.dataset import Document
+from assay.evaluation.answers.examination import AnswerExamination, Verdict
+from assay.measure.answers.answer_metrics import (
+    AnswerCase,
+    AnswerScores,
+    Outcome,
+    measure_answers,
+    outcome_of,
+)
+from assay.measure.graded import Floats
+
+
+def measure_examined(
+    cases: Sequence[AnswerCase], found: AnswerExamination, documents: Mapping[str, Document]
+) -> AnswerScores:
+    """The metrics that need no model and those of the judge, correctness first."""
+    outcomes: list[tuple[str, Mapping[str, float]]] = [
+        ("correctness", _column(cases, found, _correct)),
+        ("truthfulness", _column(cases, found, _truthfulness)),
+        ("hallucination_rate", _column(cases, found, _hallucination)),
+    ]
+    columns: list[tuple[str, Mapping[str, float]]] = [
+        *outcomes,
+        ("judged_facts", _column(cases, found, _judged_facts)),
+        ("judged_faithfulness", _column(cases, found, _judged_faithfulness)),
+    ]
+    if found.judge is None or not found.verdicts:
+        columns = outcomes
+    scores = measure_answers(cases, documents)
+    ids = {name: list(column) for name, column in columns if column}
+    values: dict[str, Floats] = {
+        name: np.array(list(column.values()), dtype=np.float64)
+        for name, column in columns
+        if column
+    }
+    return AnswerScores(ids | scores.query_ids, values | scores.values)
+
+
+def _column(
+    cases: Sequence[AnswerCase],
+    found: AnswerExamination,
+    value: Callable[[AnswerCase, Verdict], float | None],
+) -> dict[str, float]:
+    figures = {case.query_id: value(case, verdict_of(found, case)) for case in cases}
+    return {query_id: figure for query_id, figure in figures.items() if figure is not None}
+
+
+def verdict_of(found: AnswerExamination, case: AnswerCase) -> Verdict:
+    """What is known about an answer; nothing where it was not judged."""
+    return found.verdicts.get(case.query_id, Verdict(None))
+
+
+def _correct(case: AnswerCase, verdict: Verdict) -> float | None:
+    """0 where the judge was undecided: that does not make an answer correct."""
+    if verdict.correct is None and verdict.judgment is None:
+        return None
+    return float(verdict.correct is True)
+
+
+_TRUTHFULNESS = {Outcome.RIGHT: 1.0, Outcome.INVENTED: -1.0}
+
+
+def decided_outcome(case: AnswerCase, verdict: Verdict) -> Outcome | None:
+    """None where nobody knows; an answer that a judge leaves undecided is not called invented."""
+    if verdict.correct is None:
+        return None
+    return outcome_of(case, verdict.correct)
+
+
+def _truthfulness(case: AnswerCase, verdict: Verdict) -> float | None:
+    if verdict.undecided:
+        return 0.0
+    outcome = decided_outcome(case, verdict)
+    return None if outcome is None else _TRUTHFULNESS.get(outcome, 0.0)
+
+
+def _hallucination(case: AnswerCase, verdict: Verdict) -> float | None:
+    if verdict.undecided:
+        return 0.0
+    outcome = decided_outcome(case, verdict)
+    return None if outcome is None else float(outcome is Outcome.INVENTED)
+
+
+def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
+    if not case.reference.facts or not case.answerable:
+        return None
+    return verdict.facts.recall if verdict.facts else 0.0
+
+
+def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
+    return None if not case.answerable else verdict.faithfulness or 0.0

@@ -1,0 +1,134 @@
+"""One answer beside what it can be held against: what was shown, cited, asked and expected."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from assay.answer.citations import without_markers
+from assay.measure.answers.abstention import abstained
+from assay.measure.answers.answer_metrics import AnswerCase, Documents
+from assay.measure.answers.assertion import Assertion, is_negative
+from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported
+from assay.measure.answers.quantities import canonical
+from assay.text import normalize, sentences, stems, words
+
+_NAME = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?([^\W\d_a-zà-ÿ][\w'’-]+)")
+_NEAR = 0.7
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """An answer with its verdict; `correct` is None where nobody knows.
+
+    `others` says how the question went in other contexts, `contradicted` whether a judge found a
+    fact denied.
+    """
+
+    case: AnswerCase
+    documents: Documents
+    correct: bool | None = None
+    contradicted: bool = False
+    others: Counterfactuals = NOT_TRIED
+
+    @cached_property
+    def text(self) -> str:
+        """The answer without citation markers; empty if there is none."""
+        return without_markers(self.case.answer or "").strip()
+
+    @cached_property
+    def declined(self) -> bool:
+        """Whether the agent answered that it has no answer."""
+        return self.case.answer is not None and abstained(self.case.answer)
+
+    @property
+    def attempted(self) -> bool:
+        """Whether there is an answer that does not decline."""
+        return self.case.answer is not None and not self.declined
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The sentences that say something."""
+        return [each for each in sentences(self.text) if stems(each)]
+
+    @cached_property
+    def shown(self) -> list[str]:
+        """The texts that the model was shown, as far as they are known."""
+        return self.case.seen_texts(self.documents)
+
+    @cached_property
+    def shown_stems(self) -> frozenset[str]:
+        """The words of all that was shown, and of the question."""
+        return frozenset(stems(self.case.question)).union(*map(stems, self.shown))
+
+    @cached_property
+    def reference_stems(self) -> frozenset[str]:
+        """The words of the reference answer."""
+        return frozenset(stems(self.case.reference.answer or ""))
+
+    @property
+    def evidence(self) -> bool:
+        """Whether every needed document was shown."""
+        return bool(self.case.needed) and self.case.needed <= set(self.case.seen_ids)
+
+    @cached_property
+    def shows_a_fact(self) -> bool:
+        """Whether what was shown holds any of the key facts."""
+        facts = self.case.reference.facts
+        return any(contains_any(text, fact.accept) for text in self.shown for fact in facts)
+
+    @cached_property
+    def occurrences(self) -> set[Assertion]:
+        """Everything that the answer does with the key facts."""
+        facts = self.case.reference.facts
+        return {each for fact in facts for each in fact_occurrences(self.text, fact)}
+
+    @cached_property
+    def unsupported(self) -> list[str]:
+        """The sentences that nothing shown supports, and that are not in the reference either."""
+        return [each for each in self.sentences if not self._is_supported(each)]
+
+    def _is_supported(self, sentence: str) -> bool:
+        said = frozenset(stems(sentence))
+        return is_supported(said, self.shown_stems) or is_supported(said, self.reference_stems)
+
+    @cached_property
+    def foreign_numbers(self) -> set[str]:
+        """Numbers of the answer that are neither shown nor asked nor expected."""
+        return _numbers(self.text) - self._known(_numbers)
+
+    @cached_property
+    def foreign_names(self) -> set[str]:
+        """Capitalized words inside sentences that are neither shown nor asked nor expected."""
+        names = {normalize(name) for each in self.sentences for name in _NAME.findall(each)}
+        return {name for name in names if not set(words(name)) <= self._known(_words)}
+
+    def _known(self, read: Callable[[str], set[str]]) -> set[str]:
+        texts = [*self.shown, self.case.question, self.case.reference.answer or ""]
+        return set[str]().union(*map(read, texts))
+
+    @cached_property
+    def reverses_its_source(self) -> bool:
+        """Whether a sentence says nearly what a source says, the one with a negation and the
+        other without.
+        """
+        sources = [each for text in self.shown for each in sentences(text)]
+        pairs = [(frozenset(stems(each)), is_negative(normalize(each))) for each in sources]
+        return any(_reverses(each, pairs) for each in self.sentences)
+
+
+def _reverses(sentence: str, sources: Sequence[tuple[frozenset[str], bool]]) -> bool:
+    said = frozenset(stems(sentence))
+    if len(said) < 4:
+        return False
+    near = [negative for held, negative in sources if len(said & held) >= _NEAR * len(said)]
+    return bool(near) and is_negative(normalize(sentence)) not in near
+
+
+def _words(text: str) -> set[str]:
+    return set(words(text))
+
+
+def _numbers(text: str) -> set[str]:
+    return {word for word in words(canonical(normalize(text))) if word[0].isdigit()}

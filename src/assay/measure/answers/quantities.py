@@ -1,0 +1,100 @@
+"""Numbers and units in one spelling: "twenty-one minutes" and "21 min" are the same."""
+
+import re
+
+from assay.text import words
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+)
+_DECADES = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ONES = {word: value for value, word in enumerate(words(_SMALL))}
+_TENS = {word: 10 * value for value, word in enumerate(words(_DECADES), start=2)}
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
+_UNITS = {
+    "min": r"minutes?|mins?\.?",
+    "h": r"hours?|hrs?\.?",
+    "sec": r"seconds?|secs?\.?",
+    "day": r"days?",
+    "week": r"weeks?",
+    "month": r"months?",
+    "year": r"years?|yrs?\.?",
+    "eur": r"euros?|€|eur\b",
+    "usd": r"dollars?|usd\b",
+    "gbp": r"pounds sterling|gbp\b|£",
+    "%": r"per ?cent|percent|%",
+    "km": r"kilomet(?:er|re)s?|kms?\b",
+    "cm": r"centimet(?:er|re)s?",
+    "mm": r"millimet(?:er|re)s?",
+    "m": r"met(?:er|re)s?",
+    "kg": r"kilo(?:gram(?:me)?)?s?|kgs?\b",
+    "g": r"gram(?:me)?s?",
+    "ml": r"millilit(?:er|re)s?",
+    "l": r"lit(?:er|re)s?",
+    "person": r"people|persons?",
+    "°c": r"degrees?(?: celsius| c\b)?|°(?: ?c\b)?",
+}
+_WORD = "|".join((*_ONES, *_TENS, *_SCALES))
+# A lone "one" is more often a pronoun than a number.
+_NUMBER_WORDS = re.compile(rf"\b(?:(?:{_WORD})(?:[ -](?:and )?|\b))+(?<![ -])")
+_LONE = frozenset({"one", "hundred", "thousand", "million", "second"})
+_AFTER = re.compile(
+    r"(?P<number>\d[\d.,:]*) ?(?:"
+    + "|".join(f"(?P<u{place}>{forms})" for place, forms in enumerate(_UNITS.values()))
+    + r")(?![\w])"
+)
+_CURRENCY = re.compile(r"(?:€|\beur) ?(?P<number>\d[\d.,]*)")
+_NAMES = tuple(_UNITS)
+_QUANTITY = re.compile(
+    r"(?P<number>-?\d[\d.,:]*) (?P<unit>" + "|".join(map(re.escape, _NAMES)) + r")(?:s|ute.*)?"
+)
+
+
+def canonical(text: str) -> str:
+    """A normalized text with number words as digits and units in one spelling."""
+    digits = _NUMBER_WORDS.sub(_digits, text)
+    amounts = _CURRENCY.sub(lambda match: f"{match['number'].rstrip('.,')} eur", digits)
+    return _AFTER.sub(_unit, amounts)
+
+
+def bare_number(phrase: str) -> str | None:
+    """The number of a phrase that is a number with its unit, "22 min" or "30 eur", else None."""
+    match = _QUANTITY.fullmatch(canonical(phrase))
+    return match["number"] if match else None
+
+
+def _unit(match: re.Match[str]) -> str:
+    name = next(
+        _NAMES[place] for place in range(len(_NAMES)) if match.groupdict()[f"u{place}"] is not None
+    )
+    return f"{match['number'].rstrip('.,:')} {name}"
+
+
+def _digits(match: re.Match[str]) -> str:
+    found = match[0]
+    parts = [part for part in re.findall(r"[a-z]+", found) if part != "and"]
+    if len(parts) == 1 and parts[0] in _LONE:
+        return found
+    value = _value(parts)
+    return found if value is None else str(value) + (" " if found.endswith(" ") else "")
+
+
+def _value(parts: list[str]) -> int | None:
+    total, part = 0, 0
+    last = 0
+    for word in parts:
+        if word in _SCALES:
+            part = max(part, 1) * _SCALES[word]
+            if _SCALES[word] > 100:
+                total, part = total + part, 0
+            last = 0
+        elif word in _TENS:
+            if last:
+                return None
+            part, last = part + _TENS[word], 10
+        else:
+            if last not in (0, 10) or (last == 10 and _ONES[word] > 9):
+                return None  # "two three" are two numbers
+            part, last = part + _ONES[word], 1
+    return total + part
