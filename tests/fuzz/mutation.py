@@ -1,0 +1,61 @@
+"""Inputs that are almost right: a good one of a corpus, changed in a few places.
+
+Random bytes are refused at the first of them. What gets past the first check is a good input with
+one thing wrong, which is how a fuzzer with a corpus works.
+"""
+
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+_TOKENS = (
+    *(b"", b"\x00", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\r\n", b"\n\n", b"\t", b" "),
+    *(b"{", b"}", b"[", b"]", b'"', b"\\", b"\\ud800", b":", b",", b"null", b"true", b"-0", b"NaN"),
+    *(b"1e999", b"-1e-400", b"9" * 400, b"Infinity", b"0.1.2", b"[" * 300, b'{"a":' * 50),
+    *(b"@", b"#", b"=", b">=", b"<", b";", b"%", b"%00", b"://", b"..", b"/", b"?", b"re:", b"re:("),
+    *(b"data:", b"event:", b"id:\x00", b"retry: 99999999999999999999", b": ", b"\xe2\x80\xa8"),
+    *(b"_id", b"text", b"query-id", b"Q0", b"http://", b"[::1", b"xn--", "\u0130\u0661".encode()),
+)
+_places = st.integers(0, 2**16)
+_change = st.tuples(
+    st.sampled_from(["insert", "replace", "delete", "repeat", "cut", "flip", "swap"]),
+    _places,
+    _places,
+    st.sampled_from(_TOKENS),
+)
+
+
+def almost(*corpus: bytes) -> st.SearchStrategy[bytes]:
+    """An input of the corpus with up to six changes, or two of them spliced."""
+    one = st.sampled_from(corpus)
+    return st.builds(_mutated, one, one, st.lists(_change, max_size=6), st.booleans())
+
+
+def almost_text(*corpus: str) -> st.SearchStrategy[str]:
+    """The same for text; bytes that are none become surrogates, as in a command line."""
+    whole = almost(*(each.encode() for each in corpus))
+    return whole.map(lambda each: each.decode("utf-8", "surrogateescape"))
+
+
+def _mutated(
+    content: bytes, other: bytes, changes: Sequence[tuple[str, int, int, bytes]], splice: bool
+) -> bytes:
+    if splice and changes:
+        content = content[: changes[0][1] % (len(content) + 1)] + other[
+            changes[0][2] % (len(other) + 1) :
+        ]
+    for how, first, second, token in changes:
+        size = len(content) + 1
+        start, end = sorted((first % size, second % size))
+        content = {
+            "insert": content[:start] + token + content[start:],
+            "replace": content[:start] + token + content[start + len(token) :],
+            "delete": content[:start] + content[min(end, start + 8) :],
+            "repeat": content[:end] + content[start:end][:200] + content[end:],
+            "cut": content[:end],
+            "flip": content[:start]
+            + bytes([(content[start] if start < len(content) else 0) ^ (1 << second % 8)])
+            + content[start + 1 :],
+            "swap": content[end:] + content[start:end] + content[:start],
+        }[how]
+    return content[:20_000]

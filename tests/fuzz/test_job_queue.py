@@ -1,0 +1,141 @@
+"""The evaluations that the web UI starts, in any order of starting, ending and canceling."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from assay.errors import UsageError
+from assay.run.config import RunConfig
+from assay.serve.ui import evaluations
+from assay.serve.ui.evaluations import LIMIT, Evaluations, StartedEvaluation
+
+KEPT = 3
+_which = st.integers(0, 50)
+
+
+class FakeProcess:
+    """A process that ends when the test says so; one that is `deaf` ignores Ctrl-C."""
+
+    def __init__(self, deaf: bool) -> None:
+        self.returncode: int | None = None
+        self.deaf = deaf
+        self.signals: list[int] = []
+        self._ended = asyncio.Event()
+        self.stderr = self._lines()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        yield b"asking\n"
+        await self._ended.wait()
+        yield b"\xff\n\n" + b"x" * 2000 + b"\n"
+
+    def end(self, code: int) -> None:
+        self.returncode = code
+        self._ended.set()
+
+    def send_signal(self, number: int) -> None:
+        assert self.returncode is None, "a signal to a process that has ended"
+        self.signals.append(number)
+        if not self.deaf:
+            self.end(130)
+
+    def kill(self) -> None:
+        self.signals.append(signal.SIGKILL)
+        self.end(-9)
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+
+class StartedEvaluations(RuleBasedStateMachine):
+    """`started` are those of the test, in order; `forgotten` may be gone from the queue."""
+
+    @initialize()
+    def open(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.queue = Evaluations(Path("runs"))
+        self.started: list[tuple[StartedEvaluation, FakeProcess]] = []
+        self.deaf = False
+        self.patches = [
+            mock.patch.object(evaluations, "KEPT", KEPT),
+            mock.patch.object(evaluations, "_GRACE_S", 0.01),
+            mock.patch.object(asyncio, "create_subprocess_exec", self._process),
+        ]
+        for each in self.patches:
+            each.start()
+
+    async def _process(self, *_arguments: str, **_options: Any) -> FakeProcess:
+        return FakeProcess(self.deaf)
+
+    def _settle(self) -> None:
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(asyncio.sleep(0))
+
+    @rule(deaf=st.booleans())
+    def start(self, deaf: bool) -> None:
+        self.deaf = deaf
+        running = sum(process.returncode is None for _, process in self.started)
+        try:
+            made = self.loop.run_until_complete(self.queue.start(RunConfig("builtin:bm25")))
+        except UsageError:
+            assert running == LIMIT
+            return
+        assert running < LIMIT
+        process: Any = made.process
+        self.started.append((made, process))
+        self._settle()
+        assert made.message == "asking"
+
+    @rule(which=_which, code=st.sampled_from([0, 1, 2, 130, -9]))
+    def end(self, which: int, code: int) -> None:
+        running = [each for _, each in self.started if each.returncode is None]
+        if running:
+            running[which % len(running)].end(code)
+            self._settle()
+
+    @rule(which=_which)
+    def cancel(self, which: int) -> None:
+        if not self.started:
+            return
+        made, process = self.started[which % len(self.started)]
+        was_running, before = process.returncode is None, len(process.signals)
+        made.cancel()
+        self._settle()
+        assert made.canceled
+        assert len(process.signals) - before == was_running
+
+    @invariant()
+    def what_runs_is_found_and_what_ended_is_kept_for_a_while(self) -> None:
+        found = [made for made, _ in self.started if self.queue.get(made.id) is made]
+        running = [made for made, process in self.started if process.returncode is None]
+        assert self.queue.running() == running
+        assert len(running) <= LIMIT
+        assert all(made in found for made in running)
+        # The last one that was started is there, whatever became of it.
+        assert not self.started or self.started[-1][0] in found
+        assert len(found) <= KEPT + LIMIT
+        assert all(len(line) <= 500 for made in found for line in made.lines)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "loop"):
+            return
+        self.loop.run_until_complete(self.queue.close())
+        assert all(process.returncode is not None for _, process in self.started)
+        assert not asyncio.all_tasks(self.loop)
+        for each in self.patches:
+            each.stop()
+        self.loop.close()
+
+
+TestStartedEvaluations = StartedEvaluations.TestCase
+TestStartedEvaluations.settings = settings(
+    settings.default, max_examples=max(30, settings.default.max_examples // 4)
+)
