@@ -6,11 +6,12 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 ARGS    ?=
+EXAMPLES ?= 2000
 # Two for each core: the tests wait for servers and processes half of the time.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval test crash lint serve format docs clean
+.PHONY: help setup eval test crash fuzz lint serve format docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -31,6 +32,9 @@ test: $(READY) ## run all the tests on all cores (ARGS="-k name" selects, WORKER
 
 crash: $(READY) ## break every command off at every write, and compare what a second run makes of it
 	@PYTHONPATH=. $(BIN)/python -m tests.crash.points $(ARGS)
+
+fuzz: $(READY) ## draw new inputs for parsers, servers and state machines (EXAMPLES=2000 for each test)
+	@ASSAY_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz --timeout=0 --numprocesses=$(WORKERS) $(ARGS)
 
 serve: $(READY) ## look at the runs in a browser, on http://127.0.0.1:9000
 	@$(BIN)/assay serve ui $(ARGS)

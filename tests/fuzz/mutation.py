@@ -4,15 +4,42 @@ Random bytes are refused at the first of them. What gets past the first check is
 one thing wrong, which is how a fuzzer with a corpus works.
 """
 
+import os
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
 _TOKENS = (
-    *(b"", b"\x00", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\r\n", b"\n\n", b"\t", b" "),
+    *(
+        b"",
+        b"\x00",
+        b"\xff",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf",
+        b"\r",
+        b"\r\n",
+        b"\n\n",
+        b"\t",
+        b" ",
+    ),
     *(b"{", b"}", b"[", b"]", b'"', b"\\", b"\\ud800", b":", b",", b"null", b"true", b"-0", b"NaN"),
     *(b"1e999", b"-1e-400", b"9" * 400, b"Infinity", b"0.1.2", b"[" * 300, b'{"a":' * 50),
-    *(b"@", b"#", b"=", b">=", b"<", b";", b"%", b"%00", b"://", b"..", b"/", b"?", b"re:", b"re:("),
+    *(
+        b"@",
+        b"#",
+        b"=",
+        b">=",
+        b"<",
+        b";",
+        b"%",
+        b"%00",
+        b"://",
+        b"..",
+        b"/",
+        b"?",
+        b"re:",
+        b"re:(",
+    ),
     *(b"data:", b"event:", b"id:\x00", b"retry: 99999999999999999999", b": ", b"\xe2\x80\xa8"),
     *(b"_id", b"text", b"query-id", b"Q0", b"http://", b"[::1", b"xn--", "\u0130\u0661".encode()),
 )
@@ -23,6 +50,11 @@ _change = st.tuples(
     _places,
     st.sampled_from(_TOKENS),
 )
+
+
+def examples(usual: int) -> int:
+    """How many examples a slow test draws: `usual`, and in proportion more in `make fuzz`."""
+    return usual * max(1, int(os.environ.get("ASSAY_FUZZ", "0")) // 100)
 
 
 def almost(*corpus: bytes) -> st.SearchStrategy[bytes]:
@@ -41,9 +73,10 @@ def _mutated(
     content: bytes, other: bytes, changes: Sequence[tuple[str, int, int, bytes]], splice: bool
 ) -> bytes:
     if splice and changes:
-        content = content[: changes[0][1] % (len(content) + 1)] + other[
-            changes[0][2] % (len(other) + 1) :
-        ]
+        content = (
+            content[: changes[0][1] % (len(content) + 1)]
+            + other[changes[0][2] % (len(other) + 1) :]
+        )
     for how, first, second, token in changes:
         size = len(content) + 1
         start, end = sorted((first % size, second % size))

@@ -10,6 +10,7 @@ from unittest import mock
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.fuzz.mutation import examples
 
 from assay.errors import UsageError
 from assay.run.config import RunConfig
@@ -64,7 +65,7 @@ class StartedEvaluations(RuleBasedStateMachine):
         self.queue = Evaluations(Path("runs"))
         self.started: list[tuple[StartedEvaluation, FakeProcess]] = []
         self.deaf = False
-        self.patches = [
+        self.patches: list[Any] = [
             mock.patch.object(evaluations, "KEPT", KEPT),
             mock.patch.object(evaluations, "_GRACE_S", 0.01),
             mock.patch.object(asyncio, "create_subprocess_exec", self._process),
@@ -136,6 +137,4 @@ class StartedEvaluations(RuleBasedStateMachine):
 
 
 TestStartedEvaluations = StartedEvaluations.TestCase
-TestStartedEvaluations.settings = settings(
-    settings.default, max_examples=max(30, settings.default.max_examples // 4)
-)
+TestStartedEvaluations.settings = settings(settings.default, max_examples=examples(30))

@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ExceptionHandler, Receive
 
 from assay.contract.envelope import AgentRunRequest, ErrorCode
+from assay.contract.openapi import agent_operations, openapi_route
 from assay.contract.server.requests import (
     AcceptedRequest,
     RequestRejected,
@@ -104,6 +105,7 @@ def agent_routes(service: AgentService) -> list[BaseRoute]:
         Route("/agents/run/stream", endpoints.stream, methods=["POST"]),
         Route("/health", endpoints.health),
         Route("/health/ready", endpoints.ready),
+        openapi_route(service.name, agent_operations(service.task_type)),
     ]
 
 

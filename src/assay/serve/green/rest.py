@@ -14,10 +14,25 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from assay.contract.openapi import (
+    ERROR_SHAPE,
+    EVENTS_TYPE,
+    Operation,
+    ResponseDoc,
+    health_operations,
+    openapi_route,
+)
 from assay.net.json import JsonObject
 from assay.serve.a2a.app import STREAM_GRACE_S
 from assay.serve.a2a.tasks import ServerUnavailable, TaskRefused
-from assay.serve.green.jobs import RETRY_AFTER_S, EvaluationJob, EvaluationService, QueueFull
+from assay.serve.green.jobs import (
+    RETRY_AFTER_S,
+    EvaluationJob,
+    EvaluationService,
+    JobState,
+    QueueFull,
+)
+from assay.serve.green.request import EvalRequest
 from assay.serve.green.task_files import RecalledJob
 
 AnyJob = EvaluationJob | RecalledJob
@@ -25,6 +40,49 @@ AnyJob = EvaluationJob | RecalledJob
 
 EVENTS_S = 2.0
 _PING_S = 15
+
+_VIEW: JsonObject = {
+    "type": "object",
+    "required": ["id", "state", "message"],
+    "properties": {
+        "id": {"type": "string"},
+        "state": {"enum": [str(state) for state in JobState]},
+        "message": {"type": "string"},
+    },
+}
+_TASK = ResponseDoc("The evaluation.", _VIEW)
+_UNKNOWN = ResponseDoc("There is no such task, or no longer.", ERROR_SHAPE)
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/tasks",
+        "Start an evaluation",
+        {
+            202: ResponseDoc("It is queued.", _VIEW),
+            413: ResponseDoc("The body is too large.", ERROR_SHAPE),
+            422: ResponseDoc("Not JSON, or a field is missing or wrong.", ERROR_SHAPE),
+            429: ResponseDoc("Too many evaluations are in progress.", ERROR_SHAPE),
+            503: ResponseDoc("The data set cannot be loaded.", ERROR_SHAPE),
+        },
+        EvalRequest,
+    ),
+    Operation(
+        "GET", "/tasks/{id}", "State, and the report", {200: _TASK, 404: _UNKNOWN}, None, ("id",)
+    ),
+    Operation(
+        "DELETE", "/tasks/{id}", "Cancel, keep answers", {200: _TASK, 404: _UNKNOWN}, None, ("id",)
+    ),
+    Operation(
+        "GET",
+        "/tasks/{id}/events",
+        "Follow an evaluation",
+        {200: ResponseDoc("status events, then one final.", None, EVENTS_TYPE), 404: _UNKNOWN},
+        None,
+        ("id",),
+    ),
+    *health_operations(),
+)
+"""What `/openapi.json` describes."""
 
 
 def task_routes(service: EvaluationService) -> list[BaseRoute]:
@@ -64,6 +122,7 @@ def task_routes(service: EvaluationService) -> list[BaseRoute]:
         Route("/tasks/{id}", show, methods=["GET"]),
         Route("/tasks/{id}", end, methods=["DELETE"]),
         Route("/tasks/{id}/events", follow, methods=["GET"]),
+        openapi_route("Assay evaluator, evaluations over REST", OPERATIONS),
     ]
 
 

@@ -16,6 +16,13 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from assay.answer.passages import Answerer
+from assay.contract.openapi import (
+    ERROR_SHAPE,
+    Operation,
+    ResponseDoc,
+    health_operations,
+    openapi_route,
+)
 from assay.errors import AssayError
 from assay.serve.error_redaction import ErrorRedaction, redact_mcp_error
 from assay.serve.guards import (
@@ -25,7 +32,7 @@ from assay.serve.guards import (
     server_token,
 )
 from assay.serve.guards import admin_token as operator_token
-from assay.serve.mcp.models import SearchRequest
+from assay.serve.mcp.models import Health, SearchRequest, SearchResults
 from assay.serve.mcp.search import DocumentSearch, LoadRetrieval
 from assay.serve.mcp.server import all_problems, mcp_server
 from assay.serve.readiness import health_routes
@@ -37,6 +44,43 @@ MAX_SESSIONS = 1000
 
 HOSTS_VARIABLE = "MCP_ALLOWED_HOSTS"
 SERVICES = ("mcp-server", "green-agent", "purple-agent", "host.docker.internal")
+
+_NOT_READY = ResponseDoc("The documents are not loaded.", ERROR_SHAPE)
+_HEALTH = {200: ResponseDoc("It can search.", Health), 503: ResponseDoc("Not yet.", Health)}
+_COUNT = ResponseDoc(
+    "How many searches were made.",
+    {"type": "object", "properties": {"search_call_count": {"type": "integer"}}},
+)
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/search_nfcorpus",
+        "Search the documents",
+        {
+            200: ResponseDoc("The documents found, best first.", SearchResults),
+            400: ResponseDoc("Not JSON.", ERROR_SHAPE),
+            413: ResponseDoc("The body is too large.", ERROR_SHAPE),
+            422: ResponseDoc("A field is missing or wrong.", ERROR_SHAPE),
+            503: _NOT_READY,
+        },
+        SearchRequest,
+    ),
+    Operation("GET", "/health_check", "Whether it can search, and what", _HEALTH),
+    Operation("POST", "/health_check", "The same, as a tool is called", _HEALTH),
+    Operation("GET", "/stats", "The number of searches", {200: _COUNT}),
+    Operation(
+        "POST",
+        RESET_PATH,
+        "Set the number of searches to 0",
+        {
+            200: _COUNT,
+            401: ResponseDoc("The admin token is missing or wrong.", ERROR_SHAPE),
+            403: ResponseDoc("The server has no admin token.", ERROR_SHAPE),
+        },
+    ),
+    *health_operations(),
+)
+"""What `/openapi.json` describes."""
 
 _BODY_LIMIT = 1024 * 1024
 # `guarded` checks Host and Origin, for REST as well: the SDK would check /mcp alone.
@@ -169,6 +213,7 @@ def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute
         Route("/stats", stats, methods=["GET"]),
         Route(RESET_PATH, reset, methods=["POST"]),
         *health_routes("mcp", documents.loading),
+        openapi_route("Assay MCP server, its tools as REST", OPERATIONS),
     ]
 
 
