@@ -29,11 +29,10 @@ from assay.serve.green.jobs import (
     RETRY_AFTER_S,
     EvaluationJob,
     EvaluationService,
-    JobState,
     QueueFull,
 )
 from assay.serve.green.request import EvalRequest
-from assay.serve.green.task_files import RecalledJob
+from assay.serve.green.task_files import JobState, RecalledJob
 
 AnyJob = EvaluationJob | RecalledJob
 """An evaluation of this process, or of an earlier one."""
