@@ -5,11 +5,13 @@
     ├── DataError                 a data set, judgments or run file is wrong; names file and line
     │   └── DownloadError         the data could not be fetched, or came damaged
     ├── SearchError               an index or a model is missing, damaged or made for something else
+    │   └── SearchUnavailable     the server that holds the index does not respond
     ├── RunError                  a run folder cannot be read, resumed or written
     ├── GateError                 a gate that no system could pass
     ├── ProviderError             a language model could not be asked, or gave no usable reply
     ├── BudgetExceeded            the next call to a model could cost more than is left
     └── TargetError               exit code 3: the agent under test could not be reached or loaded
+        └── TargetLoading         its host answers that the agent is not there yet, with 502 to 504
     AgentFailure                  one failed call to an agent: a finding of the run, not its end
 
 A message says what was wrong, what was got and what to do about it. The command line prints the
@@ -46,6 +48,10 @@ class DownloadError(DataError):
 
 class SearchError(AssayError):
     pass
+
+
+class SearchUnavailable(SearchError):
+    """The server that holds the index does not respond now; asking again later can help."""
 
 
 class RunError(AssayError):
@@ -104,6 +110,10 @@ class TargetError(AssayError):
     exit_code = 3
 
 
+class TargetLoading(TargetError):
+    """The agent's host responds, and says that the agent is not there yet: 502, 503 or 504."""
+
+
 class FailureKind(StrEnum):
     """Why a call to the agent under test gave no usable answer."""
 
@@ -116,7 +126,11 @@ class FailureKind(StrEnum):
 
 
 class AgentFailure(Exception):
-    """One failed call. `retryable` only where asking again can help; no payload in the message."""
+    """One failed call. `retryable` only where asking again can help; no payload in the message.
+
+    `said` are the agent's own words, as `assay.net.redact.quote` returns them. They are apart from
+    the message because a private run keeps the message alone.
+    """
 
     def __init__(
         self,
@@ -125,8 +139,10 @@ class AgentFailure(Exception):
         *,
         retryable: bool = False,
         retry_after: float | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
+        self.said = said

@@ -34,6 +34,7 @@ FULL = RunConfig(
     concurrency=2,
     timeout=1.25,
     retries=0,
+    warm_up=2.5,
     gates=("ndcg@5>=0.3", "success_rate>=0.9"),
     track="trained",
     baseline="builtin:bm25",

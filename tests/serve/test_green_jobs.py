@@ -9,6 +9,7 @@ import pytest
 
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.data import Dataset
+from assay.errors import AgentFailure, FailureKind
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.green.request import EvaluationSpec, parse_eval_request, to_spec
@@ -131,3 +132,35 @@ async def test_nothing_is_taken_in_after_the_end(tiny: Dataset, out: Path) -> No
     async with line(out) as (jobs, _):
         await jobs.close()
         assert jobs.is_full()
+
+
+class Failing(Gate):
+    """An agent that answers so many times, and then no more."""
+
+    answers = 0
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        if self.answers:
+            self.answers -= 1
+            return AgentAnswer(())
+        raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500 from http://h/agent")
+
+
+@pytest.mark.parametrize(
+    ("answers", "state", "words"),
+    [
+        (0, JobState.FAILED, "the agent answered none of 3 queries: agent error 3; for example q"),
+        (1, JobState.COMPLETED, "evaluated 3 queries, 2 failed"),
+    ],
+)
+async def test_an_agent_that_answered_nothing_has_failed_and_not_scored_zero(
+    tiny: Dataset, out: Path, answers: int, state: JobState, words: str
+) -> None:
+    agent = Failing()
+    agent.answers = answers
+    jobs = JobQueue(lambda _url: agent, out)
+    job = jobs.submit(order(tiny), tiny)
+    assert await end_of(job) is state
+    assert job.describe().startswith(words)
+    assert "http://h" not in job.describe()
+    await jobs.close()

@@ -1,12 +1,21 @@
 """The EvalRequest: what is taken, what is refused, and how little of it is said again."""
 
+import re
 from typing import Any
 
 import pytest
 
 from assay.data import Dataset
+from assay.errors import UsageError
+from assay.run.options import environment_defaults
 from assay.serve.a2a.tasks import TaskRefused
-from assay.serve.green.request import EvaluationSpec, parse_eval_request, redact_agent, to_spec
+from assay.serve.green.request import (
+    SERVER_DEFAULTS,
+    EvaluationSpec,
+    parse_eval_request,
+    redact_agent,
+    to_spec,
+)
 
 AGENT = "http://127.0.0.1:9010"
 
@@ -69,3 +78,54 @@ def test_what_is_said_of_an_agent_leaves_its_address_out() -> None:
         "no card for participants.retrieval_agent; tried:\n"
         "  participants.retrieval_agent/x: HTTP 404\n  its host/x; its host is"
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value"),
+    [
+        ({"timeout": 2.5}, "timeout", 2.5),
+        ({"concurrency": 3.0}, "concurrency", 3),
+        ({"track": "zero-shot"}, "track", "zero-shot"),
+        ({"answers": True}, "answers", True),
+        ({}, "concurrency", 8),
+        ({}, "timeout", 60.0),
+    ],
+)
+def test_a_request_decides_how_it_is_evaluated(
+    tiny: Dataset, config: dict[str, Any], name: str, value: Any
+) -> None:
+    assert getattr(order(tiny, **config).config, name) == value
+
+
+def test_the_environment_decides_where_a_request_does_not(
+    tiny: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_TIMEOUT", "7.5")
+    monkeypatch.setenv("ASSAY_TRACK", "trained")
+    monkeypatch.setenv("ASSAY_WARM_UP", "0")
+    config = order(tiny, track="zero-shot").config
+    assert (config.timeout, config.track, config.warm_up) == (7.5, "zero-shot", 0)
+
+
+def test_a_variable_with_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_TRACK", "best")
+    with pytest.raises(UsageError, match=r"^ASSAY_TRACK: track must be one of zero-shot"):
+        environment_defaults(SERVER_DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"timeout": 0}, "config.timeout: Input should be greater than 0"),
+        ({"timeout": True}, "config.timeout: Input should be a valid"),
+        ({"timeout": 1e9}, "config.timeout: Input should be less than or equal to 3600"),
+        ({"concurrency": 65}, "config.concurrency: Input should be less than or equal to 64"),
+        ({"track": "best"}, "config.track must be one of zero-shot, trained, undeclared"),
+        ({"answers": "perhaps"}, "config.answers: Input should be a valid boolean"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(
+    tiny: Dataset, config: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TaskRefused, match=f"^{re.escape(words)}"):
+        order(tiny, **config)

@@ -15,6 +15,8 @@ from assay.errors import (
     FailureKind,
     ProviderError,
     ProviderFailure,
+    SearchUnavailable,
+    TargetError,
     UsageError,
 )
 from assay.progress import Progress, silent
@@ -84,7 +86,10 @@ class BuiltinAgent:
     async def open(self) -> None:
         """Load or build the index."""
         load = self._load_lexical if self._mode == "bm25" else self._load_retriever
-        self._search = await self._threads.run(load)
+        try:
+            self._search = await self._threads.run(load)
+        except SearchUnavailable as error:
+            raise TargetError(str(error)) from error
 
     async def close(self) -> None:
         """Release the index and the model."""
@@ -96,8 +101,13 @@ class BuiltinAgent:
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Search, and answer if answers were requested."""
         assert self._search is not None, "call open() before ask()"
+        from assay.search.store import DamagedIndexError
+
         try:
             doc_ids = await self._threads.run(self._search, query, top_k)
+        except (SearchUnavailable, DamagedIndexError) as error:
+            # The index is gone, which says nothing about a query: an outage, as of any agent.
+            raise AgentFailure(FailureKind.CONNECTION, str(error), retryable=True) from error
         except AssayError as error:
             raise AgentFailure(FailureKind.AGENT_ERROR, str(error)) from error
         if self._answers is None:

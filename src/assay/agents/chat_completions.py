@@ -17,6 +17,7 @@ import orjson
 from assay.agents.detection import IdDetector, known_form, marked_ids, marked_sources
 from assay.agents.mapping import AnswerReader, Received, refuse_arguments, shorten
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
 from assay.agents.request_template import (
     HeaderTemplates,
     WireCall,
@@ -33,7 +34,7 @@ from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, fetch, read_body, read_chunks, too_large
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
-from assay.net.redact import printable
+from assay.net.redact import quote
 from assay.net.sse import EventReader, EventTooLarge
 
 _PATH = "/chat/completions"
@@ -132,6 +133,11 @@ class ChatAgent:
             await self._http.aclose()
             self._http = None
 
+    async def readiness(self) -> AgentReadiness:
+        """What `/health/ready` of the host says, where there is such an address."""
+        assert self._http is not None, "call open() before readiness()"
+        return await ask_readiness(self._http, ready_url(self._base, below=""))
+
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as a message."""
         assert self._http is not None, "call open() before ask()"
@@ -196,8 +202,9 @@ def _checked(received: Received) -> Received:
     value = received.require_value()
     error = value.get("error") if isinstance(value, dict) else None
     if error:
-        said = printable(shorten(error))
-        raise AgentFailure(FailureKind.AGENT_ERROR, f"the service answered with an error: {said}")
+        said = quote(orjson.dumps({"error": error}))
+        what = "the service answered with an error"
+        raise AgentFailure(FailureKind.AGENT_ERROR, what, said=said)
     message = _message(value)
     if message is None:
         raise AgentFailure(

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from assay.agents.protocol import AgentAnswer, AgentInfo, document_id
+from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
 from assay.agents.target_kinds import CONTRACT_TARGET, OpenContext, Target
 from assay.answer.passages import Passage
 from assay.contract.client import AgentClient, ClientLimits, read_endpoints, resolve_agent
@@ -27,7 +28,7 @@ from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import AWAY, classify_http_errors, read_body
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused
-from assay.net.redact import redact_url
+from assay.net.redact import quote, redact_url
 
 _RANKS_NOTHING = frozenset({"RAG_INGEST", "POLICY_REVIEW", "CLAIM_VERIFY"})
 
@@ -260,6 +261,11 @@ class ContractAgent:
         )
         await self._check_health(self._http)
 
+    async def readiness(self) -> AgentReadiness:
+        """What the contract's `/health/ready` says."""
+        assert self._http is not None, "call open() before readiness()"
+        return await ask_readiness(self._http, ready_url(self._base))
+
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
         return await self._answer(_inputs(self._target.task, query, top_k))
@@ -351,12 +357,18 @@ def _failure(error: AgentCallError) -> AgentFailure:
         f"{error.fault}: {error}",
         retryable=error.retryable,
         retry_after=error.retry_after,
+        said=error.said,
     )
 
 
 def _run_error(response: AgentRunResponse) -> AgentFailure:
-    """By its code alone: the agent's message may repeat the query."""
+    """By its code: the agent's own message may repeat the query."""
     code = response.error.code if response.error else ""
     known = code if code in set(ErrorCode) else "unknown code"
     message = f"the run ended with an error ({known})"
-    return AgentFailure(FailureKind.AGENT_ERROR, message, retryable=code == ErrorCode.OVERLOADED)
+    return AgentFailure(
+        FailureKind.AGENT_ERROR,
+        message,
+        retryable=code == ErrorCode.OVERLOADED,
+        said=quote(response.error.message) if response.error else "",
+    )

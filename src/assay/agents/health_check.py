@@ -12,31 +12,19 @@ from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
+from assay.agents.remedies import remedy_for
 from assay.agents.suggestion import suggest_mapping
 from assay.agents.target_kinds import TARGET_KINDS, Target
 from assay.agents.targets import parse_target, redact_target
 from assay.data.dataset import Dataset
-from assay.errors import AgentFailure, FailureKind
+from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.net.client import open_client
 from assay.net.json import JsonObject
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import printable, redact_url
+from assay.net.secret_text import mask_secrets, remove_secrets
+from assay.run.calls import with_quote
 
-_REMEDIES = {
-    FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
-    FailureKind.CONNECTION: "check that the agent is running and that no proxy is in the way",
-    FailureKind.PROTOCOL: "fix the agent's responses; the protocol's own library would help",
-    FailureKind.INVALID_ANSWER: 'answer with one data part {"doc_ids": ["id", ...]}',
-    FailureKind.AGENT_ERROR: "the agent itself failed: look into its log",
-}
-
-_FUNCTION_REMEDIES = {
-    FailureKind.TIMEOUT: "make the function faster, or raise --timeout",
-    FailureKind.CONNECTION: "check that the service which the function calls is running",
-    FailureKind.INVALID_ANSWER: "return a list of document ids, best first, or "
-    '{"doc_ids": [...], "answer": "..."}',
-    FailureKind.AGENT_ERROR: "fix the function at the line in the message",
-}
 _RAW_LENGTH = 600
 _NO_DOCUMENTS = "built-in targets search a data set, and none is loaded here; try: assay eval {}"
 
@@ -121,6 +109,31 @@ async def check_health(
 
     Raises `TargetError` if the agent cannot be reached.
     """
+    url = mask_secrets(url)
+    try:
+        report = await _examine(url, sample, build, policy, dataset, mapping)
+    except TargetError as error:
+        raise type(error)(remove_secrets(str(error), [url])) from error
+    calls = [
+        replace(
+            each,
+            message=remove_secrets(each.message, [url]),
+            raw=remove_secrets(each.raw, [url]),
+        )
+        for each in report.calls
+    ]
+    problems = [replace(each, what=remove_secrets(each.what, [url])) for each in report.problems]
+    return replace(report, calls=tuple(calls), problems=tuple(problems))
+
+
+async def _examine(
+    url: str,
+    sample: SampleQuery,
+    build: Callable[[Target], Agent],
+    policy: OutboundPolicy,
+    dataset: Dataset | None,
+    mapping: Mapping[str, str] | None,
+) -> HealthReport:
     target = parse_target(url)
     if target.kind == "url":
         async with open_client(policy) as http:
@@ -215,7 +228,7 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
         async with asyncio.timeout(sample.timeout):
             answer = await agent.ask(sample.query, sample.top_k)
     except AgentFailure as error:
-        failure, message = str(error.kind), str(error)
+        failure, message = str(error.kind), with_quote(str(error), error.said)
     except TimeoutError:
         failure, message = str(FailureKind.TIMEOUT), f"no answer within {sample.timeout:g} s"
     milliseconds = (time.perf_counter() - started) * 1000
@@ -265,12 +278,12 @@ def _about_calls(
     calls: list[SampleCall], sample: SampleQuery, target: Target | None = None
 ) -> list[Problem]:
     kind = None if target is None else TARGET_KINDS[target.kind]
-    remedies = _REMEDIES | (_FUNCTION_REMEDIES if kind and kind.name == "python" else {})
     problems: dict[Problem, None] = {}
     for call in calls:
         if call.failure:
             what = f"the {call.way} call failed, {call.failure}: {call.message}"
-            problems[Problem(what, remedies[FailureKind(call.failure)], grave=True)] = None
+            remedy = remedy_for(call.failure, call.message, kind.name if kind else "a2a")
+            problems[Problem(what, remedy, grave=True)] = None
         elif not call.doc_ids and kind and kind.searches_dataset:
             remedy = _NO_DOCUMENTS.format(target)
             problems[Problem("the answer has no ids", remedy, grave=False)] = None

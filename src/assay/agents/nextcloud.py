@@ -16,6 +16,7 @@ from assay.agents.mcp.connection import HttpServer
 from assay.agents.mcp.results import ResultReader
 from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.readiness import AgentReadiness
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.targets import redact_target
 from assay.data.note_mapping import documents_by_note, note_mapping_path, read_note_mapping
@@ -87,7 +88,7 @@ class NextcloudAgent:
         try:
             client, tools = await self._session.open()
         except TargetError as error:
-            raise TargetError(f"{self.info.name}: {error}") from error
+            raise type(error)(f"{self.info.name}: {error}") from error
         declared = _declared(tools, self._wanted)
         preferred = {CONSTANT + key: value for key, value in _PREFERRED.items() if key in declared}
         self._tool = find_search_tool(tools, self._wanted, preferred)
@@ -111,6 +112,10 @@ class NextcloudAgent:
             answer=answer.answer,
             citations=tuple(map(self._document, answer.citations)),
         )
+
+    async def readiness(self) -> AgentReadiness:
+        """What `/health/ready` beside the server's `/mcp` says."""
+        return await self._server.readiness()
 
     async def close(self) -> None:
         """Close the session and the connection."""

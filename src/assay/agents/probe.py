@@ -18,11 +18,12 @@ from assay.agents.a2a.card import (
     find_card,
 )
 from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, context_taker
+from assay.agents.readiness import UNKNOWN, AgentReadiness, ReportsReadiness
 from assay.agents.target_kinds import TARGET_KINDS, OpenContext, Target, load
 from assay.agents.targets import parse_target
 from assay.answer.passages import Passage
 from assay.contract.conformance.probes import sample_inputs
-from assay.errors import AgentFailure, TargetError
+from assay.errors import AgentFailure, TargetError, TargetLoading
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, read_chunks
 from assay.net.json import JsonObject, parse_object
@@ -90,6 +91,12 @@ class ProbedAgent:
         self._agent = self._build(probed.target)
         await self._agent.open()
 
+    async def readiness(self) -> AgentReadiness:
+        """That of the agent that was found."""
+        return (
+            await self._agent.readiness() if isinstance(self._agent, ReportsReadiness) else UNKNOWN
+        )
+
     @property
     def takes_context(self) -> bool:
         """Whether the agent that was found does."""
@@ -139,7 +146,7 @@ async def probe_a2a(http: httpx.AsyncClient, base: str, tried: list[str]) -> str
     """The target where an agent card is found; what was tried goes into `tried`."""
     try:
         await find_card(http, base)
-    except (ConnectionUnavailable, AgentNotCallable):
+    except (ConnectionUnavailable, AgentNotCallable, TargetLoading):
         raise
     except TargetError:
         tried.append("A2A: no agent card at /.well-known/agent-card.json, agent.json or the root")

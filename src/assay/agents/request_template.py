@@ -19,6 +19,7 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from assay.errors import UsageError
+from assay.net.secret_text import SECRET_NAME
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
 PAGING = ("offset", "page", "page0")
@@ -29,11 +30,6 @@ _BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
 _URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SECRET_NAME = re.compile(
-    r"(?:.*[-_.])?(?:key|pwd|sig|signature|auth|authorization|cookie)|api-?key|access-?key"
-    r"|.*(?:token|secret|password|passwd)",
-    re.IGNORECASE,
-)
 _URL_VALUES = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
 _MOST_BODY_BYTES = 1_000_000
 
@@ -220,7 +216,7 @@ def check_url(url: str) -> None:
             hint = f". Did you mean {{{close[0]}}}?" if close else ""
             raise UsageError(f"{{{name}}} in the URL is not a placeholder; known are {known}{hint}")
     for name, value in _URL_VALUES.findall(url):
-        if _SECRET_NAME.fullmatch(name) and not _URL_VARIABLE.search(value) and "{" not in value:
+        if SECRET_NAME.fullmatch(name) and not _URL_VARIABLE.search(value) and "{" not in value:
             variable = re.sub(r"\W", "_", name).upper()
             raise UsageError(
                 f"{name!r} in the URL looks like a secret, which would be stored with the run; set "
@@ -236,7 +232,7 @@ def _parse_header(text: str) -> tuple[str, str]:
     if not value or not value.isprintable():
         raise UsageError(f"--header '{name}: ...' has no value, or one with control characters")
     variables = [match for match in _HEADER_VARIABLE.finditer(value) if match[0] != "$$"]
-    if _SECRET_NAME.fullmatch(name) and not variables:
+    if SECRET_NAME.fullmatch(name) and not variables:
         raise UsageError(
             f"--header '{name}: ...' spells a secret out, which would be stored with the run; set "
             f"a variable and write --header '{name}: $TOKEN', in single quotes"

@@ -13,6 +13,7 @@ import httpx
 from assay.agents.mapping import AnswerReader, Received, refuse_arguments
 from assay.agents.presets import find_preset
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
 from assay.agents.request_template import RequestTemplate, WireCall
 from assay.agents.target_kinds import OpenContext, RequestSettings, Target
 from assay.agents.targets import redact_target
@@ -20,13 +21,11 @@ from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.http import HttpReply, exchange, failure_of_status, fetch
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused, split_address
-from assay.net.redact import printable, redact_secrets, redact_url
+from assay.net.redact import quote, redact_url
 
 MAX_PAGES = 20
 MAX_BYTES = 8_000_000
 """Of one page: services send whole documents along with their ids."""
-QUOTED = 300
-"""Characters of an error body that a message quotes."""
 
 _SECONDS = 600.0  # the evaluation bounds a call; this only ends what was forgotten
 _CONNECT_SECONDS = 10.0
@@ -108,6 +107,11 @@ class RestAgent:
             await self._http.aclose()
             self._http = None
 
+    async def readiness(self) -> AgentReadiness:
+        """What `/health/ready` of the host says, where there is such an address."""
+        assert self._http is not None, "call open() before readiness()"
+        return await ask_readiness(self._http, ready_url(self._template.url, below=""))
+
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the request for one query, page by page if one page has too few documents."""
         if not self._template.paged:
@@ -158,34 +162,24 @@ def status_failure(
     """The failure that a status stands for, with the service's own words; None below 300."""
     if status < 300:
         return None
-    said = quote_body(body, *call.secrets)
-    words = f"; it said: {said}" if said else ""
-    path = redact_url(call.url)
+    said = quote(body, *call.secrets)
     shared = failure_of_status(httpx.Response(status, headers=dict(headers)))
     if status in (401, 403):
         message = (
             f"HTTP {status}: the service refused the credentials; send them with "
-            f"--header 'Authorization: Bearer $TOKEN'{words}"
+            "--header 'Authorization: Bearer $TOKEN'"
         )
-        return AgentFailure(FailureKind.AGENT_ERROR, message)
+        return AgentFailure(FailureKind.AGENT_ERROR, message, said=said)
     if shared is not None:
-        return AgentFailure(
-            shared.kind,
-            f"{shared}{words}",
-            retryable=shared.retryable,
-            retry_after=shared.retry_after,
-        )
+        shared.said = said
+        return shared
     if status in _REFUSED or status < 400:
         what = "found nothing at" if status == 404 else "refused the request to"
-        message = f"HTTP {status}: the service {what} {path}{words}; check the URL and --request"
-        return AgentFailure(FailureKind.PROTOCOL, message)
-    return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}{words}")
-
-
-def quote_body(body: bytes, *secrets: str) -> str:
-    """An error body on one short line, without control characters and secrets."""
-    text = printable(body[: 20 * QUOTED].decode("utf-8", "replace"))
-    return redact_secrets(text, *secrets, length=QUOTED)
+        message = (
+            f"HTTP {status}: the service {what} {redact_url(call.url)}; check the URL and --request"
+        )
+        return AgentFailure(FailureKind.PROTOCOL, message, said=said)
+    return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}", said=said)
 
 
 async def require_listener(http: httpx.AsyncClient, url: str, policy: OutboundPolicy) -> None:

@@ -15,7 +15,7 @@ from assay.agents.target_kinds import (
     TargetKind,
 )
 from assay.errors import UsageError
-from assay.net.redact import redact_credentials
+from assay.net.secret_text import full_text, mask_secrets, reveal
 from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -32,20 +32,6 @@ _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
-# Secrets besides passwords: values of a URL's query, variables and options of a command.
-# What is only a placeholder or the name of a variable is no secret.
-_SECRETS = ((re.compile(r"([?&][^=&#\s]+=)(?!\$?\{\w+\}(?:[&#\s]|$))[^&#\s]+"), r"\1***"),)
-_COMMAND_SECRETS = (
-    (re.compile(r"((?:^|[\s:'\"])[A-Za-z_]\w*=)(?:'[^']*'|\"[^\"]*\"|\S+)"), r"\1***"),
-    (
-        re.compile(
-            r"(--?[\w-]*(?:key|token|secret|password|passwd|auth)[\w-]*[=\s]\s*)"
-            r"(?:'[^']*'|\"[^\"]*\"|\S+)",
-            re.IGNORECASE,
-        ),
-        r"\1***",
-    ),
-)
 
 
 def parse_target(text: str) -> Target:
@@ -53,7 +39,7 @@ def parse_target(text: str) -> Target:
 
     Raises `UsageError`, with a list of the kinds and the likeliest one, for anything else.
     """
-    written = text.strip()
+    written = full_text(text).strip()
     if _BARE_ADDRESS.match(written) and CONTRACT_TARGET.fullmatch(written):
         return _of_kind(TARGET_KINDS["http"], written, text)
     if _BARE_ADDRESS.match(written):
@@ -92,7 +78,7 @@ def open_target(
     context = OpenContext(
         dataset, track, mapping, answers, note_mapping, progress, policy, bm25, settings
     )
-    parsed = parse_target(target) if isinstance(target, str) else target
+    parsed = parse_target(reveal(target)) if isinstance(target, str) else target
     if _CREDENTIALS.search(str(parsed)):
         raise UsageError(
             "a target URL must not contain a user name or password: they would appear "
@@ -182,11 +168,7 @@ def redact_target(text: str) -> str:
     """A target as it may be shown: without passwords, keys in a URL's query, and secrets that a
     command is given as variables or options.
     """
-    is_command = text.strip().lower().startswith("mcp-stdio:")
-    text = redact_credentials(text)
-    for pattern, masked in (*_SECRETS, *(_COMMAND_SECRETS if is_command else ())):
-        text = pattern.sub(masked, text)
-    return text
+    return str(mask_secrets(text))
 
 
 def targets_help() -> str:

@@ -123,7 +123,8 @@ def green(
     """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
     Also available as plain REST: POST /tasks, GET /tasks/ID, GET /tasks/ID/events, DELETE
-    /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token.
+    /tasks/ID. With ASSAY_TOKEN set, callers need that bearer token. ASSAY_TIMEOUT, ASSAY_TRACK,
+    ASSAY_ANSWERS and ASSAY_WARM_UP apply where a request's config does not say.
 
     With --mcp-port, retrieval agents find a search over the same data set at this server, as
     those that expect it at green-agent:8000 do.
@@ -132,11 +133,13 @@ def green(
     check_mode(mode)
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
+    from assay.run.options import environment_defaults
     from assay.serve.guards import server_token
     from assay.serve.listening import bind, serve_on, url_of
     from assay.serve.request_log import set_up_logging
 
     policy = OutboundPolicy.for_server(host, allow_hosts)
+    environment_defaults(("timeout", "track", "answers", "warm_up"))  # refuse a wrong one now
     require_dataset(dataset)
     with ExitStack() as listeners:
         listener = listeners.enter_context(bind(host, port))

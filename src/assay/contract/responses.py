@@ -17,6 +17,7 @@ from assay.contract.envelope import (
 from assay.contract.validation import field_problems
 from assay.errors import AssayError
 from assay.net.json import JsonObject
+from assay.net.redact import quote
 from assay.net.retry import parse_retry_after
 from assay.net.sse import Event
 
@@ -67,6 +68,7 @@ class AgentCallError(AssayError):
         retry_after: seconds that the agent asked to wait.
         response: what the agent did say, where it was readable: the contract-shaped body of a
             rejection, or the result that came before the fault.
+        said: the agent's own words about it, as `assay.net.redact.quote` returns them.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class AgentCallError(AssayError):
         status_code: int | None = None,
         retry_after: float | None = None,
         response: AgentRunResponse | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(message)
+        self.said = said
         self.fault = fault
         self.status_code = status_code
         self.retry_after = retry_after
@@ -111,13 +115,14 @@ async def check_response(expected: str, response: httpx.Response) -> None:
 
 async def _rejection(response: httpx.Response) -> AgentCallError:
     status = response.status_code
-    body = await _contract_body(response)
+    body, said = await _contract_body(response)
     return AgentCallError(
         _fault_of(status),
         f"HTTP {status} from the agent{_code_of(body)}{_credentials_hint(status)}",
         status_code=status,
         retry_after=parse_retry_after(response.headers.get("retry-after")),
         response=body,
+        said=said,
     )
 
 
@@ -127,11 +132,14 @@ def _fault_of(status: int) -> Fault:
     return Fault.SERVER_ERROR if status >= 500 else Fault.REFUSED
 
 
-async def _contract_body(response: httpx.Response) -> AgentRunResponse | None:
+async def _contract_body(response: httpx.Response) -> tuple[AgentRunResponse | None, str]:
+    said = ""
     try:
-        return parse_response(parse_response_object(await response.aread()))
+        body = await response.aread()
+        said = quote(body)
+        return parse_response(parse_response_object(body)), said
     except (AgentCallError, httpx.HTTPError):
-        return None
+        return None, said
 
 
 def _code_of(response: AgentRunResponse | None) -> str:

@@ -39,6 +39,7 @@ def evaluate(
     concurrency: int = 8,
     timeout: float = 60.0,
     retries: int = 3,
+    warm_up: float = 300.0,
     gates: str | Sequence[str] = (),
     track: str = "undeclared",
     baseline: Target | None = None,
@@ -81,6 +82,7 @@ def evaluate(
         concurrency: how many queries are in flight at once.
         timeout: seconds for one attempt at a query.
         retries: how often to ask again after a temporary failure.
+        warm_up: seconds to wait until an agent that runs elsewhere is ready; 0 for no warm-up.
         gates: one condition such as `ndcg@5>=0.30`, or several; see `Run.gates_passed`.
         track: how the agent may have learned: zero-shot, trained or undeclared.
         baseline: a second target of any kind, run on the same queries; see `Run.comparison`.
@@ -127,6 +129,7 @@ def evaluate(
         concurrency=concurrency,
         timeout=timeout,
         retries=retries,
+        warm_up=warm_up,
         gates=_as_tuple(gates),
         track=track,
         baseline="" if baseline is None else _name(baseline),

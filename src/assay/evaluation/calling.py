@@ -2,16 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from assay.agents.protocol import AgentAnswer
 from assay.data.dataset import Query
 from assay.errors import AgentFailure, FailureKind
+from assay.evaluation.pacing import ConcurrencyLimit
 from assay.net.breaker import CircuitBreaker, CircuitLost
 from assay.net.retry import RetryPolicy
-from assay.run.calls import Call
+from assay.run.calls import Call, CallLog
+
+MOST_UNANSWERED = 3
+"""Timeouts in a row after which no further query is asked alone: load is not what causes them."""
 
 KEPT_IDS = 1000
 """More ids than this are not kept: no metric looks that far, and an agent may send millions."""
@@ -52,7 +57,7 @@ async def run_calls(
     put: Put,
     queries: Iterable[Query],
     *,
-    concurrency: int,
+    concurrency: ConcurrencyLimit,
     policy: RetryPolicy,
     breaker: CircuitBreaker,
     on_call: Callable[[Call], None],
@@ -65,16 +70,21 @@ async def run_calls(
     waiting = iter(queries)
 
     async def work() -> None:
-        for query in waiting:
-            try:
-                call = await ask(put, query, policy, breaker)
-            except CircuitLost:
-                return
+        while True:
+            async with concurrency.place() as ticket:
+                query = next(waiting, None)
+                if query is None:
+                    return
+                try:
+                    call = await ask(put, query, policy, breaker)
+                except CircuitLost:
+                    return
+                concurrency.record(ticket, timed_out=call.failure is FailureKind.TIMEOUT)
             on_call(call)
             # An agent that answers without waiting would never let the loop see Ctrl-C.
             await asyncio.sleep(0)
 
-    workers = {asyncio.create_task(work()) for _ in range(concurrency)}
+    workers = {asyncio.create_task(work()) for _ in range(concurrency.limit)}
     stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
     try:
         busy = set(workers)
@@ -87,6 +97,50 @@ async def run_calls(
         for task in (*workers, stopping):
             task.cancel()
         await asyncio.gather(*workers, stopping, return_exceptions=True)
+
+
+def timed_out_queries(queries: Sequence[Query], log: CallLog) -> list[Query]:
+    """The queries that were asked among others and got no answer in time."""
+    calls = zip(queries, log.read([query.id for query in queries]), strict=True)
+    return [
+        query
+        for query, call in calls
+        if call and call.failure is FailureKind.TIMEOUT and not call.asked_again
+    ]
+
+
+async def ask_alone(
+    put: Put,
+    queries: Iterable[Query],
+    *,
+    policy: RetryPolicy,
+    on_call: Callable[[Call], None],
+    stop: asyncio.Event,
+) -> None:
+    """Ask queries that timed out once more, one at a time, and mark their calls.
+
+    Nothing is recorded of an agent that cannot be connected to now: what it said before stands.
+    """
+    unanswered = 0
+
+    def record(call: Call) -> None:
+        nonlocal unanswered
+        unanswered = unanswered + 1 if call.failure in OUTAGES else 0
+        if call.failure not in (FailureKind.CONNECTION, FailureKind.CIRCUIT_OPEN):
+            on_call(replace(call, asked_again=True))
+
+    for query in queries:
+        if stop.is_set() or unanswered == MOST_UNANSWERED:
+            return
+        await run_calls(
+            put,
+            [query],
+            concurrency=ConcurrencyLimit(1),
+            policy=policy,
+            breaker=CircuitBreaker(),
+            on_call=record,
+            stop=stop,
+        )
 
 
 async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreaker) -> Call:
@@ -107,8 +161,15 @@ async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreak
             return _answered(query, outcome, latency_ms, attempts)
         breaker.record(ticket, outage=outcome.kind in OUTAGES)
         if not outcome.retryable or policy.gives_up(attempts, outcome.retry_after):
-            message = str(outcome)
-            return Call(query.id, (), latency_ms, attempts, failure=outcome.kind, message=message)
+            return Call(
+                query_id=query.id,
+                doc_ids=(),
+                latency_ms=latency_ms,
+                attempts=attempts,
+                failure=outcome.kind,
+                message=str(outcome),
+                said=outcome.said,
+            )
         await policy.sleep(policy.delay(attempts, outcome.retry_after))
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,18 +11,33 @@ from typing import TYPE_CHECKING
 from assay.agents.chunks import ChunkResolver, parse_separator
 from assay.agents.protocol import Agent, AgentAnswer, context_taker
 from assay.agents.target_kinds import TARGET_KINDS, RequestSettings
-from assay.agents.targets import open_target, parse_target, redact_target
+from assay.agents.targets import open_target, parse_target
 from assay.data.dataset import Dataset, Query
 from assay.errors import RunError, UsageError
-from assay.evaluation.calling import OUTAGES, answer_warnings, retry_policy, run_calls
+from assay.evaluation.calling import (
+    OUTAGES,
+    answer_warnings,
+    ask_alone,
+    retry_policy,
+    run_calls,
+    timed_out_queries,
+)
 from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
 from assay.evaluation.live import LiveFigures, Tick
+from assay.evaluation.pacing import (
+    ConcurrencyLimit,
+    every_query_is_asked,
+    note_concurrency,
+    note_warm_up,
+)
 from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.reporting import write_report
 from assay.evaluation.run import Run
+from assay.evaluation.warm_up import opened_agent, warm_up, warm_up_query
 from assay.extras import missing_extra
 from assay.files import remove_part_files
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
+from assay.net.secret_text import reveal
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
 from assay.run.calls import Call, CallLog, CallWriter
@@ -98,7 +113,7 @@ class Evaluation:
             return await self._start(agent, out, listener, stop)
 
     async def _start(self, agent: Agent, out: Path, listener: Listener, stop: asyncio.Event) -> Run:
-        async with _opened(agent, stop):
+        async with opened_agent(agent, self.config, listener.say, stop):
             if agent.info.protocol == "mcp":  # which of its tools is called was our choice
                 listener.say(f"target: {agent.info.details}")
             folder = create_run(
@@ -107,7 +122,7 @@ class Evaluation:
                 self.dataset,
                 target_record(agent.info),
                 track=agent.info.track,
-                slug=redact_target(self.config.target),
+                slug=self.config.target,
                 references=self.dataset.references_fingerprint if self.config.answers else None,
                 baseline_of=self.baseline_of,
             )
@@ -141,7 +156,7 @@ class Evaluation:
             )
         stop = stop or asyncio.Event()
         with private_mode(self.config.private):
-            async with _opened(agent, stop):
+            async with opened_agent(agent, self.config, listener.say, stop):
                 return await self._run(agent, folder, listener, stop)
 
     def _searches_here(self) -> bool:
@@ -173,6 +188,13 @@ class Evaluation:
             before = [] if self._forgets else [query.id for query in self.queries]
             live.catch_up(call for call in log.read(before) if call)
             breaker = CircuitBreaker(pauses=self.probe_pauses, on_change=listener.say)
+            late_asked = every_query_is_asked(folder)
+            if todo:
+                query = warm_up_query(self.dataset, self.queries)
+                found = await warm_up(agent, query, self.config, say=listener.say, stop=stop)
+                note_warm_up(folder, found, self.config.concurrency)
+            limit = ConcurrencyLimit(self.config.concurrency, listener.say)
+            policy = retry_policy(self.config.timeout, self.config.retries)
             started = time.perf_counter() - log.elapsed
             resolver = ChunkResolver(self.config.chunk_separator, self.dataset.documents)
             told: set[str] = set()
@@ -182,10 +204,14 @@ class Evaluation:
 
             outage: list[str] = []
 
-            def on_call(call: Call) -> None:
-                call = replace(call, at=time.perf_counter() - started)
+            def record(call: Call) -> None:
                 with _disk_errors(folder):
-                    writer.append(call)
+                    at = time.perf_counter() - started
+                    message, said = self.config.redact(call.message), self.config.redact(call.said)
+                    writer.append(replace(call, at=at, message=message, said=said))
+
+            def on_call(call: Call) -> None:
+                record(call)
                 if call.failure in OUTAGES:
                     outage.append(call.query_id)
                 else:
@@ -198,13 +224,19 @@ class Evaluation:
                 await run_calls(
                     put,
                     todo,
-                    concurrency=self.config.concurrency,
-                    policy=retry_policy(self.config.timeout, self.config.retries),
+                    concurrency=limit,
+                    policy=policy,
                     breaker=breaker,
                     on_call=on_call,
                     stop=stop,
                 )
+                if not (breaker.lost or late_asked):
+                    late = timed_out_queries(self.queries, CallLog(folder.calls_file))
+                    if late and not stop.is_set():
+                        listener.say(f"asking {len(late)} that timed out once more, one at a time")
+                    await ask_alone(put, late, policy=policy, on_call=record, stop=stop)
             live.finish()
+            note_concurrency(folder, limit)
             if breaker.lost:  # these say that the target was gone, nothing about its answers
                 with _disk_errors(folder):
                     for query_id in outage:
@@ -298,7 +330,7 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
     if config.mapping:
         from assay.agents.mapping import parse_mapping
 
-        mapping = parse_mapping(config.mapping)
+        mapping = parse_mapping([reveal(each) for each in config.mapping])
     bm25 = None
     if config.bm25_k1 is not None or config.bm25_b is not None:
         from assay.search.bm25 import Bm25Settings
@@ -323,9 +355,9 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
 def http_request_settings(config: RunConfig) -> RequestSettings:
     """The settings of a run that are about HTTP requests."""
     return RequestSettings(
-        body=config.request,
+        body=reveal(config.request),
         method=config.method,
-        headers=config.headers,
+        headers=tuple(map(reveal, config.headers)),
         preset=config.preset,
         index=config.index,
     )
@@ -349,26 +381,6 @@ def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:
     if stop.is_set():
         return INTERRUPTED
     return TARGET_LOST if examination.target_lost else NOT_JUDGED
-
-
-@asynccontextmanager
-async def _opened(agent: Agent, stop: asyncio.Event) -> AsyncIterator[None]:
-    """An agent that is ready. Making it ready can take minutes, so `stop` ends that as well."""
-    opening = asyncio.create_task(agent.open())
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not opening.done():
-            raise KeyboardInterrupt
-        try:
-            opening.result()
-        except ImportError as error:
-            raise missing_extra(error) or error from None
-        yield
-    finally:
-        opening.cancel()
-        stopping.cancel()
-        await agent.close()
 
 
 @contextmanager

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from assay.agents.protocol import AgentInfo
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
+from assay.net.secret_text import mask_secrets
 from assay.run.config import RunConfig
 from assay.run.models import TargetRecord
 
 
 def target_record(info: AgentInfo) -> TargetRecord:
-    """What a run records of an agent that was opened."""
+    """What a run records of an agent that was opened, without its secrets."""
     return TargetRecord(
-        name=info.name, protocol=info.protocol, details=info.details, agent=info.agent
+        name=str(mask_secrets(info.name)),
+        protocol=info.protocol,
+        details=str(mask_secrets(info.details)),
+        agent=info.agent,
     )
 
 

@@ -46,6 +46,7 @@ from assay.run.models import (
     ViolationCount,
     ViolationExample,
 )
+from assay.run.pacing import PacingRecord
 from assay.run.report_file import ReportWriter
 
 if TYPE_CHECKING:
@@ -189,9 +190,9 @@ def build_report(
         versions=header.versions,
         planned_queries=planned,
     )
-    if answers is None:
-        return report
-    return report.model_copy(update={"answers": _with_failed_gates(answers, gates, report.gates)})
+    checked = None if answers is None else _with_failed_gates(answers, gates, report.gates)
+    changes = {"answers": checked, "pacing": _pacing(results, header, config)}
+    return report.model_copy(update={k: each for k, each in changes.items() if each is not None})
 
 
 def _with_failed_gates(
@@ -208,6 +209,15 @@ def _with_failed_gates(
     words = f"{answers.diagnosis.sentence} Gate failed: {'; '.join(failed)}."
     diagnosis = answers.diagnosis.model_copy(update={"sentence": words})
     return answers.model_copy(update={"diagnosis": diagnosis})
+
+
+def _pacing(results: Results, header: RunHeader, config: RunConfig) -> PacingRecord | None:
+    if header.pacing is None and not results.asked_again:
+        return None
+    number = config.concurrency
+    pacing = header.pacing or PacingRecord(concurrency=number, lowest_concurrency=number)
+    again = {"asked_again": results.asked_again, "answered_again": results.answered_again}
+    return pacing.model_copy(update=again)
 
 
 def query_rows(batch: Batch, dataset: Dataset, config: RunConfig) -> list[QueryRow]:
@@ -240,6 +250,8 @@ def _outcome(call: Call | None) -> dict[str, object]:
         outcome["status"] = "ok"
     else:
         outcome |= {"status": "failed", "failure": str(call.failure), "message": call.message}
+        outcome |= {"said": call.said} if call.said else {}
+    outcome |= {"asked_again": True} if call.asked_again else {}
     return outcome | {"at": call.at, "latency_ms": call.latency_ms, "attempts": call.attempts}
 
 
@@ -312,7 +324,7 @@ def _latency(results: Results) -> Latency:
         p99=p99,
         max=float(timed.max()) if timed.size else 0.0,
         queries=results.answered + timeouts,
-        timeouts=timeouts,
+        timeouts=timeouts + results.answered_again,
     )
 
 

@@ -27,7 +27,7 @@ from assay.measure.metrics import (
     nDCG,
 )
 from assay.measure.scoring import Scores, score_rankings
-from assay.run.calls import Call, CallLog
+from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
 
 NOT_ASKED = "not asked"
@@ -49,8 +49,9 @@ class Batch:
 class Results:
     """`latencies` holds one figure for each query that was answered or timed out, NaN for others.
 
-    A query that timed out took its time limit at least: left out, an agent would look fast by
-    not answering. What failed otherwise says nothing of how long an answer takes.
+    A query that timed out took its time limit at least, also if it was answered when it was asked
+    again: left out, an agent would look fast by not answering. What failed otherwise says nothing
+    of how long an answer takes.
     """
 
     scores: Scores
@@ -59,6 +60,8 @@ class Results:
     attempts: int
     examples: dict[str, str]
     """For each kind of failure the first one: its query and what was said."""
+    asked_again: int = 0
+    answered_again: int = 0
 
     @property
     def total(self) -> int:
@@ -107,7 +110,7 @@ def collect_results(
     latencies = np.full(len(queries), np.nan)
     failures: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    attempts = 0
+    attempts = asked_again = answered_again = 0
     for start in range(0, len(queries), _BATCH):
         drawn = queries[start : start + _BATCH]
         calls = list(log.read([query.id for query in drawn]))
@@ -120,14 +123,29 @@ def collect_results(
         parts.append(scores)
         for place, call in enumerate(calls, start):
             attempts += 0 if call is None else call.attempts
+            if call is not None and call.asked_again:
+                asked_again += 1
+                answered_again += call.failure is None
             if call is not None and call.failure is None:
-                latencies[place] = call.latency_ms
+                # Among others it took longer than its limit: asked alone, it says nothing of that.
+                late = 1000 * config.timeout if call.asked_again else 0.0
+                latencies[place] = max(call.latency_ms, late)
             else:
                 if call is not None and call.failure is FailureKind.TIMEOUT:
                     latencies[place] = max(call.latency_ms, 1000 * config.timeout)
                 kind = NOT_ASKED if call is None else str(call.failure)
                 failures[kind] += 1
                 if call is not None:
-                    examples.setdefault(kind, f"{call.query_id}: {call.message}")
+                    examples.setdefault(
+                        kind, f"{call.query_id}: {with_quote(call.message, call.said)}"
+                    )
         on_batch(Batch(drawn, calls, scores))
-    return Results(Scores.joined(parts), latencies, failures, attempts, examples)
+    return Results(
+        Scores.joined(parts),
+        latencies,
+        failures,
+        attempts,
+        examples,
+        asked_again,
+        answered_again,
+    )

@@ -1,12 +1,13 @@
 """One HTTP exchange: bounded in size and time, kept on its host, its failures classified.
 
-Every way in which it can go wrong leaves here as an `AgentFailure`. No body is ever quoted in one:
-responses and requests may contain confidential data.
+Every way in which it can go wrong leaves here as an `AgentFailure`. No body is ever part of its
+message: responses and requests may contain confidential data. What an agent itself says about a
+failure is `said`, which a private run leaves out.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urljoin, urlsplit
@@ -16,12 +17,15 @@ import httpx
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.client import EncodingRefused, ResponseTooLarge
 from assay.net.outbound import OutboundRefused, split_address
+from assay.net.redact import quote
 from assay.net.retry import parse_retry_after
 
 MAX_BYTES = 1_000_000
 """Size limit of a response. A thousand ids are 20 kB; far more is a mistake."""
 
 _MAX_REDIRECTS = 3
+_WORDS_BYTES = 8_000
+_WORDS_SECONDS = 2.0
 _REDIRECTS = (301, 302, 303, 307, 308)
 _METHOD_KEPT = (307, 308)
 _BUSY = 429
@@ -149,6 +153,19 @@ async def fetch(
 def too_large(limit: int) -> AgentFailure:
     """The failure for an answer of more than `limit` bytes."""
     return AgentFailure(FailureKind.INVALID_ANSWER, f"the response is larger than {limit:,} bytes")
+
+
+async def with_words(failure: AgentFailure, response: httpx.Response) -> AgentFailure:
+    """The failure with what the response's body says about it, so far as it comes at once."""
+    body = b""
+    with suppress(AgentFailure, httpx.HTTPError, TimeoutError):
+        async with asyncio.timeout(_WORDS_SECONDS), aclosing(read_chunks(response)) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) >= _WORDS_BYTES:
+                    break
+    failure.said = quote(body)
+    return failure
 
 
 def failure_of_status(response: httpx.Response) -> AgentFailure | None:

@@ -6,6 +6,8 @@ sets and files may hold anything.
 
 import re
 
+from assay.privacy import is_private
+
 PLACE = "a URL from its settings"
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -30,6 +32,12 @@ _PATH = re.compile(
     r"""|(?:[A-Za-z]:)?[^\s'",;:(]*[/\\](?P<bare>[^\s/\\'",;:)]*)"""
 )
 _QUOTE_LENGTH = 200
+QUOTE_LENGTH = 300
+_QUOTED_BYTES = 20 * QUOTE_LENGTH
+_MESSAGE_FIELDS = ("message", "detail", "error_description", "reason", "title", "error")
+_PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
+_TAG = re.compile(r"<[^>]*>")
 
 
 def redact_url(url: str) -> str:
@@ -56,6 +64,40 @@ def redact_secrets(text: str, *secrets: str | None, length: int = _QUOTE_LENGTH)
         if secret:
             text = text.replace(secret, "***")
     return _KEY.sub("***", " ".join(text.split()))[:length]
+
+
+def quote(text: str | bytes, *secrets: str | None, private: bool | None = None) -> str:
+    """An agent's own words, as a report may quote them: the one way for every protocol.
+
+    On one line of at most 300 characters, without control characters, `secrets` and anything like
+    a key. Of an error in JSON the message alone, of a page its title. Empty in private mode, that
+    of the process unless `private` says otherwise: an agent may repeat what it was asked.
+    """
+    if is_private() if private is None else private:
+        return ""
+    start = text[:_QUOTED_BYTES]
+    if isinstance(start, bytes):
+        start = start.decode("utf-8", "replace")
+    return redact_secrets(printable(_message_in(start)), *secrets, length=QUOTE_LENGTH)
+
+
+def _message_in(text: str) -> str:
+    """The part of an error body that was written for people."""
+    if page := _PAGE.match(text):
+        title = _TITLE.search(text, page.end())
+        return title[1] if title else _TAG.sub(" ", text)
+    from assay.net.json import parse_object  # `assay --help` needs no parser of JSON
+
+    found = parse_object(text) if text.lstrip().startswith("{") else None
+    for _ in range(3):  # {"error": {"message": "..."}} and the like
+        if found is None:
+            break
+        values = [found.get(name) for name in _MESSAGE_FIELDS]
+        words = next((each for each in values if isinstance(each, str) and each), None)
+        if words is not None:
+            return words
+        found = next((each for each in values if isinstance(each, dict)), None)
+    return text
 
 
 def redact_places(sentence: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from assay.errors import AssayError
 from assay.net.redact import redact_credentials
+from assay.net.secret_text import mask_secrets
 from assay.pytest_plugin.settings import Settings, report_path
 from assay.report.numbers import ABSENT, counted, figure
 
@@ -209,7 +210,7 @@ class SessionReport:
     def _as_json(self, exit_status: int) -> dict[str, Any]:
         settings = Settings.of(self._config)
         return {
-            "target": redact_credentials(settings.target),
+            "target": str(mask_secrets(settings.target)),
             "dataset": settings.dataset,
             "all_queries": settings.all_queries,
             "started_at": self._started.isoformat(timespec="seconds"),
@@ -240,7 +241,7 @@ def summary_lines(results: CaseResults, settings: Settings) -> Iterator[str]:
     """The results as lines for the terminal."""
     outcomes = ", ".join(f"{number} {what}" for what, number in results.counts().items())
     cases = counted(len(results), "case")
-    target = redact_credentials(settings.target)
+    target = str(mask_secrets(settings.target))
     yield f"{target} on {settings.dataset}: {cases}: {outcomes}"
     for test, its_cases in results.by_test().items():
         yield ""

@@ -16,7 +16,6 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from assay.agents.targets import redact_target
 from assay.data.dataset import Dataset, Query
 from assay.measure.metrics import Metric
 from assay.report import numbers, plots
@@ -238,15 +237,15 @@ def run_view(
         graded=dataset is not None,
         query_links=query_links,
         command=command_of(report.config),
-        settings={"target": redact_target(report.config.target)}
+        settings={"target": report.config.target}
         | {each.name: _shown(each, report.config) for each in settings().values()},
     )
 
 
 def command_of(config: RunConfig) -> str:
     """The command that makes this run again, every setting spelled out, without passwords."""
-    words = ["assay", "eval", redact_target(config.target)]
-    for flag, value in arguments(config, redact_target):
+    words = ["assay", "eval", config.target]
+    for flag, value in arguments(config):
         words += [flag] if value is None else [flag, value]
     return shlex.join(words)
 
@@ -281,7 +280,7 @@ def _shown(setting: RunSetting, config: RunConfig) -> str:
         return setting.option.placeholder or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return redact_target(setting.format(value)).replace("\n", ", ") or "none"
+    return setting.format(value).replace("\n", ", ") or "none"
 
 
 def _latency(figures: QueryFigures) -> Markup | None:

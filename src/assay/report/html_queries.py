@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from assay.data.dataset import Dataset, Document
 from assay.measure.metrics import Metric
 from assay.measure.violations import KINDS, Kind
+from assay.run.calls import with_quote
 from assay.run.config import RunConfig
 from assay.run.models import QueryRow, ViolationCount, ViolationExample
 
@@ -163,7 +164,7 @@ def query_view(row: QueryRow, metric: Metric, judged: JudgedDocuments) -> QueryV
         text=row.query_text,
         score=row.score(metric),
         failure=row.failure,
-        message=row.message,
+        message=with_quote(row.message, row.said),
         found=row.relevant_docs_retrieved,
         relevant=row.total_relevant_docs,
         latency_ms=timed_latency(row),

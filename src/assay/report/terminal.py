@@ -197,9 +197,37 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
         if found.hint:
             yield "", found.hint
     yield "latency", _latency(report)
+    yield from _pacing(report)
     for gate in report.gates:
         word = "passed" if gate.passed else "FAILED"
         yield "gate", f"{gate.gate}  {word}: {figure(gate.value)}"
+
+
+def _pacing(report: "Report") -> Iterator[tuple[str, str]]:
+    pacing = report.pacing
+    if pacing is None:
+        return
+    if warm_up := pacing.warm_up:
+        how = "until ready" if warm_up.way == "readiness" else "for an untimed call"
+        missed = "" if warm_up.ready else f"; it may not have been ready: {warm_up.message}"
+        yield "warm-up", f"{duration(warm_up.seconds)} {how}, not counted{missed}"
+    if pacing.lowest_concurrency < pacing.concurrency:
+        yield (
+            "",
+            (
+                f"timeouts came in clusters: concurrency lowered from {pacing.concurrency} to "
+                f"{pacing.lowest_concurrency}"
+            ),
+        )
+    if pacing.asked_again:
+        words = counted(pacing.asked_again, "query", "queries")
+        yield (
+            "",
+            (
+                f"{words} timed out and {'was' if pacing.asked_again == 1 else 'were'} asked again "
+                f"alone: {count(pacing.answered_again)} answered"
+            ),
+        )
 
 
 def _latency(report: "Report") -> str:

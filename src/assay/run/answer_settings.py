@@ -17,6 +17,7 @@ class AnswerSettings:
         label="Evaluate the answers too",
         widget="checkbox",
         same_in_shards=True,
+        request_field="answers",
     )
     judge: str = _option(
         "",

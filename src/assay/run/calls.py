@@ -36,6 +36,8 @@ class Call:
     resumption. `returned` counts the ids that came, of which only the first are kept. `contexts`
     are the passages that the agent showed to its model, if it says; `scores` are those of the
     documents, as the agent gave them.
+    `asked_again` marks a query that had timed out before, and was then asked alone. `message` says
+    how a call failed, `said` what the agent itself said about it.
     """
 
     query_id: str
@@ -51,6 +53,8 @@ class Call:
     contexts: tuple[ContextChunk, ...] = ()
     unknown_keys: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
+    asked_again: bool = False
+    said: str = ""
 
     def to_json(self) -> JsonObject:
         """The line of the log."""
@@ -64,7 +68,8 @@ class Call:
         if self.failure is None:
             record |= {"doc_ids": self.doc_ids, "returned": self.returned}
         else:
-            record["failure"] = {"kind": self.failure, "message": self.message}
+            said = {"said": self.said} if self.said else {}
+            record["failure"] = {"kind": self.failure, "message": self.message, **said}
         if self.scores:
             record["scores"] = self.scores
         if self.answer is not None:
@@ -73,6 +78,8 @@ class Call:
             record["contexts"] = [asdict(chunk) for chunk in self.contexts]
         if self.unknown_keys:
             record["unknown_keys"] = self.unknown_keys
+        if self.asked_again:
+            record["asked_again"] = True
         return record
 
     @classmethod
@@ -93,7 +100,14 @@ class Call:
             contexts=tuple(map(_chunk, record.get("contexts", []))),
             unknown_keys=_texts(record.get("unknown_keys", [])),
             scores=tuple(_typed((int, float), each) for each in record.get("scores", [])),
+            asked_again=record.get("asked_again") is True,
+            said="" if failure is None else _typed(str, failure.get("said", "")),
         )
+
+
+def with_quote(message: str, said: str) -> str:
+    """How a failure is shown: what is known of it, then the agent's own words, if there are any."""
+    return f"{message}; it said: {said}" if said else message
 
 
 class CallWriter:

@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from assay.errors import RunError, UsageError
+from assay.net.secret_text import mask_secrets, remove_secrets
 from assay.run.answer_settings import AnswerSettings
 from assay.run.option import Option, check_range, convert
 from assay.run.option import option_field as _option
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 TRACKS = ("zero-shot", "trained", "undeclared")
+MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judge")
+"""Settings whose secrets are masked: see `assay.net.secret_text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class RunConfig(AnswerSettings):
         low=1,
         high=1000,
         on_resume="free",
+        request_field="concurrency",
+        request_high=64,
     )
     timeout: float = _option(
         60.0,
@@ -90,6 +95,8 @@ class RunConfig(AnswerSettings):
         label="Timeout (seconds)",
         widget="number",
         on_resume="free",
+        request_field="timeout",
+        request_high=3600,
     )
     retries: int = _option(
         3,
@@ -99,6 +106,17 @@ class RunConfig(AnswerSettings):
         widget="number",
         low=0,
         high=20,
+        on_resume="free",
+    )
+    warm_up: float = _option(
+        300.0,
+        "How long to wait until the agent is ready: until its /health/ready says so, or else until "
+        "it has answered one query that is not counted. 0 for no warm-up.",
+        metavar="SECONDS",
+        label="Warm-up (seconds)",
+        widget="number",
+        low=0,
+        high=86_400,
         on_resume="free",
     )
     gates: tuple[str, ...] = _option(
@@ -122,6 +140,7 @@ class RunConfig(AnswerSettings):
         label="Track",
         widget="select",
         choices=TRACKS,
+        request_field="track",
     )
     baseline: str = _option(
         "",
@@ -240,6 +259,12 @@ class RunConfig(AnswerSettings):
     def __post_init__(self) -> None:
         for name, kinds in field_types().items():
             object.__setattr__(self, name, convert(name, getattr(self, name), kinds))
+        for name in MAY_HOLD_SECRETS:  # here and nowhere else: all that shows a run has it masked
+            value = getattr(self, name)
+            masked = (
+                mask_secrets(value) if isinstance(value, str) else tuple(map(mask_secrets, value))
+            )
+            object.__setattr__(self, name, masked)
         for name, option in option_table().items():
             check_range(name, getattr(self, name), option)
         if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
@@ -257,6 +282,12 @@ class RunConfig(AnswerSettings):
             )
         if not 0 < self.timeout < float("inf"):
             raise UsageError(f"timeout must be a positive number of seconds, got {self.timeout}")
+
+    def redact(self, words: str) -> str:
+        """What others say, without the secrets of these settings, which they may repeat."""
+        values = [getattr(self, name) for name in MAY_HOLD_SECRETS]
+        texts = [[each] if isinstance(each, str) else each for each in values]
+        return remove_secrets(words, [text for each in texts for text in each])
 
     def to_json(self) -> dict[str, Any]:
         """The settings as `run.json` keeps them."""
@@ -281,6 +312,10 @@ class RunConfig(AnswerSettings):
             first = error.errors(include_url=False, include_context=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise RunError(f"{place}: {first['msg']}, got {first['input']!r}") from None
+
+
+def _mask_each(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(mask_secrets, texts))
 
 
 @cache

@@ -26,6 +26,7 @@ from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
 from assay.run.answers import AnswersReport
 from assay.run.config import RunConfig
+from assay.run.pacing import PacingRecord
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
@@ -131,6 +132,7 @@ class RunHeader(RunModel):
     versions: dict[str, str]
     baseline_of: str | None = None
     merged_from: list[str] | None = None
+    pacing: PacingRecord | None = None
 
 
 class MeasuredDataset(DatasetRecord):
@@ -288,6 +290,7 @@ class Report(RunModel):
     started: str
     versions: dict[str, str]
     planned_queries: int
+    pacing: PacingRecord | None = None
     answers: AnswersReport | None = None
     comparison: Comparison | None = None
 
@@ -318,9 +321,11 @@ class QueryRow(RunModel):
     status: Literal["ok", "failed"]
     failure: str = ""
     message: str = ""
+    said: str = ""
     at: float = 0.0
     latency_ms: float = 0.0
     attempts: int = 0
+    asked_again: bool = False
     relevant_docs_retrieved: int
     total_relevant_docs: int
     __pydantic_extra__: dict[str, float]

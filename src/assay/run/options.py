@@ -4,15 +4,19 @@ The command line's parameters, the form's fields, the words of the command that 
 `--resume` may change and what shards must agree on: none of these lists a setting by name.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from assay.answer.passages import EXTRACTIVE
 from assay.errors import RunError, UsageError
-from assay.run.config import RunConfig, field_types, option_table
-from assay.run.option import Option
+from assay.net.secret_text import full_text, mask_secrets
+from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, option_table
+from assay.run.option import Option, check_range
+
+_TRUE = ("1", "true", "yes", "on", "t", "y")
 
 CHECKED = "on"
 """What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
@@ -96,14 +100,13 @@ def form_settings() -> list[RunSetting]:
     return [setting for setting in settings().values() if setting.option.label is not None]
 
 
-def arguments(
-    config: RunConfig, hide: Callable[[str], str] = lambda text: text
-) -> list[tuple[str, str | None]]:
+def arguments(config: RunConfig, *, full: bool = False) -> list[tuple[str, str | None]]:
     """Flags with their values that repeat this run; a flag without a value is a switch.
 
-    Every setting that means something is spelled out, whatever the environment says. `hide` masks
-    secrets in texts.
+    Every setting that means something is spelled out, whatever the environment says. Secrets are
+    masked unless the `full` command is asked for, which is for a process to start, not to show.
     """
+    shown = full_text if full else str
     words: list[tuple[str, str | None]] = []
     for setting in command_settings():
         value = getattr(config, setting.name)
@@ -112,11 +115,12 @@ def arguments(
         if setting.kind is bool:
             words.append((setting.flag if value else setting.flag.replace("--", "--no-", 1), None))
         elif setting.kind is tuple:
-            words += [(setting.flag, str(each)) for each in value]
+            words += [(setting.flag, shown(each)) for each in value]
         elif setting.name == "judge":  # left out, the environment would choose one
-            words.append((setting.flag, hide(value) or EXTRACTIVE))
+            words.append((setting.flag, shown(value) or EXTRACTIVE))
         elif value is not None and (value != "" or setting.default != ""):
-            words.append((setting.flag, hide(setting.format(value))))
+            text = shown(value) if isinstance(value, str) else setting.format(value)
+            words.append((setting.flag, text))
     return words
 
 
@@ -161,12 +165,22 @@ def resumed(config: RunConfig, changes: Mapping[str, Any], run: str) -> RunConfi
         setting = settings().get(name)
         if setting is not None and setting.option.on_resume == "free":
             allowed[name] = value
-        elif str(value) != str(getattr(config, name)):
+            continue
+        given = _masked(value)
+        if str(given) != str(getattr(config, name)):
             raise UsageError(
-                f"run {run!r} was started with {name} {getattr(config, name)!r}, not {value!r}; "
+                f"run {run!r} was started with {name} {getattr(config, name)!r}, not {given!r}; "
                 "omit it to resume the run, or start a new one"
             )
+        if name in MAY_HOLD_SECRETS:  # the run's own has them masked
+            allowed[name] = given
     return replace(config, **allowed)
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask_secrets(value)
+    return tuple(map(_masked, value)) if isinstance(value, tuple) else value
 
 
 def require_same(configs: Mapping[str, RunConfig]) -> None:
@@ -180,6 +194,25 @@ def require_same(configs: Mapping[str, RunConfig]) -> None:
                     f"run {name!r} has {setting.name} {value}, run {first_name!r} has {expected}: "
                     "not shards of one evaluation"
                 )
+
+
+def environment_defaults(names: Iterable[str]) -> dict[str, Any]:
+    """The values that variables give to settings, by name; those without a variable are left out.
+
+    Raises `UsageError`, which names the variable, for a value that the setting does not take.
+    """
+    found = {}
+    for setting in (settings()[name] for name in names):
+        text = os.environ.get(setting.env or "", "").strip()
+        if not text:
+            continue
+        try:
+            value = text.lower() in _TRUE if setting.kind is bool else setting.parse(text)
+            check_range(setting.name, value, setting.option)
+        except UsageError as error:
+            raise UsageError(f"{setting.env}: {error}") from None
+        found[setting.name] = value
+    return found
 
 
 def request_settings() -> dict[str, RunSetting]:

@@ -326,7 +326,11 @@ def open_store(name: str) -> Store:
 
     The collection is COLLECTION_NAME, else the name of the data set.
     """
-    collection = _collection(os.environ.get("COLLECTION_NAME") or name)
+    return configured_store(_collection(os.environ.get("COLLECTION_NAME") or name))
+
+
+def configured_store(collection: str) -> Store:
+    """Where the settings of this process keep the index `collection`."""
     if url := os.environ.get("QDRANT_URL"):
         from assay.search.server_store import ClusterSettings, ServerStore
 

@@ -1,26 +1,22 @@
 """The index on a Qdrant server or cluster, under an alias that switches in one step."""
 
 import hashlib
-import logging
 import os
-import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import numpy as np
 from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from assay.errors import SearchError, UsageError
-from assay.net.redact import redact_url
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
+from assay.search.qdrant_servers import connect, server_errors, shown_addresses
 from assay.search.store import (
     BM25,
     DENSE,
@@ -35,12 +31,8 @@ from assay.search.store import (
 )
 
 _POINTS_IN_A_CALL = 256
-_TIMEOUT_S = 60
 # Collections keep metadata since then, where the manifest lives.
 _OLDEST = (1, 16)
-_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +113,8 @@ class ServerStore:
     """A collection on a server, by the alias `collection`.
 
     Parameters:
-        url: of the server; user and password in it never appear in messages.
+        url: of the server, or of several with commas between them; users and passwords in it
+            never appear in messages.
         collection: the alias that searches go to.
         api_key: sent with every request.
         cluster: how a new collection is sharded and replicated.
@@ -136,8 +129,8 @@ class ServerStore:
         cluster: ClusterSettings | None = None,
     ) -> None:
         self._alias, self._cluster = collection, cluster or ClusterSettings()
-        self._url = _address(url)
-        self._client = _client(url, api_key)
+        self._url = shown_addresses(url)
+        self._client = connect(url, api_key)
         weakref.finalize(self, self._client.close)
         with server_errors(self._url):
             _refuse_old(self._client.info().version, self._url)
@@ -293,19 +286,6 @@ class _ServerWriter:
         self._store.switch(self._name, self._manifest)
 
 
-def _client(url: str, api_key: str | None) -> QdrantClient:
-    with warnings.catch_warnings():
-        # Replaced by our own warning, which is not shown for this machine.
-        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        client = QdrantClient(
-            url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False
-        )
-    parts = urlsplit(url)
-    if api_key and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
-        _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", _address(url))
-    return client
-
-
 def _struct(point: Point) -> models.PointStruct:
     vectors: dict[str, Any] = {DENSE: point.dense.tolist()}
     if point.bm25:
@@ -322,18 +302,6 @@ def _refuse_old(version: str, url: str) -> None:
         )
 
 
-def _address(url: str) -> str:
-    """Without user and password, for messages."""
-    parts = urlsplit(url)
-    try:
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        fine = False
-    if not fine:
-        raise UsageError("QDRANT_URL must be an http(s) URL such as http://localhost:6333")
-    return redact_url(f"{parts.scheme}://{parts.netloc}")
-
-
 def _positive(name: str) -> int | None:
     value = os.environ.get(name, "")
     if not value:
@@ -341,25 +309,6 @@ def _positive(name: str) -> int | None:
     if not value.isdecimal() or int(value) < 1:
         raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
     return int(value)
-
-
-@contextmanager
-def server_errors(url: str) -> Iterator[None]:
-    """Turn the client's errors into messages for the operator, without payloads."""
-    try:
-        yield
-    except ResponseHandlingException as error:
-        raise SearchError(
-            f"Qdrant at {url} does not respond ({error.source}); start it or correct "
-            "QDRANT_URL, and try again: the index is stored on the server. Without QDRANT_URL, "
-            "an embedded index is used"
-        ) from error
-    except UnexpectedResponse as error:
-        hint = "set QDRANT_API_KEY" if error.status_code in (401, 403) else "see the server's log"
-        words = " ".join(error.content.decode("utf-8", "replace").split())[:300]
-        raise SearchError(
-            f"Qdrant at {url} refused the request (HTTP {error.status_code}: {words}); {hint}"
-        ) from error
 
 
 def sparse(vector: SparseVector) -> models.SparseVector:

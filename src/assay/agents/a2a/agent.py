@@ -26,6 +26,7 @@ from assay.agents.a2a.dialect import Dialect, WireRequest
 from assay.agents.a2a.reply import A2AReply, UnknownMethod, bad_reply, read_response
 from assay.agents.mapping import refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
 from assay.agents.target_kinds import OpenContext, Target
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
@@ -114,6 +115,11 @@ class A2AAgent:
         if self._streaming and not self.card.streaming:
             what = "the agent card does not declare streaming; trying it anyway"
             self._report(Finding(what, "remove '#stream' from the target"))
+
+    async def readiness(self) -> AgentReadiness:
+        """What `/health/ready` below the agent's address says."""
+        assert self._http is not None, "call open() before readiness()"
+        return await ask_readiness(self._http, ready_url(self._base))
 
     async def close(self) -> None:
         """Close the connections."""

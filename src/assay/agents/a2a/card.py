@@ -19,7 +19,7 @@ import httpx
 import orjson
 
 from assay.agents.a2a.dialect import HTTP_JSON, JSON_RPC, V03, V10
-from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
+from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
 from assay.net.http import exchange, failure_of_status, read_body
 from assay.net.outbound import (
     OutboundPolicy,
@@ -244,6 +244,11 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
             reason = str(error) or f"no answer in {_CARD_SECONDS:g} s"
             if _is_unreachable(error):
                 raise _connection_unavailable(base, reason) from None
+            if isinstance(error, AgentFailure) and error.kind is FailureKind.CONNECTION:
+                raise TargetLoading(
+                    f"{redact_url(place)} answers {reason}: the agent is not there yet, or its "
+                    "proxy cannot reach it"
+                ) from None
             tried.append(f"{redact_url(place)}: {reason}")
     lines = "".join(f"\n  {line}" for line in tried)
     raise TargetError(

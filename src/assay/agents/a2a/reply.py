@@ -17,8 +17,16 @@ from assay.agents.a2a.answers import Parts, ReplyReader, texts_of
 from assay.agents.a2a.dialect import JSON_RPC, Dialect
 from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
-from assay.net.http import MAX_BYTES, failure_of_status, read_body, read_chunks, too_large
+from assay.net.http import (
+    MAX_BYTES,
+    failure_of_status,
+    read_body,
+    read_chunks,
+    too_large,
+    with_words,
+)
 from assay.net.json import JsonObject, parse_object
+from assay.net.redact import quote
 from assay.net.sse import EventReader, EventTooLarge
 
 _WRAPPERS = {
@@ -73,7 +81,8 @@ class A2AReply:
         if self.state in _REFUSALS and self._message is None:
             code = _code_in(self._status)
             message = f"the task ended {self.state!r}" + (f" ({code})" if code else "")
-            raise AgentFailure(FailureKind.AGENT_ERROR, message)
+            said = quote(" ".join(texts_of(self._status)))
+            raise AgentFailure(FailureKind.AGENT_ERROR, message, said=said)
         sources = [*self._artifacts.values()]
         if self._message is not None:
             sources.append(self._message)
@@ -162,7 +171,7 @@ class UnknownMethod(AgentFailure):
 async def read_response(response: httpx.Response, dialect: Dialect, reply: A2AReply) -> None:
     """Feed `reply` with the response, which may be a stream or not, whatever was asked for."""
     if failure := failure_of_status(response):
-        raise failure
+        raise await with_words(failure, response)
     if _is_stream(response):
         await _read_stream(response, dialect, reply)
     else:
@@ -205,9 +214,13 @@ def _result_in(body: bytes, dialect: Dialect, status: int) -> object:
     """The result inside a body. Raises for an error, whichever of its forms it has."""
     content = parse_object(body)
     if content is not None and isinstance(content.get("error"), dict):
-        raise _failure_in(content["error"], status)
+        failure = _failure_in(content["error"], status)
+        failure.said = quote(body)
+        raise failure
     if status != 200:
-        raise _failure_of(status)
+        failure = _failure_of(status)
+        failure.said = quote(body)
+        raise failure
     if content is None:
         raise bad_reply("something that is not a JSON object")
     if dialect.binding != JSON_RPC:
@@ -218,7 +231,7 @@ def _result_in(body: bytes, dialect: Dialect, status: int) -> object:
 
 
 def _failure_in(error: JsonObject, status: int) -> AgentFailure:
-    """By the code alone: the message may hold anything, a stack trace or the query included."""
+    """By the code: the message may hold anything, a stack trace or the query included."""
     code = error.get("code")
     if code in _UNKNOWN_METHOD:
         return UnknownMethod(FailureKind.PROTOCOL, f"error {code}")

@@ -28,10 +28,12 @@ from assay.agents.mcp.connection import ExchangeRecord, Server, current_exchange
 from assay.agents.mcp.results import ResultReader
 from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.readiness import AgentReadiness
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.targets import redact_target
-from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading
 from assay.net.json import JsonObject
+from assay.net.redact import quote
 
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 """A fresh transport each time, for `mcp.Client`."""
@@ -92,7 +94,7 @@ class McpAgent:
         except TargetError as error:
             stderr = self._server.stderr_tail()
             detail = f"; its stderr ends with: {stderr}" if stderr else ""
-            raise TargetError(f"{self.info.name}: {error}{detail}") from error
+            raise type(error)(f"{self.info.name}: {error}{detail}") from error
         self._tool = find_search_tool(tools, self._wanted, self._mapping)
         server = client.server_info
         spoken = f"{server.name if server else 'a server'}, MCP {client.protocol_version}"
@@ -106,6 +108,10 @@ class McpAgent:
         if self._tool.top_k is None:  # the tool takes no number of results
             return replace(answer, doc_ids=answer.doc_ids[:top_k])
         return answer
+
+    async def readiness(self) -> AgentReadiness:
+        """What `/health/ready` beside the server's `/mcp` says; a command says nothing."""
+        return await self._server.readiness()
 
     async def close(self) -> None:
         """Close the session and the connections."""
@@ -135,10 +141,11 @@ class McpSession:
             connection = await self._live_connection()
             return connection.client, connection.tools
         except AgentFailure as failure:
-            raise TargetError(str(failure)) from failure
+            away = failure.kind is FailureKind.CONNECTION and str(failure).startswith("HTTP")
+            raise (TargetLoading if away else TargetError)(str(failure)) from failure
 
     async def call(self, tool: str, arguments: JsonObject) -> CallToolResult:
-        """Call a tool. Raises `AgentFailure`, never with the server's words."""
+        """Call a tool. Raises `AgentFailure`; the server's words are apart from its message."""
         connection = await self._live_connection()
         exchange = ExchangeRecord()
         current_exchange.set(exchange)
@@ -147,7 +154,9 @@ class McpSession:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or exchange.status == _SESSION_GONE:
                 connection.expire()
-            raise exchange.failure or _failure_of(error, exchange) from error
+            failure = exchange.failure or _failure_of(error, exchange)
+            failure.said = failure.said or quote(error.message)
+            raise failure from error
         except ValidationError as error:
             message = "the result does not follow the MCP schema"
             raise AgentFailure(FailureKind.PROTOCOL, message) from error

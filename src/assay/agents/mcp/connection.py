@@ -6,6 +6,7 @@ So the outcome of a call's own exchange is recorded here, and the SDK sees a pla
 exchange finds its record by a context variable: the SDK runs each request in its caller's context.
 """
 
+import asyncio
 import os
 import shlex
 import tempfile
@@ -22,9 +23,17 @@ import httpx2
 from mcp import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from assay.agents.readiness import UNKNOWN, AgentReadiness, ask_readiness, ready_url
 from assay.agents.target_kinds import Target
 from assay.errors import AgentFailure, FailureKind, UsageError
-from assay.net.client import CONNECT_SECONDS, BoundedDecoder, EncodingRefused, server_name
+from assay.net.client import (
+    CONNECT_SECONDS,
+    BoundedDecoder,
+    EncodingRefused,
+    open_client,
+    server_name,
+    token_for,
+)
 from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status
 from assay.net.outbound import (
     UNRESTRICTED,
@@ -33,6 +42,7 @@ from assay.net.outbound import (
     permitted_addresses,
     split_address,
 )
+from assay.net.redact import quote
 from assay.privacy import is_private
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
@@ -43,6 +53,8 @@ _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, kee
 # Secrets of ours, which the server under test does not get.
 _WITHHELD = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN")
 _STDERR_LENGTH = 300
+_WORDS_BYTES = 8_000
+_WORDS_SECONDS = 2.0
 
 
 @dataclass
@@ -112,6 +124,8 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(503, request=request)
         exchange.status = response.status_code
         exchange.failure = _failure_of_status(response)
+        if exchange.failure is not None and isinstance(response.stream, httpx2.AsyncByteStream):
+            exchange.failure.said = await _take_words(response)
         try:
             decoder = _decoder_for(request, response)
         except httpx.RequestError as error:
@@ -154,6 +168,25 @@ def _pinned(request: httpx2.Request, address: str) -> httpx2.Request:
         stream=request.stream,
         extensions={**request.extensions, **server_name(request.url.host)},
     )
+
+
+async def _take_words(response: httpx2.Response) -> str:
+    """The start of an error's body, which is put back for the SDK."""
+    body = b""
+    if response.headers.get("content-encoding") or not isinstance(
+        response.stream, httpx2.AsyncByteStream
+    ):
+        return ""
+    with suppress(httpx2.HTTPError, httpx2.StreamError, TimeoutError):
+        async with asyncio.timeout(_WORDS_SECONDS):
+            async for chunk in response.stream:
+                body += chunk
+                if len(body) >= _WORDS_BYTES:
+                    break
+    await response.stream.aclose()
+    response.headers.pop("content-length", None)
+    response.stream = httpx2.ByteStream(body)
+    return quote(body)
 
 
 def _decoder_for(request: httpx2.Request, response: httpx2.Response) -> BoundedDecoder | None:
@@ -253,6 +286,10 @@ class Server(Protocol):
         """The last line that a started command wrote to stderr, if any."""
         ...
 
+    async def readiness(self) -> AgentReadiness:
+        """What the server says about itself."""
+        ...
+
     async def close(self) -> None:
         """Release what all sessions share."""
         ...
@@ -279,9 +316,16 @@ class HttpServer:
     def stderr_tail(self) -> str:
         return ""
 
+    async def readiness(self) -> AgentReadiness:
+        path = urlsplit(self._url).path.rstrip("/").removesuffix("/mcp")
+        token = token_for(self._url, self._policy, TOKEN_VARIABLE)
+        async with open_client(self._policy, auth=token) as http:
+            return await ask_readiness(http, ready_url(self._url, below=path))
+
     async def close(self) -> None:
         if self._http is not None:
             await self._http.aclose()
+            self._http = None
 
 
 class StdioServer:
@@ -317,6 +361,9 @@ class StdioServer:
 
     def stderr_tail(self) -> str:
         return self._stderr_tail
+
+    async def readiness(self) -> AgentReadiness:
+        return UNKNOWN
 
     async def close(self) -> None:
         pass

@@ -16,6 +16,7 @@ from assay.agents.mapping import AnswerReader, Received
 from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
 from assay.net.http import MAX_BYTES, too_large
+from assay.net.redact import quote
 
 _NOT_JSON = "the result is neither structured content nor JSON text"
 _EMPTY = "the result has neither text nor structured content"
@@ -35,7 +36,9 @@ class ResultReader:
     def read(self, result: CallToolResult) -> AgentAnswer:
         """The answer in a tool's result. Raises `AgentFailure` if there is none."""
         if result.is_error:
-            raise AgentFailure(FailureKind.AGENT_ERROR, "the tool answered with an error")
+            texts = [part.text for part in result.content if isinstance(part, TextContent)]
+            message = "the tool answered with an error"
+            raise AgentFailure(FailureKind.AGENT_ERROR, message, said=quote(" ".join(texts)))
         return self.reader.read(received_from(result))
 
 

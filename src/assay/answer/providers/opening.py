@@ -10,6 +10,7 @@ from assay.answer.providers.provider import Model, setting
 from assay.errors import UsageError
 from assay.net.outbound import is_loopback
 from assay.net.retry import RetryPolicy
+from assay.net.secret_text import reveal
 
 PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 
@@ -41,7 +42,7 @@ def open_provider(
         cache: False asks again for replies that are cached.
         retries: when to ask again, and how long one attempt may take.
     """
-    named = spec or configured_spec() or "ollama"
+    named = reveal(spec or configured_spec() or "ollama")
     model = open_model(named)
     kind, _ = split_provider(named)
     in_process = kind is not None and kind.in_process
@@ -72,7 +73,7 @@ def configured_spec() -> str | None:
 
 def open_model(spec: str) -> Model:
     """The model that `spec` names, without cache, retries and budget."""
-    kind, rest = split_provider(spec)
+    kind, rest = split_provider(reveal(spec))
     if kind is None:
         raise UsageError(
             "'extractive' quotes documents and has no model, so it can neither judge nor write; "

@@ -17,6 +17,7 @@ from assay.agents.protocol import AgentAnswer, TakesContext
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Query
 from assay.evaluation.calling import OUTAGES, retry_policy, run_calls
+from assay.evaluation.pacing import ConcurrencyLimit
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress
@@ -142,7 +143,7 @@ async def run_counterfactual(
         await run_calls(
             ask,
             todo,
-            concurrency=config.concurrency,
+            concurrency=ConcurrencyLimit(config.concurrency),
             policy=retry_policy(config.timeout, config.retries),
             breaker=breaker,
             on_call=on_call,

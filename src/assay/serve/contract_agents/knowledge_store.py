@@ -7,14 +7,12 @@ over all of them (`ChunkTally`).
 """
 
 import hashlib
-import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 
 from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.data.cache import cache_folder
@@ -29,7 +27,7 @@ from assay.search.bm25 import (
 )
 from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder, VectorCache
-from assay.search.index import IndexReport, content_hash
+from assay.search.index import IndexReport, configured_store, content_hash
 from assay.search.index_files import writer_lock
 from assay.search.store import ChunkPayload, IndexWriter, Manifest, Point, Searcher, Store, point_id
 
@@ -111,16 +109,7 @@ def ingested_store(name: str) -> Store:
 
     On the Qdrant server that QDRANT_URL names, else in a folder: QDRANT_PATH or the cache.
     """
-    if url := os.environ.get("QDRANT_URL"):
-        from assay.search.server_store import ClusterSettings, ServerStore
-
-        key = os.environ.get("QDRANT_API_KEY") or None
-        cluster = ClusterSettings.from_environment()
-        return ServerStore(url, _PREFIX + name, api_key=key, cluster=cluster)
-    from assay.search.edge_store import EdgeStore
-
-    path = os.environ.get("QDRANT_PATH")
-    return EdgeStore(Path(path) if path else cache_folder() / "index", _PREFIX + name)
+    return configured_store(_PREFIX + name)
 
 
 def replace_documents(

@@ -27,7 +27,7 @@ from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
 from assay.run.folder import RunFolder
-from assay.run.models import INTERRUPTED
+from assay.run.models import INTERRUPTED, TARGET_LOST
 from assay.serve.a2a.admission import Place
 from assay.serve.a2a.tasks import (
     INTERNAL_ERROR,
@@ -80,6 +80,7 @@ class EvaluationJob:
         self.state = JobState.SUBMITTED
         self.tick: Tick | None = None
         self.note = ""
+        self._words = ""
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._lock = Lock()
@@ -100,8 +101,8 @@ class EvaluationJob:
             return self.note
         if self.state is JobState.SUBMITTED:
             return "queued"
-        if self.tick is None:
-            return "preparing"
+        if self.tick is None or not self.tick.done:
+            return self._words or "preparing"
         failed = f", {self.tick.failed} failed" if self.tick.failed else ""
         return (
             f"{self.tick.done} of {self.tick.total} queries, "
@@ -155,7 +156,7 @@ class EvaluationJob:
         self._set_state(JobState.WORKING)
         evaluation = Evaluation.plan(self.spec.config, dataset)
         self._agent = agent = open_agent(self.spec.agent_url)
-        listener = Listener(tick=self._note_tick, opened=self._note_folder)
+        listener = Listener(tick=self._note_tick, say=self._note_words, opened=self._note_folder)
         try:
             outcome = await evaluation.start(agent, out, listener=listener, stop=stop)
         except (KeyboardInterrupt, RunError):
@@ -174,6 +175,8 @@ class EvaluationJob:
             asked, planned = summary.total_queries, outcome.report.planned_queries
             name = outcome.folder.name
             self._end(JobState.CANCELED, f"canceled after {asked} of {planned}; kept as run {name}")
+        elif not summary.successful_queries or outcome.state == TARGET_LOST:
+            self._end(JobState.FAILED, redact_agent(_why_failed(outcome), self.spec.agent_url))
         else:
             failed = f", {summary.failed_queries} failed" if summary.failed_queries else ""
             self._end(JobState.COMPLETED, f"evaluated {summary.total_queries} queries{failed}")
@@ -199,6 +202,10 @@ class EvaluationJob:
 
     def _note_tick(self, tick: Tick) -> None:
         self.tick = tick
+
+    def _note_words(self, words: str) -> None:
+        """What the evaluation says while it waits for the agent, without the agent's address."""
+        self._words = redact_agent(words, self.spec.agent_url)
 
     def _end(self, state: JobState, note: str) -> None:
         self.note = note
@@ -337,6 +344,21 @@ class EvaluationService:
             return self.queue.submit(spec, dataset, job_id, context_id)
         finally:
             place.release()
+
+
+def _why_failed(outcome: Run) -> str:
+    """A mean of 0 would be taken for a score: what is missing is the agent."""
+    report = outcome.report
+    summary = report.summary
+    what = (
+        f"the agent was lost after {summary.successful_queries} of {report.planned_queries} queries"
+        if summary.successful_queries
+        else f"the agent answered none of {summary.total_queries} queries"
+    )
+    example = next(iter(report.failure_examples.values()), "")
+    words = f"; for example {example}" if example else ""
+    kinds = ", ".join(f"{kind} {number}" for kind, number in report.failures.items())
+    return f"{what}: {kinds}{words}; kept as run {outcome.folder.name}"
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:

@@ -22,11 +22,14 @@ from assay.net.json import JsonObject
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 from assay.run.config import RunConfig
-from assay.run.options import RunSetting, request_settings
+from assay.run.options import RunSetting, environment_defaults, request_settings
 from assay.serve.a2a.tasks import TaskRefused, first_problem
 
 ROLE = "retrieval_agent"
 DEFAULT_QUERIES = 100
+SERVER_DEFAULTS = ("timeout", "track", "answers", "warm_up")
+"""What the environment of the server decides where a request does not; `concurrency` is an option
+of `assay serve green`."""
 MAX_URL_LENGTH = 2048
 _AGENT = f"participants.{ROLE}"
 _MAX_NAMES = 10
@@ -44,6 +47,7 @@ def _web_address(value: str) -> str:
 
 
 Integer = Annotated[int, NO_FLAG]
+Number = Annotated[float, NO_FLAG, Field(gt=0, allow_inf_nan=False)]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 
 
@@ -59,11 +63,16 @@ class _PlatformConfig(BaseModel):
 
     def settings(self) -> dict[str, Any]:
         """The settings of a run that the request holds, by their names in `RunConfig`."""
-        return {each.name: getattr(self, key) for key, each in request_settings().items()}
+        return {
+            each.name: getattr(self, key)
+            for key, each in request_settings().items()
+            if key in self.model_fields_set
+        }
 
 
 def _request_field(setting: RunSetting) -> tuple[Any, Any]:
-    kind: Any = Integer if setting.kind is int else setting.kind
+    kinds: dict[type, Any] = {int: Integer, float: Number}
+    kind = kinds.get(setting.kind, setting.kind)
     option = setting.option
     limits = {"ge": option.low, "le": option.request_high or option.high}
     bounds = {name: value for name, value in limits.items() if value is not None}
@@ -130,9 +139,12 @@ def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int)
 
     source: the name or path by which the data set can be loaded again.
     """
-    wanted = asked.config.settings()
-    judged = len(dataset.queries_in("test"))
-    number = asked.config.num_instances or wanted["num_queries"] or min(DEFAULT_QUERIES, judged)
+    defaults = {"concurrency": concurrency, **environment_defaults(SERVER_DEFAULTS)}
+    wanted = defaults | asked.config.settings()
+    answers = wanted.get("answers", False)
+    judged = len(dataset.questions_in("test") if answers else dataset.queries_in("test"))
+    asked_for = asked.config.num_instances or wanted.get("num_queries")
+    number = asked_for or min(DEFAULT_QUERIES, judged)
     if number > judged:
         raise TaskRefused(
             f"config.num_queries: at most {judged}, the judged queries of {dataset.name!r}"
@@ -142,7 +154,6 @@ def to_spec(asked: EvalRequest, dataset: Dataset, source: str, concurrency: int)
         config = RunConfig(
             target=f"a2a:{url}",
             dataset=source,
-            concurrency=concurrency,
             **{**wanted, "num_queries": number},
         )
     except AssayError as error:
@@ -159,7 +170,7 @@ def _warnings(asked: EvalRequest) -> tuple[str, ...]:
         found.append(f"config: ignored unknown keys: {_names(unknown)}")
     if others:
         found.append(f"participants: not evaluated: {_names(others)}")
-    if asked.config.num_instances and asked.config.settings()["num_queries"]:
+    if asked.config.num_instances and asked.config.settings().get("num_queries"):
         found.append("config: num_queries was ignored in favor of num_instances")
     return tuple(found)
 

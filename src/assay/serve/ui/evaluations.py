@@ -29,6 +29,7 @@ from assay.evaluation.live import LiveFigures, Tick
 from assay.evaluation.plan import draw_queries
 from assay.files import is_locked
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
+from assay.net.secret_text import full_text
 from assay.report.numbers import count, counted, duration, figure
 from assay.run.calls import WITHDRAWN, Call
 from assay.run.config import RunConfig
@@ -146,8 +147,10 @@ def child_arguments(config: RunConfig, runs: Path) -> list[str]:
     Each option is one `--flag=value` word and the target follows `--`, so that no value can be
     taken for another option.
     """
-    options = [flag if value is None else f"{flag}={value}" for flag, value in arguments(config)]
-    return ["eval", f"--out={runs}", *options, "--", config.target]
+    options = [
+        flag if value is None else f"{flag}={value}" for flag, value in arguments(config, full=True)
+    ]
+    return ["eval", f"--out={runs}", *options, "--", full_text(config.target)]
 
 
 async def _read_lines(started: StartedEvaluation) -> None:
@@ -188,9 +191,12 @@ class LiveRun:
     def look(self) -> ProgressView:
         """Read the new calls, and say how far the run is."""
         calls = self._tail.read()
+        again = [call for call in calls if call.asked_again]  # these timed out before
+        self._elapsed = max([self._elapsed, *(call.at for call in calls)])
+        calls = [call for call in calls if not call.asked_again]
         self._done += len(calls)
         self._failed += sum(call.failure is not None for call in calls)
-        self._elapsed = max([self._elapsed, *(call.at for call in calls)])
+        self._failed -= sum(call.failure is None for call in again)
         if self._figures is not None and calls:
             self._figures.catch_up(calls)
         done, failed = self._done - self._tail.withdrawn, self._failed - self._tail.withdrawn

@@ -1,0 +1,97 @@
+"""Whether an agent says that it is ready: `GET .../health/ready`, where it has such an address.
+
+A server that loads a model or an index answers 503 there until it can work. Agents without the
+address say nothing, which is no failure: an evaluation then sends a call that it does not time.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+
+from assay.errors import AgentFailure
+from assay.net.http import AWAY, fetch
+from assay.net.json import JsonObject, parse_object
+from assay.net.redact import printable, redact_secrets
+
+READY_PATH = "/health/ready"
+
+_SECONDS = 10.0
+_MAX_BYTES = 100_000
+_BUSY = 429
+_WORDS = 200
+
+
+class ReadyState(StrEnum):
+    """What an agent says about itself."""
+
+    READY = "ready"
+    LOADING = "loading"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReadiness:
+    """An agent's own word; `why` is what it is waiting for, or why it cannot be asked."""
+
+    state: ReadyState
+    why: str = ""
+
+
+UNKNOWN = AgentReadiness(ReadyState.UNKNOWN)
+"""Of an agent that has no address for it."""
+
+
+@runtime_checkable
+class ReportsReadiness(Protocol):
+    """An agent that runs elsewhere and may still be loading when it is opened."""
+
+    async def readiness(self) -> AgentReadiness:
+        """Ask once. Never raises for an agent that does not answer: that is `LOADING`."""
+        ...
+
+
+def ready_url(url: str, *, below: str | None = None) -> str:
+    """The address to ask about readiness, without the query and fragment of `url`.
+
+    Parameters:
+        url: an address of the agent.
+        below: the path under which the agent lives; by default that of `url`.
+    """
+    parts = urlsplit(url)
+    path = (parts.path if below is None else below).rstrip("/")
+    return urlunsplit((parts.scheme, parts.netloc, path + READY_PATH, "", ""))
+
+
+async def ask_readiness(http: httpx.AsyncClient, url: str) -> AgentReadiness:
+    """What the server says at `url`, which `ready_url` made.
+
+    Parameters:
+        http: a client of `open_client`, under the policy that the agent is called with.
+        url: the address.
+    """
+    try:
+        reply = await fetch(http, "GET", url, timeout=_SECONDS, limit=_MAX_BYTES)
+    except AgentFailure as failure:
+        if failure.retryable:  # it was there when it was opened
+            return AgentReadiness(ReadyState.LOADING, str(failure))
+        return UNKNOWN
+    if reply.status in (*AWAY, _BUSY):
+        return _not_ready(reply.status, parse_object(reply.body) or {})
+    # A front end that answers every path with its page says nothing about the agent.
+    is_page = str(reply.headers.get("content-type", "")).startswith("text/html")
+    return AgentReadiness(ReadyState.READY) if reply.status == 200 and not is_page else UNKNOWN
+
+
+def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
+    words = [each for each in body.values() if isinstance(each, str)]
+    failed = next((each for each in words if each.startswith("failed")), None)
+    if failed is not None:
+        return AgentReadiness(ReadyState.FAILED, redact_secrets(printable(failed), length=_WORDS))
+    stage = body.get("stage")
+    what = stage.get("what") if isinstance(stage, dict) else None
+    shown = what if isinstance(what, str) else f"HTTP {status} from {READY_PATH}"
+    return AgentReadiness(ReadyState.LOADING, redact_secrets(printable(shown), length=_WORDS))

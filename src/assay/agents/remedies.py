@@ -1,0 +1,59 @@
+"""What to do about a failed call: by the HTTP status that it names, else by its kind."""
+
+import re
+
+from assay.errors import FailureKind
+
+_STATUS = re.compile(r"\bHTTP (\d{3})\b")
+
+_KINDS: dict[str, str] = {
+    FailureKind.TIMEOUT: "make the agent faster, or raise --timeout",
+    FailureKind.CONNECTION: "check that the agent is running and that no proxy is in the way",
+    FailureKind.PROTOCOL: "fix the agent's responses; the protocol's own library would help",
+    FailureKind.INVALID_ANSWER: 'answer with one data part {"doc_ids": ["id", ...]}',
+    FailureKind.AGENT_ERROR: "the agent itself failed: look into its log",
+}
+_FUNCTION_KINDS: dict[str, str] = {
+    FailureKind.TIMEOUT: "make the function faster, or raise --timeout",
+    FailureKind.CONNECTION: "check that the service which the function calls is running",
+    FailureKind.INVALID_ANSWER: "return a list of document ids, best first, or "
+    '{"doc_ids": [...], "answer": "..."}',
+    FailureKind.AGENT_ERROR: "fix the function at the line in the message",
+}
+_STATUSES = {
+    404: "nothing is at this path: check the URL",
+    405: "the path exists and takes another method: check the URL",
+    408: "the agent gave up waiting: make it faster, or lower --concurrency",
+    413: "the agent refuses requests of this size: raise its limit",
+    421: "the server refuses this host name: call it by a name that it allows",
+    429: "the agent is at its limit: lower --concurrency, or raise the limit",
+    502: "a proxy cannot reach the agent: check that the agent behind it is running",
+    503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
+    504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
+}
+_CREDENTIALS = {
+    "mcp": "set MCP_SERVER_TOKEN to a token that the server accepts",
+    "nextcloud": "set MCP_SERVER_TOKEN to a token that the server accepts",
+    "rest": "send a token that the service accepts: --header 'Authorization: Bearer $TOKEN'",
+    "openai": "send a token that the service accepts: set AGENT_TOKEN, or --header "
+    "'Authorization: Bearer $TOKEN'",
+}
+
+
+def remedy_for(failure: str, message: str, target: str) -> str:
+    """What the user can do.
+
+    Parameters:
+        failure: the kind of the failure.
+        message: what is said about it, with its HTTP status if there was one.
+        target: the kind of the target.
+    """
+    status = _STATUS.search(message)
+    number = int(status[1]) if status else 0
+    if number in (401, 403):
+        default = "set AGENT_TOKEN to a token that the agent accepts"
+        return _CREDENTIALS.get(target, default)
+    if number in _STATUSES:
+        return _STATUSES[number]
+    kinds = _KINDS | _FUNCTION_KINDS if target == "python" else _KINDS
+    return kinds[failure]

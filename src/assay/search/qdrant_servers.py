@@ -1,0 +1,126 @@
+"""Clients of Qdrant servers: the addresses in QDRANT_URL, failover, and errors in plain words."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from assay.errors import SearchError, SearchUnavailable, UsageError
+from assay.net.http import AWAY
+from assay.net.redact import redact_url
+
+_TIMEOUT_S = 60
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+_log = logging.getLogger(__name__)
+
+
+def connect(urls: str, api_key: str | None) -> QdrantClient:
+    """A client of the servers that QDRANT_URL names, one or several with commas between them.
+
+    With several, each request goes to the server that answered last, and to the next one where
+    that does not respond. They must hold the same collections, as the nodes of a cluster do.
+    """
+    clients = [_client(url, api_key) for url in _split(urls)]
+    return clients[0] if len(clients) == 1 else cast(QdrantClient, FailoverClient(clients))
+
+
+def shown_addresses(urls: str) -> str:
+    """The addresses without users and passwords, for messages. Raises `UsageError`."""
+    return ", ".join(map(_address, _split(urls)))
+
+
+class FailoverClient:
+    """Has the methods of a `QdrantClient`, each sent to the first server that responds."""
+
+    def __init__(self, clients: Sequence[QdrantClient]) -> None:
+        self._clients = clients
+        self._current = 0
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients:
+            client.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            first, count = self._current, len(self._clients)
+            for attempt in range(count):
+                place = (first + attempt) % count
+                try:
+                    answer = getattr(self._clients[place], name)(*arguments, **options)
+                except (ResponseHandlingException, UnexpectedResponse) as error:
+                    if not _is_away(error) or attempt == count - 1:
+                        raise
+                    _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
+                else:
+                    self._current = place
+                    return answer
+            raise AssertionError("unreachable: the last attempt returns or raises")
+
+        return call
+
+
+@contextmanager
+def server_errors(urls: str) -> Iterator[None]:
+    """Turn the client's errors into messages for the operator, without payloads."""
+    try:
+        yield
+    except (ResponseHandlingException, UnexpectedResponse) as error:
+        if not _is_away(error):
+            raise _refusal(urls, cast(UnexpectedResponse, error)) from error
+        why = getattr(error, "source", None) or f"HTTP {getattr(error, 'status_code', '?')}"
+        raise SearchUnavailable(
+            f"Qdrant at {urls} does not respond ({why}); start it or correct "
+            "QDRANT_URL, and try again: the index is stored on the server. Without QDRANT_URL, "
+            "an embedded index is used"
+        ) from error
+
+
+def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
+    return isinstance(error, ResponseHandlingException) or error.status_code in AWAY
+
+
+def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
+    hint = "set QDRANT_API_KEY" if error.status_code in (401, 403) else "see the server's log"
+    words = " ".join(error.content.decode("utf-8", "replace").split())[:300]
+    return SearchError(
+        f"Qdrant at {urls} refused the request (HTTP {error.status_code}: {words}); {hint}"
+    )
+
+
+def _client(url: str, api_key: str | None) -> QdrantClient:
+    with warnings.catch_warnings():
+        # Replaced by our own warning, which is not shown for this machine.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = QdrantClient(
+            url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False
+        )
+    parts = urlsplit(url)
+    if api_key and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
+        _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", _address(url))
+    return client
+
+
+def _split(urls: str) -> list[str]:
+    return [url.strip() for url in urls.split(",") if url.strip()] or [""]
+
+
+def _address(url: str) -> str:
+    """Without user and password, for messages."""
+    parts = urlsplit(url)
+    try:
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UsageError(
+            "QDRANT_URL must be an http(s) URL such as http://localhost:6333, or several with "
+            "commas between them"
+        )
+    return redact_url(f"{parts.scheme}://{parts.netloc}")

@@ -1,0 +1,135 @@
+"""The Qdrant server behind a `builtin:` target dies in the middle of a run: an outage like any."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.search.conftest import QdrantServer, running_server
+from tests.search.samples import WordEmbedder
+
+from assay.agents.builtin import BuiltinAgent
+from assay.agents.protocol import AgentAnswer
+from assay.cli.eval import eval_exit_code
+from assay.data import Dataset
+from assay.errors import AgentFailure, FailureKind, TargetError
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.run.config import RunConfig
+from assay.search import index
+
+MakeDataset = Callable[[int], Dataset]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(index, "open_embedder", WordEmbedder)
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class KillsItsServer(BuiltinAgent):
+    """Ends the server when it is asked for the so-manieth time."""
+
+    server: QdrantServer
+    kill_at = 6
+    asked = 0
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        self.asked += 1
+        if self.asked == self.kill_at:
+            self.server.kill()
+        return await super().ask(query, top_k)
+
+
+def settings_of(port: int) -> dict[str, str]:
+    return {"QDRANT__SERVICE__HTTP_PORT": str(port)}
+
+
+async def test_a_run_whose_index_dies_is_lost_and_can_be_resumed(
+    make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
+    monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:{port}")
+    data = make_dataset(30)
+    config = RunConfig(target="builtin:hybrid", concurrency=2, retries=0)
+    plan = replace(Evaluation.plan(config, data), probe_pauses=(0.01, 0.01))
+    said: list[str] = []
+    with running_server(tmp_path, **settings_of(port)) as server:
+        undisturbed = await plan.start(BuiltinAgent("hybrid", data), tmp_path / "runs")
+        agent = KillsItsServer("hybrid", data)
+        agent.server = server
+        run = await plan.start(agent, tmp_path / "runs", listener=Listener(say=said.append))
+    assert run.state == "target lost"
+    assert eval_exit_code(run) == 3
+    # What was asked of a dead server is no failure of the retriever: it is not asked yet.
+    assert set(run.report.failures) == {"not asked"}
+    assert "giving up" in said[-1]
+    with pytest.raises(TargetError, match="does not respond"):
+        await plan.resume(BuiltinAgent("hybrid", data), run.folder)
+    with running_server(tmp_path, **settings_of(port)):
+        finished = await plan.resume(BuiltinAgent("hybrid", data), run.folder)
+    assert (finished.state, finished.report.failures) == ("complete", {})
+    assert finished.report.metrics == undisturbed.report.metrics
+
+
+async def test_an_index_that_comes_back_while_it_is_probed_costs_nothing(
+    make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
+    monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:{port}")
+    data = make_dataset(20)
+    config = RunConfig(target="builtin:bm25", concurrency=10, retries=20)
+    with running_server(tmp_path, **settings_of(port)) as server:
+        agent = KillsItsServer("hybrid", data)
+        agent.server = server
+        back = running_server(tmp_path, **settings_of(port))
+
+        def say(message: str) -> None:
+            if "retrying" in message and agent.asked > agent.kill_at:
+                agent.kill_at = 0
+                back.__enter__()
+
+        try:
+            plan = replace(Evaluation.plan(config, data), probe_pauses=(0.1,) * 20)
+            run = await plan.start(agent, tmp_path / "runs", listener=Listener(say=say))
+        finally:
+            back.__exit__(None, None, None)
+    assert (run.state, run.report.failures) == ("complete", {})
+
+
+async def test_an_embedded_index_that_is_damaged_is_an_outage_too(
+    make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QDRANT_URL", raising=False)
+    agent = BuiltinAgent("hybrid", make_dataset(3))
+    await agent.open()
+    try:
+
+        def panic(_request: object) -> None:
+            raise Exception("segment is gone")  # as the engine does
+
+        retriever = agent._close.__self__  # type: ignore[attr-defined]
+        monkeypatch.setattr(
+            retriever._searcher, "_shard", type("Shard", (), {"query": panic, "close": print})
+        )
+        with pytest.raises(AgentFailure, match="segment is gone") as failure:
+            await agent.ask("query 1", 2)
+    finally:
+        await agent.close()
+    assert failure.value.kind is FailureKind.CONNECTION
+    assert failure.value.retryable
+
+
+def test_a_request_goes_to_the_next_server_when_the_first_is_gone(
+    make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
+    data = make_dataset(4)
+    with running_server(tmp_path, **settings_of(port)):
+        monkeypatch.setenv("QDRANT_URL", f"http://127.0.0.1:9, http://127.0.0.1:{port}")
+        with index.open_retriever(data) as retriever:
+            assert retriever.search("text 2", 1)[0].doc_id == "d2"

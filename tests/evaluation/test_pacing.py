@@ -1,0 +1,146 @@
+"""Timeouts that come in clusters: fewer queries at once, and another chance, alone."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.agents import AgentAnswer, AgentInfo
+from assay.data import Dataset
+from assay.evaluation.calling import MOST_UNANSWERED
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.pacing import ConcurrencyLimit
+from assay.evaluation.run import Run
+from assay.report.terminal import plain_text, render_report
+from assay.run.config import RunConfig
+
+MakeDataset = Callable[[int], Dataset]
+
+
+class Overloaded:
+    """Answers at once where at most `most` are asked at a time, else nobody in time."""
+
+    info = AgentInfo("overloaded", "test")
+
+    def __init__(self, most: int, hangs: tuple[str, ...] = ()) -> None:
+        self.most, self.hangs = most, hangs
+        self.in_flight = 0
+        self.asked: list[str] = []
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        self.asked.append(query)
+        self.in_flight += 1
+        try:
+            await asyncio.sleep(0.01)
+            if self.in_flight > self.most or query in self.hangs:
+                await asyncio.sleep(60)
+            return AgentAnswer((f"d{query.split()[1]}",))
+        finally:
+            self.in_flight -= 1
+
+
+async def run(
+    agent: Overloaded, data: Dataset, out: Path, **settings: Any
+) -> tuple[Run, list[str]]:
+    said: list[str] = []
+    config = RunConfig(target="python:f", **{"timeout": 0.2, "retries": 0, **settings})
+    plan = Evaluation.plan(config, data)
+    return await plan.start(agent, out, listener=Listener(say=said.append)), said
+
+
+async def test_clustered_timeouts_lower_the_concurrency_and_cost_no_points(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    agent = Overloaded(2)
+    outcome, said = await run(agent, make_dataset(20), tmp_path, concurrency=8)
+    report = outcome.report
+    assert report.failures == {}
+    assert report.summary.successful_queries == 20
+    assert report.pacing is not None
+    assert (report.pacing.concurrency, report.pacing.lowest_concurrency) == (8, 2)
+    assert report.pacing.asked_again == report.pacing.answered_again > 0
+    assert any("sending 4 at once from now on" in line for line in said)
+    header = outcome.folder.read_header()
+    assert header.pacing is not None
+    assert header.pacing.lowest_concurrency == 2
+    shown = plain_text(render_report(report, path="x"))
+    assert "concurrency lowered from 8 to 2" in shown
+    assert f"{report.pacing.asked_again} queries timed out and were asked again alone" in shown
+
+
+async def test_what_was_asked_again_is_marked_and_timed_at_its_limit(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    outcome, _ = await run(Overloaded(1), make_dataset(3), tmp_path, concurrency=3)
+    lines = [json.loads(line) for line in outcome.folder.calls_file.read_text().splitlines()]
+    again = {line["query_id"] for line in lines if line.get("asked_again")}
+    timed_out = {line["query_id"] for line in lines if line["status"] == "failed"}
+    assert again == timed_out
+    assert again
+    rows = {row.query_id: row for row in outcome.rows()}
+    assert {key for key, row in rows.items() if row.asked_again} == again
+    assert all(rows[key].status == "ok" for key in again)
+    # Among others it took longer than the limit, whatever it takes alone.
+    assert outcome.report.latency_ms.max >= 200
+    assert outcome.report.latency_ms.timeouts == len(again)
+
+
+async def test_an_agent_that_never_answers_some_is_not_asked_for_ever(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    data = make_dataset(8)
+    agent = Overloaded(9, hangs=tuple(f"query {number}" for number in range(6)))
+    outcome, _ = await run(agent, data, tmp_path, timeout=0.05)
+    assert outcome.state == "complete"
+    assert outcome.report.failures == {"timeout": 6}
+    assert len(agent.asked) == 8 + MOST_UNANSWERED
+    assert outcome.report.pacing is not None
+    assert outcome.report.pacing.asked_again == MOST_UNANSWERED
+    assert outcome.report.pacing.answered_again == 0
+
+
+async def test_resuming_a_complete_run_asks_nothing_again(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    data = make_dataset(6)
+    hanging = Overloaded(9, hangs=("query 1", "query 2", "query 3", "query 4", "query 5"))
+    outcome, _ = await run(hanging, data, tmp_path, timeout=0.05)
+    config = outcome.folder.read_config()
+    agent = Overloaded(9)
+    again = await Evaluation.plan(config, data).resume(agent, outcome.folder)
+    assert agent.asked == []
+    assert again.report.failures == outcome.report.failures
+    assert again.report.pacing == outcome.report.pacing
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "limit"),
+    [
+        ("t", 8),  # one alone is no cluster
+        ("tt", 4),
+        ("tttt", 2),
+        ("....t...t...t...", 8),
+        ("......ttt.......", 8),
+        ("....tttt", 4),
+        ("tttttttttttt", 1),
+    ],
+)
+def test_only_clusters_lower_the_limit(outcomes: str, limit: int) -> None:
+    limiter = ConcurrencyLimit(8)
+    for each in outcomes:
+        limiter.record(limiter.changes, timed_out=each == "t")
+    assert limiter.limit == limit
+
+
+def test_a_wave_that_was_sent_together_lowers_the_limit_once() -> None:
+    limiter = ConcurrencyLimit(8)
+    for _ in range(8):
+        limiter.record(0, timed_out=True)
+    assert limiter.limit == 4

@@ -1,0 +1,301 @@
+"""Ready before timed: an agent that is still loading loses no points."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from tests.serve.serving import serving
+
+from assay.agents import PythonAgent
+from assay.data import Dataset
+from assay.errors import TargetLoading
+from assay.evaluation.evaluation import Evaluation, Listener, open_agent
+from assay.evaluation.run import Run
+from assay.report.terminal import plain_text, render_report
+from assay.run.config import RunConfig
+from assay.serve.purple.agent import mcp_search, purple_app
+
+MakeDataset = Callable[[int], Dataset]
+
+
+class Service:
+    """A search service that needs a while, counted in requests so that no test has to sleep.
+
+    `before` says how each search that comes too early is answered; None hangs until `ready`.
+    """
+
+    def __init__(self, before: list[Response | None], *, ready: Response | None = None) -> None:
+        self.before = before
+        self.ready = ready
+        self.searches: list[str] = []
+        self.ready_checks = 0
+        self.loaded = asyncio.Event()
+        self.app = Starlette(
+            routes=[Route("/search", self._search), Route("/health/ready", self._ready)]
+        )
+
+    async def _search(self, request: Request) -> Response:
+        query = request.query_params["q"]
+        self.searches.append(query)
+        if self.before:
+            early = self.before.pop(0)
+            if early is not None:
+                return early
+            await self.loaded.wait()
+        number = int(query.split()[1])
+        return JSONResponse({"ids": [f"d{number}"]})
+
+    async def _ready(self, _request: Request) -> Response:
+        self.ready_checks += 1
+        return Response("", 404) if self.ready is None else self.ready
+
+
+async def evaluated(url: str, data: Dataset, out: Path, **settings: Any) -> tuple[Run, list[str]]:
+    said: list[str] = []
+    config = RunConfig(target=f"rest:{url}/search?q={{query}}", mapping=("ids=ids",), **settings)
+    evaluation = Evaluation.plan(config, data)
+    agent = open_agent(config, data)
+    return await evaluation.start(agent, out, listener=Listener(say=said.append)), said
+
+
+def busy() -> Response:
+    return JSONResponse({"detail": "loading"}, 503)
+
+
+async def score_when_ready(data: Dataset, out: Path) -> float:
+    async with serving(Service([]).app) as url:
+        run, _ = await evaluated(url, data, out)
+    return run.report.headline[1].mean
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        [busy() for _ in range(3)],
+        [JSONResponse({"error": "the model is still loading"}, 500)],
+    ],
+    ids=["503", "says so"],
+)
+async def test_an_agent_that_is_starting_scores_as_if_it_were_ready(
+    make_dataset: MakeDataset, tmp_path: Path, early: list[Response | None]
+) -> None:
+    data = make_dataset(4)
+    expected = await score_when_ready(data, tmp_path)
+    service = Service(early)
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, data, tmp_path, retries=0, concurrency=1)
+    assert run.report.headline[1].mean == expected
+    assert run.report.failures == {}
+    assert said[0].startswith("waiting until the agent is ready (HTTP 50")
+    assert "no score or latency includes" in said[-1]
+
+
+async def test_an_agent_that_hangs_at_first_is_not_timed_for_it(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([None])
+    asyncio.get_running_loop().call_later(0.6, service.loaded.set)
+    async with serving(service.app) as url:
+        run, _ = await evaluated(url, make_dataset(4), tmp_path, timeout=0.5, retries=0)
+    assert run.report.failures == {}
+    assert run.report.latency_ms.max < 500
+    assert len(service.searches) == 5
+
+
+async def test_the_warm_up_is_recorded_and_is_no_call_of_the_run(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([])
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, make_dataset(6), tmp_path, num_queries=3)
+    lines = [json.loads(line) for line in run.folder.calls_file.read_text().splitlines()]
+    assert len(lines) == 3
+    assert len(service.searches) == 4
+    # A query of the data set that the run does not ask: a cache answers no timed query.
+    assert service.searches[0] not in service.searches[1:]
+    pacing = run.folder.read_header().pacing
+    assert pacing is not None
+    assert pacing.warm_up is not None
+    assert (pacing.warm_up.way, pacing.warm_up.ready, pacing.warm_up.calls) == ("call", True, 1)
+    assert run.folder.read_json()["pacing"]["warm_up"]["ready"] is True
+    assert len(said) == 1
+    assert "for an untimed call, not counted" in plain_text(render_report(run.report, path="x"))
+
+
+async def test_no_query_is_sent_to_an_agent_that_says_it_is_ready(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([], ready=JSONResponse({"status": "ready"}))
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, make_dataset(3), tmp_path)
+    assert len(service.searches) == 3
+    assert said == []
+    assert run.report.pacing is not None
+    assert run.report.pacing.warm_up is not None
+    assert run.report.pacing.warm_up.way == "readiness"
+
+
+async def test_a_page_for_every_path_says_nothing_about_readiness(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([], ready=HTMLResponse("<html>"))
+    async with serving(service.app) as url:
+        await evaluated(url, make_dataset(3), tmp_path)
+    assert len(service.searches) == 4
+
+
+async def test_zero_turns_the_warm_up_off(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    service = Service([])
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, make_dataset(3), tmp_path, warm_up=0)
+    assert (len(service.searches), service.ready_checks, said) == (3, 0, [])
+    assert run.report.pacing is None
+
+
+@pytest.mark.parametrize(
+    ("ready", "before", "why"),
+    [
+        (JSONResponse({"index": "failed: no model"}, 503), [], "the agent says: failed: no model"),
+        (busy(), [], "still loading: HTTP 503 from /health/ready"),
+        (None, [JSONResponse({"error": "bad key"}, 401)], "HTTP 401"),
+    ],
+    ids=["failed", "loading for ever", "refused"],
+)
+async def test_a_warm_up_that_fails_does_not_end_the_run(
+    make_dataset: MakeDataset,
+    tmp_path: Path,
+    ready: Response | None,
+    before: list[Response | None],
+    why: str,
+) -> None:
+    service = Service(before, ready=ready)
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, make_dataset(3), tmp_path, warm_up=1)
+    assert run.state == "complete"
+    assert run.report.summary.successful_queries == 3
+    assert why in said[-1]
+    assert said[-1].startswith("warning: the agent may not be ready")
+    assert run.report.pacing is not None
+    assert run.report.pacing.warm_up is not None
+    assert not run.report.pacing.warm_up.ready
+    assert why in run.report.pacing.warm_up.message
+
+
+async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """Its calls would time out: the search server is up only when it was asked for a while."""
+    asked = 0
+
+    async def search(request: Request) -> JSONResponse:
+        nonlocal asked
+        asked += 1
+        if asked <= 2:
+            return JSONResponse({}, 503)
+        query = (await request.json())["query"]
+        hits = [] if query == "health" else [{"doc_id": f"d{query.split()[1]}"}]
+        return JSONResponse({"results": hits})
+
+    there = Starlette(routes=[Route("/search_nfcorpus", search, methods=["POST"])])
+    data = make_dataset(4)
+    said: list[str] = []
+    async with serving(there) as search_url:
+        load, stop = mcp_search(search_url)
+        async with serving(purple_app(load, on_stop=stop)) as url:
+            config = RunConfig(target=f"a2a:{url}", timeout=0.3, retries=0)
+            evaluation = Evaluation.plan(config, data)
+            run = await evaluation.start(
+                open_agent(config, data), tmp_path, listener=Listener(say=said.append)
+            )
+    assert run.report.failures == {}
+    assert run.report.headline[1].mean == await score_when_ready(data, tmp_path)
+    assert said[0] == (
+        "waiting until the agent is ready (waiting for the MCP server), at most 300 s"
+    )
+
+
+class Gateway:
+    """503 for everything, so many times; then the app."""
+
+    def __init__(self, app: Any, times: int) -> None:
+        self.app, self.times = app, times
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and self.times:
+            self.times -= 1
+            await busy()(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+def searching(query: str) -> list[str]:
+    return [f"d{query.split()[1]}"]
+
+
+async def load_at_once(_progress: object) -> Any:
+    async def find(query: str, _top_k: int) -> list[str]:
+        return searching(query)
+
+    return find
+
+
+async def test_an_agent_whose_proxy_is_up_first_is_waited_for(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    data = make_dataset(3)
+    said: list[str] = []
+    async with serving(Gateway(purple_app(load_at_once), 2)) as url:
+        config = RunConfig(target=f"a2a:{url}", retries=0)
+        run = await Evaluation.plan(config, data).start(
+            open_agent(config, data), tmp_path, listener=Listener(say=said.append)
+        )
+    assert run.report.failures == {}
+    assert said[0].startswith("waiting for the agent, at most 300 s: ")
+
+
+async def test_without_a_warm_up_such_an_agent_is_reported_at_once(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    data = make_dataset(3)
+    async with serving(Gateway(purple_app(load_at_once), 1)) as url:
+        config = RunConfig(target=f"a2a:{url}", warm_up=0)
+        with pytest.raises(TargetLoading, match="answers HTTP 503: the agent is not there yet"):
+            await Evaluation.plan(config, data).start(open_agent(config, data), tmp_path)
+
+
+async def test_a_function_of_this_process_is_asked_each_query_once(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def find(query: str, top_k: int) -> list[str]:
+        asked.append(query)
+        return searching(query)
+
+    config = RunConfig(target="python:f")
+    await Evaluation.plan(config, make_dataset(3)).start(PythonAgent(find, name="f"), tmp_path)
+    assert len(asked) == 3
+
+
+async def test_a_warm_up_can_be_interrupted(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    stop = asyncio.Event()
+    service = Service([], ready=busy())
+
+    def say(_message: str) -> None:
+        stop.set()
+
+    async with serving(service.app) as url:
+        config = RunConfig(target=f"rest:{url}/search?q={{query}}", mapping=("ids=ids",))
+        data = make_dataset(3)
+        with pytest.raises(KeyboardInterrupt, match="interrupted before the first response"):
+            await Evaluation.plan(config, data).start(
+                open_agent(config, data), tmp_path, listener=Listener(say=say), stop=stop
+            )
+    assert service.searches == []
