@@ -141,7 +141,7 @@ async def test_what_is_no_completion_is_said(content: bytes, kind: FailureKind, 
     with pytest.raises(AgentFailure) as caught:
         await answer_of(application(lambda _body, _request: Response(content)))
     assert caught.value.kind is kind
-    assert words in str(caught.value)
+    assert words in f"{caught.value} {caught.value.said}"
 
 
 @pytest.mark.parametrize(
@@ -156,15 +156,17 @@ async def test_a_stream_that_breaks_off_is_a_failure(
     stream: str, kind: FailureKind, words: str
 ) -> None:
     app = application(lambda _body, _request: Response(stream, media_type="text/event-stream"))
-    with pytest.raises(AgentFailure, match=words) as caught:
+    with pytest.raises(AgentFailure) as caught:
         await answer_of(app)
     assert caught.value.kind is kind
+    assert words in f"{caught.value} {caught.value.said}"
 
 
 async def test_a_status_is_classified_with_the_words_of_the_service() -> None:
     busy = application(lambda _body, _request: JSONResponse({"e": "later"}, 429))
-    with pytest.raises(AgentFailure, match=r"HTTP 429; it said: .*later") as caught:
+    with pytest.raises(AgentFailure, match="HTTP 429") as caught:
         await answer_of(busy)
+    assert "later" in caught.value.said
     assert caught.value.retryable
 
 

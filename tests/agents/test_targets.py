@@ -109,9 +109,9 @@ def test_a_mistyped_target_shows_no_password() -> None:
     ("text", "shown"),
     [
         ("a2a:http://user:pass@h:1/x", "a2a:http://***@h:1/x"),
-        ("mcp:http://h/mcp?api_key=abc&n=2#find", "mcp:http://h/mcp?api_key=***&n=***#find"),
+        ("mcp:http://h/mcp?api_key=abc&n=2#find", "mcp:http://h/mcp?api_key=***&n=2#find"),
         ("builtin:bm25#openai:m@http://u:p@x/v1", "builtin:bm25#openai:m@http://***@x/v1"),
-        ("mcp-stdio:env KEY=abc TOKEN='a b' uvx s", "mcp-stdio:env KEY=*** TOKEN=*** uvx s"),
+        ("mcp-stdio:env KEY=abc TOKEN='a b' uvx s", "mcp-stdio:env KEY=*** TOKEN='***' uvx s"),
         ("mcp-stdio:s --api-key a --n=2 --token=b", "mcp-stdio:s --api-key *** --n=2 --token=***"),
         ("http://h:8000=RAG_RETRIEVE", "http://h:8000=RAG_RETRIEVE"),
         ("http://h:8000=RAG_RETRIEVE#stream", "http://h:8000=RAG_RETRIEVE#stream"),
