@@ -51,6 +51,16 @@ def test_a_text_of_more_than_a_megabyte_is_refused() -> None:
         {"matches": [{"document": {"id": "MED-1"}}, {"document": {"id": "MED-2"}}]},
         {"chunks": [{"id": "c1", "metadata": {"source": "MED-1"}}, {"source": "MED-2"}]},
         {"entities": [{"name": "MED-1"}, {"name": "MED-2"}], "relations": []},
+        {"ids": [["MED-1", "MED-2"]], "documents": [["a text", "another"]], "distances": [[1, 2]]},
+        {"rows": [[0.9, "MED-1"], [0.8, "MED-2"]]},
+        {"search": {"hits": HITS, "took": 3}, "ok": True},
+        {"edges": [{"node": {"slug": "MED-1"}}, {"node": {"slug": "MED-2"}}]},
+        {
+            "payload": [
+                {"link": "https://x.example/MED-1.html"},
+                {"link": "https://x.example/MED-2"},
+            ]
+        },
     ],
 )
 def test_the_field_with_the_ids_is_found(value: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ DOCTOR = [
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) >= 23
+    assert len(COMMANDS) >= 24
     assert len(DOCTOR) == 2
 
 

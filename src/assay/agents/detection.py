@@ -107,7 +107,9 @@ class IdDetector:
     def _settle(self, rows: Sequence[Mapping[str, str | None]]) -> tuple[str, Form]:
         names = [name for name in (*_IDS, *_columns(rows[0])) if name in rows[0]]
         present = (self._field,) if self._field else names
-        for name in present:
+        # Whatever it is called, a field with ids of the data set is the id's field.
+        others = () if self._field else (name for name in rows[0] if name not in names)
+        for name in (*present, *others):
             for form in _FORMS:
                 if any(form(row.get(name) or "") in self._known for row in rows):
                     self._settled = (name, form)
@@ -192,10 +194,14 @@ def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
         found = (find_known(each, known, depth - 1) for each in value[:20])
         inner = next((each for each in found if each is not None), None)
         return None if inner is None else f"[].{inner}".replace("].[", "][").rstrip(".")
+    if isinstance(value, dict) and any(key in known for key in islice(value, 20)):
+        return "keys(@)"
     for key, each in value.items() if isinstance(value, dict) else ():
         inner = find_known(each, known, depth - 1)
         if inner is not None:
             step = key if re.fullmatch(r"[A-Za-z_]\w*", key) else f'"{key}"'
+            if inner == "keys(@)":
+                return f"{step}.keys(@)"
             return f"{step}.{inner}".replace(".[", "[").rstrip(".")
     return None
 

@@ -138,7 +138,14 @@ async def probe(http: httpx.AsyncClient, url: str, policy: OutboundPolicy = UNRE
     raise TargetError(
         f"cannot detect the protocol at {redact_url(base)}; tried:{lines}\n"
         "Name the protocol: a2a:URL, mcp:URL or http:URL=TASK, or check the URL. Any other HTTP "
-        "service: 'rest:URL?q={query}' --map ids=EXPR, or six lines of Python (docs/targets.md)."
+        "service:\n"
+        f"  assay eval 'rest:{redact_url(base)}/PATH?q={{query}}&size={{top_k}}' --map ids=EXPR\n"
+        "or a function in my_search.py, for assay eval python:my_search:find "
+        "(docs/targets.md has more):\n"
+        "  import httpx\n\n"
+        "  def find(query: str, top_k: int) -> list[str]:\n"
+        f'      found = httpx.get("{redact_url(base)}/PATH", params={{"q": query}}).json()\n'
+        '      return [each["id"] for each in found["results"]][:top_k]'
     )
 
 

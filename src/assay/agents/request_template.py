@@ -169,7 +169,8 @@ def read_request(request: str) -> Any:
         shown = " ".join(text.split())[:80]
         raise UsageError(
             f"{source} is not JSON: {error}; got {shown!r}. Placeholders stand inside quotes: "
-            '{"query": "{query}", "size": "{top_k}"}'
+            '{"query": "{query}", "size": "{top_k}"}; for a body of another kind, use a function, '
+            "python:module:function"
         ) from None
 
 

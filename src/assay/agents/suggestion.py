@@ -10,13 +10,14 @@ from typing import Any
 from assay.agents.detection import find_known, strings_in
 
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|*=]+")
+_STEP = re.compile(r"[^/\\#?&.:]+")
 _TRAILING = ".:!?"
 _READ = 100_000
 """Characters of a text that are looked through."""
 _MOST_IDS = 50
 _LONGEST_LABEL = 24
 _MOST_GROUPS = 5
-_LAST_SIGNS = re.compile(r"[\[(*#-]+\s?$")
+_LAST_SIGNS = re.compile(r"[\[(*#\"-]+\s?$")
 _LAST_WORD = re.compile(r"[^\w\s]*\w+\W*$")
 
 _Place = tuple[int, int]
@@ -32,10 +33,11 @@ def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
     """
     path = find_known(value, known)
     if path is not None:
-        return f"ids={path if '[]' in path else f'[{path}]'}"
-    # A string inside JSON has its quotes escaped in the raw text: patterns are tried on both.
-    plain = "\n".join(strings_in(value))
-    pattern = suggest_pattern(plain, known) or suggest_pattern(text, known)
+        return f"ids={path if '[]' in path or path.endswith('keys(@)') else f'[{path}]'}"
+    # A string inside JSON has its quotes escaped in the raw text, which is searched first.
+    pattern = suggest_pattern("\n".join(strings_in(value)), known)
+    if not pattern or any(each not in known for each in re.findall(pattern, text[:_READ])):
+        pattern = suggest_pattern(text, known)
     return f"ids=re:{pattern}" if pattern else ""
 
 
@@ -100,9 +102,10 @@ def _places(text: str, known: Container[str]) -> list[_Place]:
     for match in _TOKEN.finditer(text):
         token = match[0]
         tail = token.rpartition(":")[2]  # of "id:note-7"
-        for each in (token, token.rstrip(_TRAILING), tail, tail.rstrip(_TRAILING)):
+        steps = _STEP.findall(token)[::-1]  # of "https://host/docs/note-7.html"
+        for each in (token, token.rstrip(_TRAILING), tail, tail.rstrip(_TRAILING), *steps):
             if each in known:
-                start = match.start() + token.index(each)
+                start = match.start() + token.rindex(each)
                 places.append((start, start + len(each)))
                 break
         if len(places) == _MOST_IDS:
