@@ -11,7 +11,7 @@ EXAMPLES ?= 2000
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval test crash fuzz lint serve format docs clean
+.PHONY: help setup eval test crash fuzz lint serve format docs lock sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -20,7 +20,7 @@ setup: $(READY) ## make the virtual environment and install Assay into it
 
 # PYTHONDONTWRITEBYTECODE, where it is set, makes every start import sources from scratch:
 # compileall pays that once, here.
-$(READY): pyproject.toml
+$(READY): pyproject.toml requirements-dev.lock
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh
 	@touch $(READY)
 
@@ -50,6 +50,12 @@ format: $(READY) ## let ruff rewrite what it can
 
 docs: $(READY) ## write the pages and schemas that are made from the code
 	@for name in help api schemas; do $(BIN)/python scripts/render_$$name.py; done
+
+lock: ## write the lock files anew after a change of dependencies (needs uv)
+	@sh scripts/lock.sh
+
+sbom: $(READY) ## write build/sbom.cdx.json and build/licenses.md
+	@$(BIN)/python scripts/sbom.py
 
 clean: ## remove the environment and caches, never runs/
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

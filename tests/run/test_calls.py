@@ -1,3 +1,5 @@
+import errno
+import os
 import resource
 from pathlib import Path
 
@@ -54,6 +56,19 @@ def test_a_torn_last_line_is_passed_over_then_cut_off(
     with CallWriter(path) as writer:
         writer.append(ANSWER)
     assert len(CallLog(path)) == complete + 1
+
+
+def test_a_log_on_a_read_only_disk_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `--resume` meets there; permissions would not stop the superuser."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(RunError, match="Read-only file system; make its folder writable"):
+        CallWriter(tmp_path / "calls.jsonl")
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:

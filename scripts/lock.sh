@@ -1,0 +1,19 @@
+#!/bin/sh
+# Writes requirements.lock (what the images install) and requirements-dev.lock (what CI installs): every
+# package with its version and hashes, for all platforms and Python versions. Run it after changing the
+# dependencies in pyproject.toml. LOCK_FLAGS="--upgrade" takes newer versions.
+set -eu
+
+compile() {
+    output=$1
+    shift
+    # shellcheck disable=SC2086
+    uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --no-header --no-annotate ${LOCK_FLAGS:-} "$@" --output-file "$output"
+}
+
+compile requirements-dev.lock --all-extras --group dev --group build
+# The same versions: what is tested is what is installed.
+grep -v '^    --hash' requirements-dev.lock | sed 's/ \\$//' > requirements-dev.versions
+trap 'rm -f requirements-dev.versions' EXIT
+compile requirements.lock --extra all --group build --constraint requirements-dev.versions
