@@ -6,7 +6,6 @@ from assay.errors import UsageError
 
 PACKAGES = {
     "a2a": "serve",
-    "anthropic": "anthropic",
     "google": "serve",
     "httpx2": "mcp",
     "lightgbm": "tuned",

@@ -157,7 +157,7 @@ async def test_two_addresses_share_no_replies(
         assert await opened(kind, cache=True).generate("p") == "FALSE"
 
 
-@pytest.mark.parametrize("package", ["ollama", "anthropic"])
+@pytest.mark.parametrize("package", ["ollama"])
 def test_a_client_that_is_not_installed_is_told_with_the_remedy(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,8 +77,8 @@ class CacheDatabase:
         try:
             return self._once(work)
         except (sqlite3.OperationalError, OSError) as error:  # full, locked, not writable
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-                # Our SQL is right: it is the names in the file that are not.
+            odd = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+            if odd and self.problems():  # our SQL is right: the names in the file are damaged
                 self._set_aside(error)
                 return self._once(work)
             raise self.failure(

@@ -1,9 +1,12 @@
-"""A model of Anthropic, through its official client."""
+"""A model of Anthropic, or of a server that implements its Messages API."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx
 
 from assay.answer.providers.provider import (
+    REPLY_MAX_BYTES,
     Completion,
     TokenUsage,
     http_failure,
@@ -12,14 +15,13 @@ from assay.answer.providers.provider import (
     setting,
 )
 from assay.errors import ProviderError, ProviderFailure, UsageError
+from assay.net.client import open_client
 from assay.net.redact import redact_secrets, redact_url
-
-if TYPE_CHECKING:
-    from anthropic import APIStatusError
 
 DEFAULT_MODEL = "claude-3-5-sonnet-20241022"
 KEY_VARIABLE = "RAG_EVAL_ANTHROPIC_API_KEY"
 _DEFAULT_URL = "https://api.anthropic.com"
+_API_VERSION = "2023-06-01"
 
 
 def open_anthropic(spec: str) -> "AnthropicModel":
@@ -39,30 +41,20 @@ class AnthropicModel:
     """A model of Anthropic's API, or of a server that implements it."""
 
     def __init__(self, api_key: str, model: str, base_url: str | None = None) -> None:
-        try:
-            from anthropic import AsyncAnthropic
-        except ImportError:
-            raise ProviderError(
-                ProviderFailure.SETTING,
-                "the Anthropic client is not installed: pip install 'agent-assay[anthropic]'",
-            ) from None
-        # The client reads its own variable where it is given no address.
-        if address := base_url or os.environ.get("ANTHROPIC_BASE_URL"):
-            parse_address(address, "RAG_EVAL_ANTHROPIC_BASE_URL, ANTHROPIC_BASE_URL", _DEFAULT_URL)
+        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
+        parse_address(address, "RAG_EVAL_ANTHROPIC_BASE_URL, ANTHROPIC_BASE_URL", _DEFAULT_URL)
+        self._base = address.rstrip("/")
         self._key = api_key
         self._model = model
-        # Not a named parameter: newer clients no longer have it, older models still need it.
-        self._extra: dict[str, float] = {"temperature": 0.0}
-        # Retries are ours, because they know the budget. No connection outlives its call, because
-        # the next may come from another event loop. The HTTP client is the SDK's own: recent
-        # versions are built on httpx2 and accept no httpx client.
-        self._client = AsyncAnthropic(
-            api_key=api_key,
-            base_url=base_url,
-            max_retries=0,
-            timeout=None,
-            default_headers={"Connection": "close"},
-        )
+        # Older models need it to be repeatable, newer ones refuse it.
+        self._sampling: dict[str, float] = {"temperature": 0.0}
+        # No connection outlives its call, because the next may come from another event loop.
+        headers = {
+            "Connection": "close",
+            "anthropic-version": _API_VERSION,
+            "x-api-key": api_key,
+        }
+        self._client = open_client(headers=headers, max_bytes=REPLY_MAX_BYTES)
 
     @property
     def name(self) -> str:
@@ -72,7 +64,7 @@ class AnthropicModel:
     @property
     def identity(self) -> str:
         """With the address, unless it is Anthropic's: other servers may reply differently."""
-        at = redact_url(str(self._client.base_url)).rstrip("/")
+        at = redact_url(self._base).rstrip("/")
         return self.name if at == _DEFAULT_URL else f"{self.name}@{at}"
 
     async def complete(self, prompt: str, max_tokens: int) -> Completion:
@@ -81,56 +73,55 @@ class AnthropicModel:
             return await self._once(prompt, max_tokens)
         except ProviderError as error:
             refused = error.kind is ProviderFailure.BAD_REQUEST and "temperature" in str(error)
-            if not refused or not self._extra:
+            if not refused or not self._sampling:
                 raise
-            self._extra = {}
+            self._sampling = {}
             return await self._once(prompt, max_tokens)
 
     async def _once(self, prompt: str, max_tokens: int) -> Completion:
-        import anthropic
-
+        body = {
+            "model": self._model,
+            "max_tokens": max_tokens,
+            "messages": [{"role": "user", "content": prompt}],
+            **self._sampling,
+        }
         try:
-            message = await self._client.messages.create(
-                model=self._model,
-                max_tokens=max_tokens,
-                messages=[{"role": "user", "content": prompt}],
-                extra_body=self._extra,
-            )
-        except anthropic.APIStatusError as error:
-            raise self._failure(error) from None
-        except anthropic.APIConnectionError as error:
-            raise request_failure("Anthropic", error.__cause__ or error) from None
-        except (anthropic.APIError, ValueError):
+            response = await self._client.post(f"{self._base}/v1/messages", json=body)
+        except httpx.RequestError as error:
+            raise request_failure("Anthropic", error) from None
+        if not response.is_success:
+            raise self._failure(response)
+        try:
+            return _read(response.json())
+        except ValueError:
             raise _unreadable() from None
-        return _read(message)
 
-    def _failure(self, error: "APIStatusError") -> ProviderError:
-        words = error.api_message if isinstance(error.api_message, str) else error.response.text
+    def _failure(self, response: httpx.Response) -> ProviderError:
         return http_failure(
             "Anthropic",
-            error.status_code,
-            redact_secrets(words, self._key),
-            retry_after=error.response.headers.get("retry-after"),
+            response.status_code,
+            redact_secrets(response.text, self._key),
+            retry_after=response.headers.get("retry-after"),
             bad_key=f"check {KEY_VARIABLE}",
             not_found=f"check the model name, {self._model!r} (RAG_EVAL_ANTHROPIC_MODEL)",
         )
 
     async def close(self) -> None:
         """Close the HTTP client."""
-        await self._client.close()
+        await self._client.aclose()
 
 
 def _read(message: Any) -> Completion:
-    """The client does not validate what it builds, so that is done here."""
     try:
-        text = "".join(block.text for block in message.content if block.type == "text")
-        usage = TokenUsage(int(message.usage.input_tokens), int(message.usage.output_tokens))
-        stop_reason = message.stop_reason
-    except (AttributeError, TypeError, ValueError):
+        text = "".join(block["text"] for block in message["content"] if block["type"] == "text")
+        usage = message["usage"]
+        tokens = TokenUsage(int(usage["input_tokens"]), int(usage["output_tokens"]))
+        stop_reason = message.get("stop_reason")
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise _unreadable() from None
     if stop_reason == "refusal":
         raise ProviderError(ProviderFailure.REFUSAL, "Anthropic's model refused to answer")
-    return Completion(text, usage, "length" if stop_reason == "max_tokens" else "end")
+    return Completion(text, tokens, "length" if stop_reason == "max_tokens" else "end")
 
 
 def _unreadable() -> ProviderError:
