@@ -284,7 +284,7 @@ async def test_a_question_of_20000_characters_arrives_whole(
         assert server.last_body["messages"][0]["content"] == question
 
 
-@pytest.mark.parametrize("kind", ["ollama", "openai"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_reply_without_end_is_not_read_into_memory(
     kind: str, server: ModelServer, opened: OpenProvider
 ) -> None:
