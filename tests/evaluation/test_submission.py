@@ -55,6 +55,16 @@ async def test_a_submission_has_the_platforms_shape(
         submission_of(parts[:1])
 
 
+async def test_a_run_that_lost_its_target_is_a_partial_submission(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    (part,) = await shards(1, make_dataset(120), tmp_path)
+    report = part.report_file.read_text()
+    assert '"state": "complete"' in report
+    part.report_file.write_text(report.replace('"state": "complete"', '"state": "target lost"'))
+    assert submission_of([part])["status"] == "partial"
+
+
 REPORT = {"per_query_results": [], "config": {}}
 
 
