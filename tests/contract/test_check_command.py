@@ -72,7 +72,8 @@ async def test_a_fault_is_named_with_its_rule_and_what_was_seen() -> None:
         result = await invoke(f"{url}=RAG_RETRIEVE")
     assert result.exit_code == 1
     assert "fail  must    terminal-one\n  Exactly one event is terminal:" in result.stdout
-    assert "(Agent HTTP contract, Stream invariant, line 53)" in " ".join(result.stdout.split())
+    words = " ".join(result.stdout.split())
+    assert "(Agent HTTP contract, Stream invariant, line 53)" in words
     assert "  fix: End each stream with one event named final" in result.stdout
     assert f"  repeat: curl -isSN {url}/agents/run/stream -H " in result.stdout
     assert "2 of 5 events are terminal" in result.stdout

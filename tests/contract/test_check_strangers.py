@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import orjson
@@ -17,6 +18,7 @@ from tests.contract.planted_agents import (
     IgnoresTokens,
     NamesItsStore,
     QuotesUpperCase,
+    TakesEverything,
 )
 from tests.contract.running import running
 
@@ -34,7 +36,9 @@ LEVELS = {check.name: check.level for check in CHECKS}
 
 async def checked(agent: PlainAgent, level: RuleLevel = RuleLevel.MUST) -> TargetReport:
     async with running(agent) as url:
-        return await check_agent(CheckTarget(url, agent.task), limits=QUICK, level=level)
+        # A slow machine must not make a quick agent look like one that exceeds its budget.
+        limits = QUICK if agent.seconds else CheckLimits()
+        return await check_agent(CheckTarget(url, agent.task), limits=limits, level=level)
 
 
 def finding(report: TargetReport, name: str) -> CheckResult:
@@ -88,6 +92,60 @@ async def test_a_busy_agent_is_asked_again() -> None:
     assert (await checked(Busy(), RuleLevel.OURS)).findings() == []
 
 
+class CrashesOnMissingInputs(PlainAgent):
+    """Looks at no task_type, and raises where there is no query, as ten quick lines do."""
+
+    def refusal(self, request: Any) -> Answer | None:
+        if isinstance(request, dict) and "query" not in request.get("inputs", {}):
+            return Answer(500, b"<html>Traceback</html>", "text/html")
+        known = isinstance(request, dict) and request.get("request_id")
+        return None if known and "task_type" in request else super().refusal(request)
+
+
+async def test_a_request_has_one_fault_only() -> None:
+    """Without a query as well, an unknown task would seem to be answered with a crash."""
+    report = await checked(CrashesOnMissingInputs())
+    assert {each.name for each in report.findings()} == {
+        *("unknown-task-refused", "reused-id-refused", "sync-failed-run", "stream-failed-run"),
+        *("sync-wrong-type", "stream-wrong-type"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said", "remedy"),
+    [
+        (500, b"<html>", "a valid request got HTTP 500", "The agent crashed"),
+        (502, b"<html>", "a valid request got HTTP 502", "busy or not up"),
+        (404, b"<html>", "answered HTTP 404 with a web page", "There is no agent at this path"),
+        (200, b"<html>", "answered HTTP 200 with a web page", "There is no agent at this path"),
+        (405, b"", "POST /agents/run/sync answered HTTP 405", "There is no agent at this path"),
+        (307, b"", "HTTP 307 redirects elsewhere", "Check the address that it redirects to"),
+        (422, b"{}", "a valid request got HTTP 422", "pass others with --inputs"),
+    ],
+)
+async def test_a_valid_request_that_is_not_run_says_what_that_means(
+    status: int, body: bytes, said: str, remedy: str
+) -> None:
+    class Elsewhere(PlainAgent):
+        async def answer(self, path: str, content: bytes) -> Answer | AsyncIterator[bytes]:
+            page = "text/html" if body == b"<html>" else "application/json"
+            return Answer(status, body, page)
+
+    found = finding(await checked(Elsewhere()), "sync-status")
+    assert said in found.detail
+    assert remedy in found.remedy
+
+
+async def test_own_inputs_are_in_no_command() -> None:
+    agent = TakesEverything()
+    async with running(agent) as url:
+        target = CheckTarget(url, agent.task)
+        report = await check_agent(target, inputs={"query": "Jane Doe"})
+    commands = [each.repeat for each in report.findings()]
+    assert not [command for command in commands if "Jane" in command]
+    assert [command for command in commands if '"$ASSAY_CHECK_INPUTS"' in command]
+
+
 @asynccontextmanager
 async def closing_after_errors(agent: PlainAgent) -> AsyncIterator[str]:
     """A server that says nothing of closing, and drops a connection that had an HTTP 500."""
@@ -125,10 +183,10 @@ async def closing_after_errors(agent: PlainAgent) -> AsyncIterator[str]:
 async def test_a_connection_that_was_closed_after_a_500_is_no_finding() -> None:
     agent = CrashesOnTypes()
     async with closing_after_errors(agent) as url:
-        report = await check_agent(CheckTarget(url, agent.task), limits=QUICK)
+        report = await check_agent(CheckTarget(url, agent.task))
     assert {each.name: each.detail for each in report.findings()} == {
-        "sync-wrong-type": "wrong type: answered HTTP 500",
-        "stream-wrong-type": "wrong type: answered HTTP 500",
+        "sync-wrong-type": "wrong type: HTTP 500 instead of HTTP 400 or 422",
+        "stream-wrong-type": "wrong type: HTTP 500 instead of HTTP 400 or 422",
     }
 
 
@@ -144,7 +202,7 @@ async def test_a_finding_says_where_the_rule_is_what_helps_and_which_code_the_ag
 async def test_the_command_of_a_finding_shows_it_again() -> None:
     agent = IgnoresTokens()
     async with running(agent) as url:
-        report = await check_agent(CheckTarget(url, agent.task), limits=QUICK)
+        report = await check_agent(CheckTarget(url, agent.task))
         command = finding(report, "budget-tokens").repeat
         words = shlex.split(command)
         assert words[:3] == ["curl", "-isS", f"{url}/agents/run/sync"]
@@ -160,12 +218,9 @@ async def test_a_command_names_a_token_and_own_inputs_by_variables_only() -> Non
             CheckTarget(url.replace("//", "//me:passw0rd@"), agent.task),
             inputs={"query": "Jane Doe, born 1960"},
             auth=TokenFor(url, "s3cret-token"),
-            limits=QUICK,
             skip=["no-echo"],
         )
-        echo = await check_agent(
-            CheckTarget(url, agent.task), auth=TokenFor(url, "s3cret-token"), limits=QUICK
-        )
+        echo = await check_agent(CheckTarget(url, agent.task), auth=TokenFor(url, "s3cret-token"))
     said = finding(echo, "no-echo").repeat
     assert '-H "Authorization: Bearer $TOKEN"' in said
     everything = orjson.dumps([echo, report]).decode()

@@ -20,6 +20,7 @@ from assay.agents.target_kinds import RequestSettings
 from assay.agents.targets import open_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
+from assay.contract.conformance.report import RuleLevel
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, AssayError, TargetError
 from assay.serve.hostile.server import CATALOGUE
@@ -103,7 +104,8 @@ async def doctor(url: str, seconds: float) -> tuple[str, str, tuple[str, ...]]:
 async def check(url: str, _seconds: float) -> tuple[str, str, tuple[str, ...]]:
     """What `assay check` does; the result says whether the agent keeps the contract."""
     limits = CheckLimits(sync_s=1.0, first_event_s=1.0, stream_s=1.0, heartbeat_s=1.0)
-    report = await check_agent(parse_check_target(f"{url}=RAG_RETRIEVE"), limits=limits)
+    target = parse_check_target(f"{url}=RAG_RETRIEVE")
+    report = await check_agent(target, limits=limits, level=RuleLevel.OURS)
     if report.unreachable is not None:
         return "no target", report.unreachable, ()
     return "kept" if report.passed else "broken", str(report.counts()), ()

@@ -341,13 +341,18 @@ def test_an_a2a_agent_is_checked_and_offered_for_evaluation(
 def test_an_agent_that_breaks_the_contract_is_told_by_rule(
     page: "Page", server: httpx.Client, folder: Path, keep: Keep, axe: str
 ) -> None:
-    """Assay's own pages are no agent: most rules fail, and each says why."""
-    go(page, server, "/check")
-    page.get_by_label("Agent").fill(f"{str(server.base_url).rstrip('/')}=RAG_RETRIEVE")
-    page.get_by_role("button", name="Check").click()
-    expect(page.get_by_text("violates the contract")).to_be_visible(timeout=60_000)
-    keep(page, "check-contract")
-    assert serious(page, axe) == []
+    """A purple agent speaks A2A: the contract's endpoints are missing, and that is all it says."""
+    purple = ("-m", "assay.cli.serve", "purple", "--mode", "bm25", "--dataset", "tiny")
+    with serving(folder, *purple, "--port", "0") as url:
+        go(page, server, "/check")
+        page.get_by_label("Agent").fill(f"{url}=RAG_RETRIEVE")
+        page.get_by_role("button", name="Check").click()
+        expect(page.get_by_text("violates the contract")).to_be_visible(timeout=60_000)
+        first = page.get_by_role("row").nth(1)
+        expect(first).to_contain_text("must")
+        expect(first).to_contain_text("Fix: There is no agent at this path")
+        keep(page, "check-contract")
+        assert serious(page, axe) == []
 
 
 def test_the_static_report_needs_nothing_but_its_file(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assay.cli.console import print_json, say, show
+from assay.cli.console import print_json, say, show, show_unwrapped
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check(
         typer.Option(metavar="NAME", help="Skip this check. Repeatable."),
     ] = None,
     all_checks: Annotated[
-        bool, typer.Option("--all", help="Also list the checks that passed.")
+        bool, typer.Option("--all", help="Also list the checks that passed, and complete warnings.")
     ] = False,
     level: Annotated[
         str,
@@ -163,37 +163,36 @@ def show_reports(reports: "list[TargetReport]", *, all_checks: bool = False) -> 
     """Print what was found on each agent; `all_checks` lists the checks that passed, too."""
     from rich.text import Text
 
+    from assay.contract.conformance.report import CheckVerdict
+
     for report in reports:
         show(Text.assemble((report.task_type, "bold"), f" at {report.url}"))
         for result in report.findings():
-            show(_finding(result))
-            if result.repeat:
-                _show_command(result.repeat)
+            _show_finding(result, complete=all_checks or result.verdict is CheckVerdict.FAIL)
         if all_checks:
             show(_others(report))
         show(_summary(report), "")
 
 
-def _show_command(command: str) -> None:
-    """On one line however long, so that it can be copied."""
-    from assay.cli.console import show_unwrapped
-
-    show_unwrapped(f"  repeat: {command}")
-
-
-def _finding(result: "CheckResult") -> "Text":
+def _show_finding(result: "CheckResult", *, complete: bool) -> None:
+    """What is wrong and what helps; `complete` adds the rule and the command."""
+    from rich.padding import Padding
     from rich.text import Text
 
     from assay.contract.conformance.report import CheckVerdict
 
     style = "bold red" if result.verdict is CheckVerdict.FAIL else "yellow"
-    lines = [f"  {result.rule} ({result.reference})", f"  seen: {result.detail}"]
-    if result.code:
-        lines.append(f"  the agent's error code: {result.code}")
+    show(Text.assemble((f"{result.verdict:<4}", style), f"  {result.level:<6}  {result.name}"))
+    code = f" (the agent's error code: {result.code})" if result.code else ""
+    lines = [f"seen: {result.detail}{code}"]
+    if complete:
+        lines.insert(0, f"{result.rule} ({result.reference})")
     if result.remedy:
-        lines.append(f"  fix: {result.remedy}")
-    head = f"  {result.level:<6}  {result.name}\n"
-    return Text.assemble((f"{result.verdict:<4}", style), head, "\n".join(lines))
+        lines.append(f"fix: {result.remedy}")
+    show(Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False))
+    if complete and result.repeat:
+        # On one line however long, so that it can be copied.
+        show_unwrapped(f"  repeat: {result.repeat}")
 
 
 def _others(report: "TargetReport") -> "Table":
@@ -222,7 +221,8 @@ def _summary(report: "TargetReport") -> "Text":
     counts = report.counts()
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in counts if counts[verdict])
     if report.passed:
-        return Text.assemble(("conforms to the contract", "green"), f": {said}")
+        hint = "; --all shows the rules and commands of warnings" if counts["warn"] else ""
+        return Text.assemble(("conforms to the contract", "green"), f": {said}{hint}")
     return Text.assemble(("violates the contract", "bold red"), f": {said}")
 
 

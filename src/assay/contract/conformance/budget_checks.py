@@ -40,9 +40,10 @@ def _time(seen: AgentObservation) -> CheckFinding:
     latest_s = budget_ms / 1000 + seen.limits.grace_s
     if reports_success(answer) and reported / 1000 > latest_s:
         return fail(f"usage.duration_ms is {reported} with a budget of {budget_ms} ms")
-    if answer.seconds > latest_s:
+    long_enough = usual >= 2 * seen.limits.grace_s
+    if long_enough and answer.seconds > latest_s:
         return fail(f"the run took {answer.seconds:.1f} s with a budget of {budget_ms} ms")
-    if usual >= 2 * seen.limits.grace_s or not reports_success(answer):
+    if long_enough or not reports_success(answer):
         return PASS
     return not_applicable("the run is too short for its budget to show")
 

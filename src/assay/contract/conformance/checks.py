@@ -126,10 +126,12 @@ def _unreachable(health: Exchange) -> str | None:
 def _unauthorized(seen: AgentObservation) -> str | None:
     """Who is not let in sees the door and not the agent: nothing else would be a finding."""
     statuses = {each.status for each in seen.run.values()}
-    if statuses <= {401, 403}:
+    if 401 in statuses and statuses <= {401, 403}:
+        return "HTTP 401 for a valid request: set AGENT_TOKEN to the agent's bearer token"
+    if statuses == {403} and not any(each.is_web_page for each in seen.run.values()):
         return (
-            f"HTTP {min(status or 0 for status in statuses)} for a valid request: set AGENT_TOKEN "
-            "to the agent's bearer token"
+            "HTTP 403 for a valid request: this caller is not let in; set AGENT_TOKEN where the "
+            "agent wants a token"
         )
     return None
 

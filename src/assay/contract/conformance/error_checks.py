@@ -38,7 +38,7 @@ def _unknown_task(way: str) -> Callable[[AgentObservation], CheckFinding]:
         if answer.succeeded:
             return not_applicable("the agent takes any task_type, which the contract allows")
         if answer.status is None or not 400 <= answer.status < 500:
-            return fail(f"answered {answer.outcome} instead of HTTP 4xx")
+            return fail(f"{answer.outcome} instead of HTTP 4xx")
         return _shape(answer, "an unknown task_type", in_stream=False)
 
     return judged
@@ -50,7 +50,9 @@ def _refuses_unknown(seen: AgentObservation) -> CheckFinding:
     if not asked:
         return _NO_ENDPOINT
     accepted = [each for each in asked if each.succeeded]
-    return fail(f"answered {accepted[0].outcome}", accepted[0]) if accepted else PASS
+    if not accepted:
+        return PASS
+    return fail(f"an unknown task_type was accepted with {accepted[0].outcome}", accepted[0])
 
 
 def _shape(answer: Exchange, what: str, *, in_stream: bool) -> CheckFinding:
@@ -58,7 +60,7 @@ def _shape(answer: Exchange, what: str, *, in_stream: bool) -> CheckFinding:
         kind = "a web page" if answer.is_web_page else "not a JSON object"
         return fail(f"{what}: HTTP {answer.status}, and the body is {kind}", answer)
     problems = failed_shape(answer.json, answer.request_id, in_stream=in_stream)
-    return fail_if([f"{what}: {each}" for each in problems], answer)
+    return fail(f"{what}: {'; '.join(problems)}", answer) if problems else PASS
 
 
 def _malformed(way: str, faults: tuple[str, ...]) -> Callable[[AgentObservation], CheckFinding]:
@@ -74,8 +76,11 @@ def _malformed(way: str, faults: tuple[str, ...]) -> Callable[[AgentObservation]
 
 
 def _refused(fault: str, answer: Exchange) -> CheckFinding:
+    if answer.succeeded:
+        remedy = "Validate the request before the run, and refuse it with HTTP 422."
+        return fail(f"{fault}: accepted with {answer.outcome}", answer, remedy)
     if answer.status not in (400, 422):
-        return fail(f"{fault}: answered {answer.outcome}", answer)
+        return fail(f"{fault}: {answer.outcome} instead of HTTP 400 or 422", answer)
     return _shape(answer, fault, in_stream=False)
 
 

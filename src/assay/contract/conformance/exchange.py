@@ -217,9 +217,14 @@ def curl_command(
 
 def _quoted(content: bytes, inputs: JsonObject) -> str:
     """The body for a shell, with `inputs` as a variable."""
-    body: Any = parse_object(content)
-    if not inputs or body is None or body.get("inputs") != inputs:
+    body = parse_object(content)
+    sent: Any = (body or {}).get("inputs")
+    if not inputs or body is None or not isinstance(sent, dict) or not _holds(sent, inputs):
         return shlex.quote(content.decode())
     text = orjson.dumps({**body, "inputs": _PLACEHOLDER}).decode()
     before, _, after = text.partition(f'"{_PLACEHOLDER}"')
     return f'{shlex.quote(before)}"${INPUTS_VARIABLE}"{shlex.quote(after)}'
+
+
+def _holds(sent: JsonObject, own: JsonObject) -> bool:
+    return all(sent.get(name) == value for name, value in own.items())

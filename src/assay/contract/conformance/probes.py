@@ -134,7 +134,9 @@ def endpoint_missing(run: Exchange) -> bool:
     """Whether a valid request met no agent: no such path, a redirect or a web page."""
     if run.status is None:
         return False
-    return run.status in _NO_ENDPOINT or 300 <= run.status < 400 or run.is_web_page
+    # With 5xx it is the page of a framework whose agent crashed, or of a gateway without one.
+    page = run.is_web_page and run.status < 500
+    return run.status in _NO_ENDPOINT or 300 <= run.status < 400 or page
 
 
 @dataclass
@@ -209,11 +211,12 @@ class Prober:
         return replace(again, sent=replace(again.sent, left_before_s=usual / 4))
 
     async def _refusals(self, way: str) -> dict[str, Exchange]:
-        """By the name of the fault: each request has one, and secret text in its inputs."""
-        body = self._body(inputs=self._secret())
-        truncated = orjson.dumps(body)[:-2]
+        """By the name of the fault. Each request has that one only, and secret text in it."""
+        inputs = {**self.inputs, **self._secret()}
+        body = self._body(inputs=inputs)
+        truncated = orjson.dumps(self._body(inputs=self._secret()))[:-2]
         bodies: dict[str, JsonObject] = {
-            "unknown task": self._body(task_type=UNKNOWN_TASK, inputs=self._secret()),
+            "unknown task": self._body(task_type=UNKNOWN_TASK, inputs=inputs),
             **{
                 f"no {name}": {key: value for key, value in body.items() if key != name}
                 for name in ("request_id", "task_type")

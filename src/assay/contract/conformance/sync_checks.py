@@ -48,10 +48,10 @@ def _no_endpoint(run: Exchange, path: str) -> CheckFinding:
             f"HTTP {run.status} redirects elsewhere",
             remedy="Check the address that it redirects to: callers follow no redirect of a POST.",
         )
-    what = "a web page" if run.is_web_page else f"HTTP {run.status}"
+    page = " with a web page" if run.is_web_page else ""
     return fail(
-        f"{what} at POST {path}",
-        remedy=f"Nothing here speaks the contract: check the base address, or serve {path}.",
+        f"POST {path} answered HTTP {run.status}{page}",
+        remedy=f"There is no agent at this path: check the base address, or serve POST {path}.",
     )
 
 
@@ -104,7 +104,9 @@ def _json_object(seen: AgentObservation) -> CheckFinding:
     answer = _sync(seen)
     if not answer.succeeded or answer.is_web_page or answer.timed_out:
         return _NO_RESPONSE
-    return PASS if answer.json is not None else fail(answer.failure or "the body is not an object")
+    if answer.failure is not None:
+        return fail(answer.failure)
+    return PASS if answer.json is not None else fail("the body is not a JSON object")
 
 
 def _task_type(body: JsonObject, seen: AgentObservation) -> CheckFinding:
