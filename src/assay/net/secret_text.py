@@ -21,8 +21,8 @@ SECRET_NAME = re.compile(
 )
 """Of a query's value, a header or a field that holds a secret."""
 
-# Values of a URL's query that describe a search. All others are masked: who can list the names that
-# services have for keys?
+# Values of a URL's query that describe a search. All others are masked, unless they are plain words
+# or numbers: nobody can list the names that services have for keys.
 _SEARCH_NAMES = frozenset(
     {
         *("q", "query", "text", "question", "search", "s", "size", "limit", "k", "top_k", "topk"),
@@ -33,7 +33,11 @@ _SEARCH_NAMES = frozenset(
     }
 )
 _PLACEHOLDER = re.compile(r"\$?\{\w+\}")
-_PLAIN_NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?|true|false", re.IGNORECASE)
+_PLAIN_VALUE = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?|[a-z][a-z_.,:-]{0,39}")
+"""Numbers and words in lower case, such as the names of fields."""
+_SHORT_NAME = re.compile(
+    r"(?i:p|pw|pass|code|app_?id|client_?id|credentials?|session|sid|ticket|sas)"
+)
 
 _QUERY_VALUE = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<secret>[^&#\s'\"]+)")
 _USER = re.compile(r"(?<=://)(?P<secret>[^\s/?#@]*(?:@[^\s/?#@]*)*)(?=@)")
@@ -128,8 +132,8 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             yield from _given(match)
     for match in _QUERY_VALUE.finditer(text):
         name, value = match["name"], match["secret"]
-        harmless = name.lower() in _SEARCH_NAMES or _PLAIN_NUMBER.fullmatch(value)
-        if SECRET_NAME.fullmatch(name) or not harmless:
+        harmless = name.lower() in _SEARCH_NAMES or _PLAIN_VALUE.fullmatch(value)
+        if SECRET_NAME.fullmatch(name) or _SHORT_NAME.fullmatch(name) or not harmless:
             yield from _given(match)
     for pattern in (_FIELD, _ARGUMENT):
         for match in pattern.finditer(text):
