@@ -470,3 +470,18 @@ async def test_a_restricted_client_checks_addresses_and_keeps_the_token(
     async with open_http(httpx2.MockTransport(handle)) as http:
         await http.post("http://127.0.0.1/mcp")
     assert seen == [None, "Bearer secret-token"]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("mcp:http://127.0.0.1:1/mcp", "connection refused; is the server running"),
+        ("mcp:http://127.0.0.1:1/sse", "deprecated transport: start the server with streamable"),
+        ("mcp-stdio:no-such-command-anywhere", "check what follows mcp-stdio:"),
+    ],
+)
+async def test_what_to_try_is_said_where_no_session_can_be_opened(target: str, words: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        async with opened(target):
+            pass
+    assert words in str(caught.value)

@@ -11,6 +11,7 @@ from tests.agents.mcp_shapes import FOUND, SHAPES, TITLES
 
 from assay.agents.mapping import parse_mapping
 from assay.agents.mcp.agent import McpAgent
+from assay.agents.readiness import UNKNOWN, AgentReadiness
 from assay.errors import AgentFailure, FailureKind, TargetError
 
 
@@ -18,6 +19,7 @@ class InProcess:
     """A server in this process."""
 
     handshakes: tuple[str, ...] = ("legacy",)
+    advice = ""
 
     def __init__(self, server: MCPServer[Any]) -> None:
         self._server = server
@@ -27,6 +29,9 @@ class InProcess:
 
     def stderr_tail(self) -> str:
         return ""
+
+    async def readiness(self) -> AgentReadiness:
+        return UNKNOWN
 
     async def close(self) -> None:
         pass

@@ -123,7 +123,10 @@ TEXTS = {"type": "array", "items": {"type": "string"}}
 def test_a_query_is_not_put_into_an_argument_of_another_name(name: str) -> None:
     with pytest.raises(TargetError, match=f"no argument .* a query; .* --map query={name}"):
         find_search_tool([tool("search", "", (name,), **{name: TEXT})], None, {})
-    assert find_search_tool([tool("search", **{name: TEXT})], None, {"query": name}).query == name
+    assert (
+        find_search_tool([tool("search", "", (), **{name: TEXT})], None, {"query": name}).query
+        == name
+    )
 
 
 def test_a_list_of_texts_gets_a_list_and_a_text_is_preferred() -> None:

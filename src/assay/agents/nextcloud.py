@@ -12,8 +12,8 @@ from mcp_types import CallToolResult, Tool
 
 from assay.agents.mapping import CONSTANT
 from assay.agents.mcp.agent import McpSession
-from assay.agents.mcp.connection import HttpServer
 from assay.agents.mcp.results import ResultReader
+from assay.agents.mcp.servers import HttpServer
 from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import AgentReadiness

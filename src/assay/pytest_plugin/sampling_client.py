@@ -18,7 +18,7 @@ from mcp_types import (
     TextContent,
 )
 
-from assay.agents.mcp.connection import server_of
+from assay.agents.mcp.servers import server_of
 from assay.agents.target_kinds import MODES, TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.answer.providers.cached import CachedProvider

@@ -24,8 +24,9 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from assay.agents.mcp.connection import ExchangeRecord, Server, current_exchange, server_of
+from assay.agents.mcp.connection import ExchangeRecord, current_exchange
 from assay.agents.mcp.results import ResultReader
+from assay.agents.mcp.servers import Server, server_of
 from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import AgentReadiness
@@ -93,7 +94,7 @@ class McpAgent:
             client, tools = await self._session.open()
         except TargetError as error:
             stderr = self._server.stderr_tail()
-            detail = f"; its stderr ends with: {stderr}" if stderr else ""
+            detail = f"; its stderr ends with: {stderr}" if stderr else self._server.advice
             raise type(error)(f"{self.info.name}: {error}{detail}") from error
         self._tool = find_search_tool(tools, self._wanted, self._mapping)
         server = client.server_info

@@ -1,6 +1,6 @@
-"""Connections to MCP servers: an address, or a command that is started and spoken to over pipes.
+"""HTTP below MCP sessions: bounded, and with the outcome of every exchange.
 
-HTTP below an MCP session is bounded, and its failures end one call instead of all: the SDK turns
+It is bounded, and its failures end one call instead of all: the SDK turns
 every HTTP status into one error and lets a broken connection end the session with all its calls.
 So the outcome of a call's own exchange is recorded here, and the SDK sees a plain 503 instead. An
 exchange finds its record by a context variable: the SDK runs each request in its caller's context.
@@ -8,31 +8,20 @@ exchange finds its record by a context variable: the SDK runs each request in it
 
 import asyncio
 import os
-import shlex
-import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, Protocol, TextIO, cast
-from urllib.parse import urlsplit
 
 import httpx
 import httpx2
-from mcp import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
-from assay.agents.readiness import UNKNOWN, AgentReadiness, ask_readiness, ready_url
-from assay.agents.target_kinds import Target
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import AgentFailure, FailureKind
 from assay.net.client import (
     CONNECT_SECONDS,
     BoundedDecoder,
     EncodingRefused,
-    open_client,
     server_name,
-    token_for,
 )
 from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status
 from assay.net.outbound import (
@@ -43,16 +32,12 @@ from assay.net.outbound import (
     split_address,
 )
 from assay.net.redact import quote
-from assay.privacy import is_private
 
 TOKEN_VARIABLE = "MCP_SERVER_TOKEN"
 
 # Longer than any call: the caller bounds the whole call, this only ends what was forgotten.
 _TIMEOUT = httpx2.Timeout(300.0, connect=CONNECT_SECONDS, write=30.0, pool=None)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
-# Secrets of ours, which the server under test does not get.
-_WITHHELD = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN")
-_STDERR_LENGTH = 300
 _WORDS_BYTES = 8_000
 _WORDS_SECONDS = 2.0
 
@@ -266,124 +251,3 @@ def _failure_of_status(response: httpx2.Response) -> AgentFailure | None:
     if shared is None and status >= 500:
         return AgentFailure(FailureKind.AGENT_ERROR, f"HTTP {status}")
     return shared
-
-
-class Server(Protocol):
-    """An MCP server that sessions can be opened with.
-
-    `handshakes` are the ways to open one, in the order in which they are tried: `auto` asks which
-    versions the server speaks, `legacy` initializes a session at once.
-    """
-
-    @property
-    def handshakes(self) -> tuple[str, ...]: ...
-
-    def connect(self) -> AbstractAsyncContextManager[Any]:
-        """A fresh transport for `mcp.Client`."""
-        ...
-
-    def stderr_tail(self) -> str:
-        """The last line that a started command wrote to stderr, if any."""
-        ...
-
-    async def readiness(self) -> AgentReadiness:
-        """What the server says about itself."""
-        ...
-
-    async def close(self) -> None:
-        """Release what all sessions share."""
-        ...
-
-
-class HttpServer:
-    """A server at an address. One HTTP client serves all sessions: making one is expensive."""
-
-    handshakes: tuple[str, ...] = ("auto",)
-
-    def __init__(self, url: str, policy: OutboundPolicy = UNRESTRICTED) -> None:
-        self._policy = policy
-        split_address(url)  # raises for anything but an http(s) URL
-        self._url = url.rstrip("/") + "/mcp" if urlsplit(url).path in ("", "/") else url
-        self._http: httpx2.AsyncClient | None = None
-
-    def connect(self) -> AbstractAsyncContextManager[Any]:
-        if self._http is None:
-            self._http = open_http(policy=self._policy)
-        return streamable_http_client(
-            self._url, http_client=self._http, max_sse_event_size=MAX_BYTES
-        )
-
-    def stderr_tail(self) -> str:
-        return ""
-
-    async def readiness(self) -> AgentReadiness:
-        path = urlsplit(self._url).path.rstrip("/").removesuffix("/mcp")
-        token = token_for(self._url, self._policy, TOKEN_VARIABLE)
-        async with open_client(self._policy, auth=token) as http:
-            return await ask_readiness(http, ready_url(self._url, below=path))
-
-    async def close(self) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
-
-
-class StdioServer:
-    """A command. It gets our environment, as from a shell, and ends with the session."""
-
-    # A question about versions stops servers of the SDK up to 1.8, which then answer nothing.
-    handshakes: tuple[str, ...] = ("legacy", "auto")
-
-    def __init__(self, command: str) -> None:
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise UsageError(f"cannot parse the command {command!r}: {error}") from None
-        if not words:
-            raise UsageError(
-                "no command given; write mcp-stdio:COMMAND, such as 'mcp-stdio:uvx server'"
-            )
-        environment = {key: value for key, value in os.environ.items() if key not in _WITHHELD}
-        self._parameters = StdioServerParameters(
-            command=words[0], args=words[1:], env=environment, encoding_error_handler="replace"
-        )
-        self._stderr_tail = ""
-
-    @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Any]:
-        with _stderr_file() as stderr:
-            try:
-                errlog = cast(TextIO, stderr)
-                async with stdio_client(self._parameters, errlog=errlog) as streams:
-                    yield streams
-            finally:
-                self._stderr_tail = _last_line(stderr)
-
-    def stderr_tail(self) -> str:
-        return self._stderr_tail
-
-    async def readiness(self) -> AgentReadiness:
-        return UNKNOWN
-
-    async def close(self) -> None:
-        pass
-
-
-def _stderr_file() -> IO[str]:
-    """A command may write what it was asked: in private mode that goes nowhere."""
-    if is_private():
-        return Path(os.devnull).open("w+", encoding="utf-8")
-    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-
-
-def _last_line(stderr: IO[str]) -> str:
-    stderr.seek(0)
-    lines = [line.strip() for line in stderr if line.strip()]
-    return lines[-1][:_STDERR_LENGTH] if lines else ""
-
-
-def server_of(target: Target, policy: OutboundPolicy | None = None) -> Server:
-    """The server that a target names: a command for `mcp-stdio:`, else an address."""
-    if target.kind == "mcp-stdio":
-        return StdioServer(target.address)
-    return HttpServer(target.address, policy or UNRESTRICTED)
