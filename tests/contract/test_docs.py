@@ -97,4 +97,5 @@ def test_the_agent_of_the_page_can_be_served() -> None:
         "/agents/run/stream",
         "/health",
         "/health/ready",
+        "/openapi.json",
     ]
