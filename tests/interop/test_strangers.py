@@ -133,3 +133,25 @@ async def test_a_text_agent_on_the_old_library_is_measured(old_stranger: str) ->
     async with opened(f"a2a:{old_stranger}#text") as agent:
         with pytest.raises(AgentFailure, match=r"not as \[ID\]"):
             await agent.ask("coffee", 5)
+
+
+@pytest.fixture
+def javascript_stranger() -> Iterator[str]:
+    folder = os.environ.get("ASSAY_A2A_JS")
+    if folder is None:
+        pytest.skip("ASSAY_A2A_JS is not set: the folder that scripts/get-a2a-js.sh fills")
+    script = Path(__file__).with_name("stranger_js.mjs")
+    command = ["node", str(script), folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.terminate()
+
+
+async def test_a_text_agent_in_javascript_is_measured(javascript_stranger: str) -> None:
+    async with opened(f"a2a:{javascript_stranger}#text") as agent:
+        answer = await agent.ask("coffee", 5)
+    assert answer.doc_ids == FOUND
+    assert answer.answer == "For coffee read [note-7] and then [note-2]."
