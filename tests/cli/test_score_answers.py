@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from assay.cli.score import score
 from assay.cli.score_answers import holds_answers

@@ -157,6 +157,29 @@ async def test_it_works_where_an_event_loop_is_running() -> None:
     assert assay.score_answers([TEA]).metrics["correctness"] == 1
 
 
+DENIED = TEA | {"answer": "Green tea does not steep for 3 minutes."}
+
+
+def test_a_contradicted_sentence_is_counted_and_kept_with_its_row() -> None:
+    scored = assay.score_answers([TEA, DENIED | {"contexts": ["Green tea steeps for 3 minutes."]}])
+    report = scored.report.contradictions
+    assert report is not None
+    assert (report.answers, report.sentences, report.kinds) == (1, 1, {"negation": 1})
+    assert report.by == "rules, then the model notes"
+    none, some = scored.rows()
+    assert none.contradictions == []
+    assert some.contradictions[0].said == "not steep"
+    assert some.score("faithfulness") == 0
+
+
+def test_a_judge_clears_what_it_finds_supported() -> None:
+    row = DENIED | {"contexts": ["Green tea steeps for 3 minutes."]}
+    report = assay.score_answers([row], judge=SaysTrue()).report.contradictions
+    assert report is not None
+    assert report.sentences == 0
+    assert report.by.endswith("then the judge test:true")
+
+
 def test_gates_are_checked() -> None:
     scored = assay.score_answers([TEA], gates=["faithfulness>=0.9", "context_precision>=0.9"])
     assert [gate.passed for gate in scored.gates] == [True, False]

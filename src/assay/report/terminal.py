@@ -26,7 +26,7 @@ from assay.report.numbers import (
 )
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
-    from assay.run.answers import AnswersReport, ContextName, JudgeRecord
+    from assay.run.answers import AnswersReport, ContextName, ContradictionsReport, JudgeRecord
     from assay.run.models import Comparison, PairedResult, Report
 
 _VIOLATIONS = {
@@ -272,6 +272,8 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         yield "judge", "; ".join(_judge(answers.judge))
     if invented := answers.invented_citations.ids:
         yield "citations", f"{counted(invented, 'document')} cited that do not exist"
+    if answers.contradictions and answers.contradictions.sentences:
+        yield "contradicted", "; ".join(_contradictions(answers.contradictions))
     if answers.diagnosis and answers.diagnosis.counts:
         kinds = sorted(answers.diagnosis.counts.items(), key=lambda item: -item[1])
         yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
@@ -284,6 +286,15 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     for name, tried in (answers.counterfactuals or {}).items():
         if tried.asked:
             yield "again", f"with {_CONTEXTS[name]}: {tried.right} of {tried.asked} right"
+
+
+def _contradictions(found: "ContradictionsReport") -> Iterator[str]:
+    kinds = ", ".join(f"{kind} {count(number)}" for kind, number in found.kinds.items())
+    said = counted(found.sentences, "sentence")
+    yield f"{said} in {counted(found.answers, 'answer')} by the sources ({kinds})"
+    first = next((each for each in found.examples if each.said), None)
+    if first is not None:
+        yield f"for example {first.said!r}, where the source has {first.source!r}"
 
 
 def _judge(judge: "JudgeRecord") -> Iterator[str]:

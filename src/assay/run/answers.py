@@ -103,6 +103,30 @@ class InventedCitations(_AnswerModel):
     examples: list[InventedExample] = []
 
 
+class AnswerContradiction(_AnswerModel):
+    """A sentence of an answer that a source denies.
+
+    `said` and `source` are what differs; both are empty where the kind is `likely`.
+    """
+
+    query_id: str | None = None
+    kind: str
+    sentence: str
+    evidence: str
+    said: str = ""
+    source: str = ""
+
+
+class ContradictionsReport(_AnswerModel):
+    """Sentences that the sources contradict, counted by what differs; `by` says what decided."""
+
+    by: str
+    answers: int
+    sentences: int
+    kinds: dict[str, int] = {}
+    examples: list[AnswerContradiction] = []
+
+
 class AnswersReport(_AnswerModel):
     """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows."""
 
@@ -117,6 +141,7 @@ class AnswersReport(_AnswerModel):
     diagnosis: DiagnosisReport | None
     counterfactuals: dict[ContextName, CounterfactualCount] | None
     invented_citations: InventedCitations
+    contradictions: ContradictionsReport | None = None
     trouble: str | None
     note: str | None = None
     outcomes: dict[str, int] = {}

@@ -24,7 +24,7 @@ from assay.errors import AssayError, RunError, UsageError
 from assay.measure.figures import AnswerFigure, parse_figure
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
-from assay.run.answers import AnswersReport
+from assay.run.answers import AnswerContradiction, AnswersReport
 from assay.run.config import RunConfig
 from assay.run.pacing import PacingRecord
 
@@ -377,6 +377,7 @@ class AnswerRow(RunModel):
     votes: list[str] | None = None
     diagnosis: AnswerDiagnosis | None = None
     counterfactuals: dict[str, bool] = {}
+    contradictions: list[AnswerContradiction] = []
     __pydantic_extra__: dict[str, float | None]
 
     @property

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations
+from assay.evaluation.answers.contradictions import contradiction_row, contradictions_report
 from assay.evaluation.answers.examination import AnswerExamination, Verdict
 from assay.evaluation.answers.verdict_scores import (
     decided_outcome,
@@ -59,6 +60,7 @@ _NO_TEXTS: Mapping[str, object] = {
     "answer": None,
     "reference_answer": None,
     "facts": [],
+    "contradictions": [],
 }
 
 
@@ -102,6 +104,11 @@ class AnswerReport:
                     for query_id, doc_id in invented[:3]
                 ],
             ),
+            contradictions=contradictions_report(
+                self._found.contradictions,
+                self._found.contradictions_by,
+                examples=0 if self._config.private else 3,
+            ),
             trouble=self._found.trouble,
             note=self._found.note,
             outcomes=self._outcomes(),
@@ -129,6 +136,9 @@ class AnswerReport:
             }
             others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
             row = _row(case, verdict_of(self._found, case), others, figures)
+            those = self._found.contradictions.get(case.query_id)
+            if those:
+                row = row.model_copy(update={"contradictions": list(map(contradiction_row, those))})
             yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
 
     @property

@@ -17,6 +17,12 @@ from assay.answer.providers.provider import LLMProvider
 from assay.answer.providers.spending import Spending
 from assay.data.dataset import Dataset, Document
 from assay.errors import AssayError, BudgetExceeded, ProviderError, ProviderFailure
+from assay.evaluation.answers.contradictions import (
+    Found,
+    confirm_contradictions,
+    find_contradictions,
+    open_checker,
+)
 from assay.evaluation.answers.counterfactuals import (
     Context,
     TargetLost,
@@ -95,6 +101,8 @@ class AnswerExamination:
     """How many questions got the same answer from every context, where all of them did."""
     judgments: tuple[Judgment, ...] = ()
     """Everything that the judge said about correctness, also where it was then not believed."""
+    contradictions: Found = field(default_factory=dict)
+    contradictions_by: str = ""
 
 
 async def examine_answers(
@@ -121,7 +129,12 @@ async def examine_answers(
         stop: set to end early.
     """
     judged = provider is not None or bool(config.judge)
-    found = AnswerExamination({} if judged else verdicts_by_facts(cases))
+    checker = open_checker()
+    found = AnswerExamination(
+        {} if judged else verdicts_by_facts(cases),
+        contradictions=find_contradictions(cases, dataset.documents, checker),
+        contradictions_by=checker.name,
+    )
     examiner = _Examiner(config, dataset, folder, stop, progress, found)
     try:
         async with _open_judge(config, provider) as judge:
@@ -167,6 +180,10 @@ class _Examiner:
             if doubt := unreliable(found.judgments, self.config.judge_max_flips):
                 raise _UnreliableJudge(doubt)
             found.verdicts = verdicts
+            found.contradictions = await confirm_contradictions(
+                judge, found.contradictions, cases, documents
+            )
+            found.contradictions_by += f", then the judge {judge.name}"
         taker = context_taker(agent) if agent and self.config.counterfactuals else None
         if taker is None:
             return

@@ -18,6 +18,7 @@ from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import TableRow, read_table, rows_of
 from assay.errors import DataError, UsageError
 from assay.evaluation.answers.answer_report import AnswerReport
+from assay.evaluation.answers.contradictions import find_contradictions, open_checker
 from assay.evaluation.answers.examination import (
     AnswerExamination,
     examine_answers,
@@ -256,6 +257,9 @@ class _Log:
             return
         found = AnswerExamination(verdicts_by_facts(batch))
         self.found.verdicts |= found.verdicts
+        checker = open_checker()
+        self.found.contradictions |= find_contradictions(batch, self.documents, checker)
+        self.found.contradictions_by = checker.name
         self.scores = _joined(self.scores, measure_examined(batch, found, self.documents))
         self.documents.clear()
 
@@ -280,6 +284,8 @@ class _Log:
         changes: dict[str, object] = {
             "invented_citations": InventedCitations(ids=len(self.invented), examples=examples),
         }
+        if not self.has_contexts:
+            changes["contradictions"] = None
         if not any(case.answerable and case.needed for case in self.cases):
             changes["diagnosis"] = None
         missing = [

@@ -253,8 +253,12 @@ class Judge:
         """
         said = [] if abstained(answer) else sentences(without_markers(answer))
         shown = said[:MAX_SENTENCES]
-        votes = await gather(self._vote(support_prompt(each, sources)) for each in shown)
+        votes = await gather(self.supports(each, sources) for each in shown)
         return votes.count(Vote.TRUE) / len(said) if said else 0.0
+
+    async def supports(self, sentence: str, sources: Sequence[str]) -> Vote:
+        """Whether the sources support one sentence; `faithfulness` asks the same."""
+        return await self._vote(support_prompt(sentence, sources))
 
     async def _vote(self, prompt: str) -> Vote:
         reply = await self._reply(prompt)

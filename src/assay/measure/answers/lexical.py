@@ -8,6 +8,7 @@ from assay.answer.citations import without_markers
 from assay.data.dataset import Fact
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.assertion import Assertion, assertion_at, is_negative
+from assay.measure.answers.contradiction.checker import ContradictionChecker
 from assay.measure.answers.quantities import bare_number, canonical
 from assay.text import normalize, sentences, stems
 
@@ -135,10 +136,11 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     """The share of the answer's sentences that the sources, taken together, support.
 
     Supported means: the sources hold at least half of the sentence's content words and every
-    number in it. So it finds invented figures and sentences about something else. It cannot detect
-    a sentence that reverses its source ("did not rise" for "rose"), nor a figure that was
-    computed or a fair paraphrase. A sentence without content words ("It was so.") does not count,
-    and an answer that says nothing is not faithful: 0.
+    number in it, and no rule shows that a source denies it (`contradiction.rules`: a negation, an
+    opposite, another number, unit or name in nearly the same words). So it finds invented figures,
+    sentences about something else and plain reversals. It cannot detect a reversal in other words,
+    nor a figure that was computed or a fair paraphrase. A sentence without content words ("It was
+    so.") does not count, and an answer that says nothing is not faithful: 0.
     """
     said = [each for each in sentences(without_markers(answer)) if stems(each)]
     return 1 - len(unsupported(answer, sources)) / len(said) if said else 0.0
@@ -147,8 +149,11 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
 def unsupported(answer: str, sources: Sequence[str]) -> list[str]:
     """The sentences that lower `faithfulness`, for inspection."""
     held: frozenset[str] = frozenset().union(*map(stems, sources))
+    denied = {each.sentence for each in ContradictionChecker().find(answer, sources)}
     said = sentences(without_markers(answer))
-    return [each for each in said if not is_supported(frozenset(stems(each)), held)]
+    return [
+        each for each in said if each in denied or not is_supported(frozenset(stems(each)), held)
+    ]
 
 
 def is_supported(words: frozenset[str], held: frozenset[str]) -> bool:

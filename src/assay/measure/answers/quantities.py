@@ -1,8 +1,10 @@
 """Numbers and units in one spelling: "twenty-one minutes" and "21 min" are the same."""
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from assay.text import words
+from assay.text import normalize, words
 
 _SMALL = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -29,9 +31,12 @@ _UNITS = {
     "mm": r"millimet(?:er|re)s?",
     "m": r"met(?:er|re)s?",
     "kg": r"kilo(?:gram(?:me)?)?s?|kgs?\b",
+    "mg": r"milligrams?",
     "g": r"gram(?:me)?s?",
     "ml": r"millilit(?:er|re)s?",
     "l": r"lit(?:er|re)s?",
+    "mb": r"megabytes?",
+    "gb": r"gigabytes?",
     "person": r"people|persons?",
     "°c": r"degrees?(?: celsius| c\b)?|°(?: ?c\b)?",
 }
@@ -46,6 +51,12 @@ _AFTER = re.compile(
 )
 _CURRENCY = re.compile(r"(?:€|\beur) ?(?P<number>\d[\d.,]*)")
 _NAMES = tuple(_UNITS)
+_DOLLARS = re.compile(r"\$ ?(\d[\d.,]*\d|\d)")
+_ANY_QUANTITY = re.compile(
+    r"(?<!\w)(?P<number>\d[\d.,:/]*)(?: ?(?P<unit>"
+    + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True))
+    + r")(?!\w))?"
+)
 _QUANTITY = re.compile(
     r"(?P<number>-?\d[\d.,:]*) (?P<unit>" + "|".join(map(re.escape, _NAMES)) + r")(?:s|ute.*)?"
 )
@@ -56,6 +67,25 @@ def canonical(text: str) -> str:
     digits = _NUMBER_WORDS.sub(_digits, text)
     amounts = _CURRENCY.sub(lambda match: f"{match['number'].rstrip('.,')} eur", digits)
     return _AFTER.sub(_unit, amounts)
+
+
+class Quantity(NamedTuple):
+    """A number as it is written ("3", "17:00"), and the name of its unit if that is known."""
+
+    value: str
+    unit: str
+
+
+def quantities(text: str) -> Iterator[Quantity]:
+    """The numbers of a text with their units, in their order."""
+    dollars = _DOLLARS.sub(r"\1 usd", normalize(text))
+    for match in _ANY_QUANTITY.finditer(canonical(dollars)):
+        number = match["number"].rstrip(".,:/")
+        if re.fullmatch(r"\d+\.\d+", number):
+            number = number.rstrip("0").rstrip(".")
+        yield Quantity(
+            number.lstrip("0") or "0" if number.isdigit() else number, match["unit"] or ""
+        )
 
 
 def bare_number(phrase: str) -> str | None:

@@ -1,0 +1,135 @@
+"""The small model: how likely a sentence contradicts its sources, from the features of the pair.
+
+A file of numbers, trained by `scripts/train_contradiction.py`: a logistic regression, or a sum of
+decision trees. Evaluated here without the library that trained it.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from assay.errors import DataError
+
+MODEL_VARIABLE = "ASSAY_CONTRADICTION_MODEL"
+"""A file that `scripts/train_contradiction.py` wrote, in place of the one that comes with Assay."""
+
+BUNDLED = Path(__file__).with_name("model.json")
+_MAX_SIZE = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One decision tree.
+
+    At node `i` a value up to `threshold[i]` goes `left[i]`, else `right[i]`; a negative number is
+    the leaf `-1 - number`.
+    """
+
+    feature: tuple[int, ...]
+    threshold: tuple[float, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    leaf: tuple[float, ...]
+
+    def value(self, row: Sequence[float]) -> float:
+        """The leaf that a row of features ends in."""
+        node = 0 if self.feature else -1
+        while node >= 0:
+            below = row[self.feature[node]] <= self.threshold[node]
+            node = self.left[node] if below else self.right[node]
+        return self.leaf[-1 - node]
+
+
+@dataclass(frozen=True, slots=True)
+class ContradictionModel:
+    """A model with the features that it reads, in order.
+
+    `threshold` is the probability from which on a sentence counts as contradicted.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    threshold: float
+    bias: float = 0.0
+    weights: tuple[float, ...] = ()
+    trees: tuple[Tree, ...] = ()
+
+    def probability(self, features: Mapping[str, float]) -> float:
+        """How likely the sentence contradicts its sources; 0 without sources."""
+        if not features:
+            return 0.0
+        row = [features[name] for name in self.features]
+        score = self.bias + sum(tree.value(row) for tree in self.trees)
+        score += sum(weight * value for weight, value in zip(self.weights, row, strict=False))
+        return 1 / (1 + math.exp(-max(-60.0, min(60.0, score))))
+
+
+def open_model() -> ContradictionModel:
+    """The model that `ASSAY_CONTRADICTION_MODEL` names, else the bundled one."""
+    return load_model(Path(os.environ.get(MODEL_VARIABLE) or BUNDLED))
+
+
+@cache
+def load_model(path: Path) -> ContradictionModel:
+    """Read a model's file.
+
+    Raises:
+        DataError: it is not such a file.
+    """
+    try:
+        if path.stat().st_size > _MAX_SIZE:
+            raise DataError("is too large for a contradiction model", file=path)
+        value: Any = orjson.loads(path.read_bytes())
+        model = parse_model(value)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"is not a contradiction model ({error}); build one with "
+            "scripts/train_contradiction.py",
+            file=path,
+        ) from None
+    return model
+
+
+def parse_model(value: Any) -> ContradictionModel:
+    """A model from the content of its file.
+
+    `KeyError`, `TypeError` or `ValueError` if it is none.
+    """
+    return ContradictionModel(
+        name=str(value["name"]),
+        features=tuple(map(str, value["features"])),
+        threshold=float(value["threshold"]),
+        bias=float(value["bias"]),
+        weights=tuple(map(float, value["weights"])),
+        trees=tuple(_tree(each, len(value["features"])) for each in value["trees"]),
+    )
+
+
+def _tree(value: Any, features: int) -> Tree:
+    tree = Tree(
+        feature=tuple(map(int, value["feature"])),
+        threshold=tuple(map(float, value["threshold"])),
+        left=tuple(map(int, value["left"])),
+        right=tuple(map(int, value["right"])),
+        leaf=tuple(map(float, value["leaf"])),
+    )
+    nodes, leaves = len(tree.feature), len(tree.leaf)
+    children = [*tree.left, *tree.right]
+    # A child comes after its parent, so that no walk is endless.
+    forward = all(
+        each < 0 or each > place
+        for side in (tree.left, tree.right)
+        for place, each in enumerate(side)
+    )
+    inside = all(-leaves <= each < nodes for each in children)
+    if not (inside and forward and leaves and all(0 <= each < features for each in tree.feature)):
+        raise ValueError("a tree is damaged")
+    return tree
