@@ -11,7 +11,7 @@ EXAMPLES ?= 2000
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval test crash fuzz lint serve format docs lock sbom clean
+.PHONY: help setup eval test crash fuzz mutants lint serve format docs lock sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -35,6 +35,10 @@ crash: $(READY) ## break every command off at every write, and compare what a se
 
 fuzz: $(READY) ## draw new inputs for parsers, servers and state machines (EXAMPLES=2000 for each test)
 	@ASSAY_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz --timeout=0 --numprocesses=$(WORKERS) $(ARGS)
+
+mutants: $(READY) ## change the core in one place at a time, and see which change no test notices
+	@$(BIN)/python scripts/mutants.py --known
+	@$(BIN)/python scripts/mutants.py $(ARGS)
 
 serve: $(READY) ## look at the runs in a browser, on http://127.0.0.1:9000
 	@$(BIN)/assay serve ui $(ARGS)

@@ -1,6 +1,6 @@
 import pytest
 
-from assay.net.redact import redact_credentials, redact_places
+from assay.net.redact import redact_credentials, redact_places, redact_url
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,10 @@ def test_folders_and_addresses_are_left_out_and_the_rest_is_not(
     sentence: str, expected: str
 ) -> None:
     assert redact_places(sentence) == expected
+
+
+def test_an_address_within_an_address_has_no_credentials_either() -> None:
+    assert redact_url("https://proxy/https://user:secret@host/x") == "https://proxy/https://host/x"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ def redact_url(url: str) -> str:
     host = host.rpartition("@")[2]
     if separator and not _PLAIN_HOST.fullmatch(host):
         host, slash, path = "...", "", ""
-    return f"{scheme}{separator}{host}{slash}{path}"
+    # An address within the path, such as that behind a proxy, has credentials of its own.
+    return _CREDENTIALS.sub("", f"{scheme}{separator}{host}{slash}{path}")
 
 
 def redact_credentials(text: str) -> str:

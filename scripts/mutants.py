@@ -1,0 +1,334 @@
+"""Mutation testing of the core: change one thing in the code, and see whether a test notices.
+
+    .venv/bin/python scripts/mutants.py [--sample 12] [--seed 17] [AREA...]
+    .venv/bin/python scripts/mutants.py --known
+
+A sample of all mutants of each area is tried, the same for the same seed. Each runs the tests of
+its area in a fork of this process, on a copy of the sources. `--known` tries those that once
+survived.
+
+mutmut and cosmic-ray run the whole suite, or a copy of the project, for each mutant; half of this
+suite starts servers and processes, so that a mutant would take minutes.
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMIT_S = 300
+
+
+@dataclass(frozen=True)
+class Area:
+    """Modules, relative to `src/assay`, and the tests that must notice a change in them."""
+
+    modules: Sequence[str]
+    tests: Sequence[str]
+
+
+AREAS = {
+    "measure": Area(
+        (
+            *("measure/formulas.py", "measure/metrics.py", "measure/scoring.py"),
+            *("measure/graded.py", "measure/violations.py", "measure/statistics.py"),
+            "measure/resampling.py",
+        ),
+        ("tests/measure", "tests/parity"),
+    ),
+    "run folder": Area(
+        ("run/calls.py", "run/folder.py", "run/report_file.py"),
+        ("tests/run", "tests/evaluation/test_evaluation.py", "tests/cli/test_damaged_files.py"),
+    ),
+    "gates": Area(("evaluation/gates.py",), ("tests/evaluation/test_gates.py",)),
+    "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
+    "contract checks": Area(
+        ("contract/conformance/response_shape.py", "contract/conformance/checks.py"),
+        ("tests/contract/test_checks.py",),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file; `number` is its place among the changes of that file."""
+
+    path: str
+    line: int
+    what: str
+    source: str
+
+
+KNOWN = (
+    (
+        "a redirect to another host on 443 is followed",
+        "net/http.py",
+        "upgraded = new == (old[0], 443) and",
+        "upgraded = new[1] == 443 and",
+        "tests/net/test_redirects.py",
+    ),
+    (
+        "every failure is taken for one of the outage",
+        "evaluation/evaluation.py",
+        "if call.failure in OUTAGES:",
+        "if call.failure is not None:",
+        "tests/evaluation/test_evaluation.py",
+    ),
+    (
+        "a gate may be one above top_k",
+        "evaluation/gates.py",
+        "metric.cutoff > top_k:",
+        "metric.cutoff > top_k + 1:",
+        "tests/evaluation/test_gates.py",
+    ),
+    (
+        "the size limit of MCP results times 1000",
+        "agents/mcp/results.py",
+        "sum(map(len, texts)) > MAX_BYTES:",
+        "sum(map(len, texts)) > MAX_BYTES * 1000:",
+        "tests/agents/test_mcp_results.py",
+    ),
+    (
+        "no sqrt(n / (n - 1)) in the interval",
+        "measure/statistics.py",
+        " * math.sqrt(n / (n - 1)))",
+        ")",
+        "tests/measure/test_statistics.py",
+    ),
+    (
+        "no noise in the binned flips",
+        "measure/resampling.py",
+        "(2 * heads - bins.counts) @ bins.means + noise",
+        "(2 * heads - bins.counts) @ bins.means + 0 * noise",
+        "tests/measure/test_statistics.py",
+    ),
+    (
+        "the seconds of a run that is resumed start again",
+        "evaluation/evaluation.py",
+        "started = time.perf_counter() - log.elapsed",
+        "started = time.perf_counter()",
+        "tests/evaluation/test_evaluation.py",
+    ),
+    (
+        "the seconds of a complete run grow when it is resumed",
+        "evaluation/evaluation.py",
+        "time.perf_counter() - started if todo else log.elapsed",
+        "time.perf_counter() - started",
+        "tests/evaluation/test_evaluation.py",
+    ),
+)
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Div,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+}
+
+
+class _Change(ast.NodeTransformer):
+    """Makes change number `wanted`, and counts; with -1 it only counts."""
+
+    def __init__(self, wanted: int = -1) -> None:
+        self.wanted, self.count = wanted, 0
+        self.line, self.what = 0, ""
+
+    def _is_next(self, node: ast.expr, what: str) -> bool:
+        self.count += 1
+        if self.count - 1 == self.wanted:
+            self.line, self.what = node.lineno, what
+            return True
+        return False
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        other = _COMPARISONS[type(node.ops[0])]
+        if self._is_next(node, f"{type(node.ops[0]).__name__} to {other.__name__}"):
+            node.ops[0] = other()
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        other = _ARITHMETIC.get(type(node.op))
+        what = "" if other is None else f"{type(node.op).__name__} to {other.__name__}"
+        text = isinstance(node.left, ast.Constant | ast.JoinedStr) and not isinstance(
+            getattr(node.left, "value", 0), int | float
+        )
+        if other and not text and self._is_next(node, what):
+            node.op = other()
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        other = ast.Or if isinstance(node.op, ast.And) else ast.And
+        if self._is_next(node, f"{type(node.op).__name__} to {other.__name__}"):
+            node.op = other()
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not) and self._is_next(node, "without not"):
+            return node.operand
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        value = node.value
+        if isinstance(value, bool):
+            if self._is_next(node, f"{value} to {not value}"):
+                return ast.copy_location(ast.Constant(not value), node)
+        elif isinstance(value, int | float) and self._is_next(node, f"{value} to {value + 1}"):
+            return ast.copy_location(ast.Constant(value + 1), node)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if self._is_next(node, "the other branch"):
+            node.body, node.orelse = node.orelse, node.body
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return node  # a message
+
+
+def mutants_of(path: str) -> Iterator[Mutant]:
+    """All of one file."""
+    source = (ROOT / "src/assay" / path).read_text()
+    counting = _Change()
+    counting.visit(ast.parse(source))
+    for number in range(counting.count):
+        change, tree = _Change(number), ast.parse(source)
+        changed = ast.unparse(ast.fix_missing_locations(change.visit(tree)))
+        yield Mutant(path, change.line, change.what, changed)
+
+
+def is_killed(source: str, path: str, tests: Sequence[str], copy: Path) -> bool:
+    """Whether a test fails, or does not end, with this source in place of the file."""
+    place = copy / "assay" / path
+    original = place.read_text()
+    place.write_text(source)
+    child = os.fork()
+    if child == 0:
+        _run_tests(tests, copy)
+    end, status = time.monotonic() + LIMIT_S, 0
+    try:
+        while time.monotonic() < end:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status) != 0
+            time.sleep(0.05)
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return True
+    finally:
+        place.write_text(original)
+
+
+def _run_tests(tests: Sequence[str], copy: Path) -> None:
+    os.setpgid(0, 0)
+    os.chdir(ROOT)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    sys.path[:0] = [str(copy), str(ROOT)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(copy), str(ROOT)])
+    code = 1
+    try:
+        import pytest
+
+        imported = "ignore::pytest.PytestAssertRewriteWarning"  # before the fork
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--numprocesses=0", "-W", imported]
+        code = pytest.main([*options, *tests])
+    finally:
+        os._exit(int(code))
+
+
+def require_passing(path: str, tests: Sequence[str], copy: Path) -> None:
+    """Tests that fail without any change would kill every mutant."""
+    source = (ROOT / "src/assay" / path).read_text()
+    if is_killed(source, path, tests, copy):
+        raise SystemExit(f"{' '.join(tests)} fail without any change")
+
+
+def try_known(copy: Path) -> list[str]:
+    """Those that survive of the ones that once did."""
+    survivors = []
+    for test, path in {test: path for _, path, _, _, test in KNOWN}.items():
+        require_passing(path, [test], copy)
+    for what, path, old, new, test in KNOWN:
+        source = (ROOT / "src/assay" / path).read_text()
+        assert source.count(old) == 1, f"{path} has no {old!r} any more"
+        killed = is_killed(source.replace(old, new), path, [test], copy)
+        print(f"{'killed' if killed else 'SURVIVED'}: {what} ({path})", flush=True)
+        survivors += [] if killed else [what]
+    return survivors
+
+
+def try_sample(area: str, sample: int, seed: int, copy: Path) -> list[str]:
+    """Those that survive of a sample of an area's mutants."""
+    everything = [mutant for path in AREAS[area].modules for mutant in mutants_of(path)]
+    chosen = random.Random(seed).sample(everything, min(sample, len(everything)))
+    survivors = []
+    require_passing(AREAS[area].modules[0], AREAS[area].tests, copy)
+    for mutant in sorted(chosen, key=lambda each: (each.path, each.line)):
+        if not is_killed(mutant.source, mutant.path, AREAS[area].tests, copy):
+            survivors.append(f"{mutant.path}:{mutant.line}: {mutant.what}")
+            print(f"  survived: {survivors[-1]}", flush=True)
+    killed = len(chosen) - len(survivors)
+    share = 100 * killed // max(1, len(chosen))
+    print(
+        f"{area}: {killed} of {len(chosen)} killed ({share}%), {len(everything)} in all", flush=True
+    )
+    return survivors
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("area", nargs="*", help=f"of {', '.join(AREAS)}; all by default")
+    parser.add_argument("--sample", type=int, default=12, help="mutants of each area")
+    parser.add_argument("--seed", type=int, default=17)
+    parser.add_argument("--known", action="store_true", help="those that once survived")
+    given = parser.parse_args()
+    # Imported once for all forks; nothing of Assay, which differs in each.
+    import httpx  # noqa: F401
+    import hypothesis  # noqa: F401
+    import numpy  # noqa: F401
+    import pydantic  # noqa: F401
+    import pytest  # noqa: F401
+
+    with tempfile.TemporaryDirectory(prefix="assay-mutants-") as folder:
+        copy = Path(folder)
+        shutil.copytree(ROOT / "src/assay", copy / "assay")
+        if given.known:
+            return 1 if try_known(copy) else 0
+        for area in given.area or AREAS:
+            try_sample(area, given.sample, given.seed, copy)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
