@@ -50,7 +50,7 @@ async def run(
     agent: Overloaded, data: Dataset, out: Path, **settings: Any
 ) -> tuple[Run, list[str]]:
     said: list[str] = []
-    config = RunConfig(target="python:f", **{"timeout": 0.2, "retries": 0, **settings})
+    config = RunConfig(target="python:f", **{"timeout": 0.6, "retries": 0, **settings})
     plan = Evaluation.plan(config, data)
     return await plan.start(agent, out, listener=Listener(say=said.append)), said
 
@@ -88,7 +88,7 @@ async def test_what_was_asked_again_is_marked_and_timed_at_its_limit(
     assert {key for key, row in rows.items() if row.asked_again} == again
     assert all(rows[key].status == "ok" for key in again)
     # Among others it took longer than the limit, whatever it takes alone.
-    assert outcome.report.latency_ms.max >= 200
+    assert outcome.report.latency_ms.max >= 600
     assert outcome.report.latency_ms.timeouts == len(again)
 
 
@@ -97,7 +97,7 @@ async def test_an_agent_that_never_answers_some_is_not_asked_for_ever(
 ) -> None:
     data = make_dataset(8)
     agent = Overloaded(9, hangs=tuple(f"query {number}" for number in range(6)))
-    outcome, _ = await run(agent, data, tmp_path, timeout=0.05)
+    outcome, _ = await run(agent, data, tmp_path, timeout=0.4)
     assert outcome.state == "complete"
     assert outcome.report.failures == {"timeout": 6}
     assert len(agent.asked) == 8 + MOST_UNANSWERED
@@ -111,7 +111,7 @@ async def test_resuming_a_complete_run_asks_nothing_again(
 ) -> None:
     data = make_dataset(6)
     hanging = Overloaded(9, hangs=("query 1", "query 2", "query 3", "query 4", "query 5"))
-    outcome, _ = await run(hanging, data, tmp_path, timeout=0.05)
+    outcome, _ = await run(hanging, data, tmp_path, timeout=0.4)
     config = outcome.folder.read_config()
     agent = Overloaded(9)
     again = await Evaluation.plan(config, data).resume(agent, outcome.folder)

@@ -101,11 +101,11 @@ async def test_an_agent_that_hangs_at_first_is_not_timed_for_it(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
     service = Service([None])
-    asyncio.get_running_loop().call_later(0.6, service.loaded.set)
+    asyncio.get_running_loop().call_later(1.8, service.loaded.set)
     async with serving(service.app) as url:
-        run, _ = await evaluated(url, make_dataset(4), tmp_path, timeout=0.5, retries=0)
+        run, _ = await evaluated(url, make_dataset(4), tmp_path, timeout=1.5, retries=0)
     assert run.report.failures == {}
-    assert run.report.latency_ms.max < 500
+    assert run.report.latency_ms.max < 1500
     assert len(service.searches) == 5
 
 
@@ -191,7 +191,7 @@ async def test_a_warm_up_that_fails_does_not_end_the_run(
 async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
     make_dataset: MakeDataset, tmp_path: Path
 ) -> None:
-    """Its calls would time out: the search server is up only when it was asked for a while."""
+    """Nothing is asked before it is ready: the search server is up only after a while."""
     asked = 0
 
     async def search(request: Request) -> JSONResponse:
@@ -209,7 +209,7 @@ async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
     async with serving(there) as search_url:
         load, stop = mcp_search(search_url)
         async with serving(purple_app(load, on_stop=stop)) as url:
-            config = RunConfig(target=f"a2a:{url}", timeout=0.3, retries=0)
+            config = RunConfig(target=f"a2a:{url}", timeout=5, retries=0)
             evaluation = Evaluation.plan(config, data)
             run = await evaluation.start(
                 open_agent(config, data), tmp_path, listener=Listener(say=said.append)
@@ -244,6 +244,28 @@ async def load_at_once(_progress: object) -> Any:
         return searching(query)
 
     return find
+
+
+async def test_an_agent_that_shows_progress_is_waited_for_longer(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([])
+
+    async def loading(_request: Request) -> Response:
+        service.ready_checks += 1
+        if service.ready_checks > 5:  # by then, more than twice the warm-up has passed
+            return JSONResponse({"status": "ready"})
+        stage = {"what": "embedding", "done": service.ready_checks, "total": 5}
+        return JSONResponse({"index": "loading", "stage": stage}, 503)
+
+    service.app.router.routes.insert(0, Route("/health/ready", loading))
+    async with serving(service.app) as url:
+        run, said = await evaluated(url, make_dataset(2), tmp_path, warm_up=1.5)
+    assert run.report.pacing is not None
+    assert run.report.pacing.warm_up is not None
+    assert run.report.pacing.warm_up.ready
+    assert run.report.pacing.warm_up.seconds > 1.5
+    assert said[0] == "waiting until the agent is ready (embedding), at most 1.5 s"
 
 
 async def test_an_agent_whose_proxy_is_up_first_is_waited_for(

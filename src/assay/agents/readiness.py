@@ -35,10 +35,14 @@ class ReadyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentReadiness:
-    """An agent's own word; `why` is what it is waiting for, or why it cannot be asked."""
+    """An agent's own word; `why` is what it is waiting for, or why it cannot be asked.
+
+    `stage` changes as long as the loading makes progress; it is empty where the agent does not say.
+    """
 
     state: ReadyState
     why: str = ""
+    stage: str = ""
 
 
 UNKNOWN = AgentReadiness(ReadyState.UNKNOWN)
@@ -94,4 +98,8 @@ def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
     stage = body.get("stage")
     what = stage.get("what") if isinstance(stage, dict) else None
     shown = what if isinstance(what, str) else f"HTTP {status} from {READY_PATH}"
-    return AgentReadiness(ReadyState.LOADING, redact_secrets(printable(shown), length=_WORDS))
+    return AgentReadiness(
+        ReadyState.LOADING,
+        redact_secrets(printable(shown), length=_WORDS),
+        repr(stage)[:_WORDS] if isinstance(stage, dict) else "",
+    )

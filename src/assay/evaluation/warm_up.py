@@ -26,6 +26,8 @@ from assay.run.pacing import WarmUpRecord
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
 _CALL_SHARE = 0.2
 """An agent that says it is loading is waited for longer than one that says nothing."""
+_MOST_TIMES = 6
+"""How many times as long as `--warm-up` an agent is waited for that shows progress."""
 _LOADING = re.compile(
     r"\b(?:load|start|warm|boot|initiali|prepar|index)ing\b|not (?:yet )?ready|unavailable|"
     r"try again|later",
@@ -134,7 +136,8 @@ class _WarmUp:
         return max(0.0, self._limit - self._seconds)
 
     async def run(self) -> WarmUpRecord:
-        polls = 0
+        polls, stage = 0, ""
+        given = self._limit
         while True:
             said = await self._readiness()
             if said.state is ReadyState.READY:
@@ -144,6 +147,9 @@ class _WarmUp:
             if said.state is ReadyState.FAILED:
                 return self._gave_up("readiness", f"the agent says: {said.why}")
             self._tell_waiting(said.why)
+            if said.stage != stage:  # it is getting on
+                stage = said.stage
+                self._limit = min(self._seconds + given, _MOST_TIMES * given)
             if self._left == 0:
                 return self._gave_up("readiness", f"still loading: {said.why}")
             pause = _POLL_S[min(polls, len(_POLL_S) - 1)]
