@@ -6,7 +6,7 @@ Numbers that depend on the run, such as `ndcg_at_5`, are extra fields of their m
 through its methods.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -71,25 +71,20 @@ def _read_config(value: object) -> RunConfig:
         raise ValueError(str(error)) from None
 
 
-def _metric_name(name: str) -> str:
-    try:
-        parse_metric(name)
-    except AssayError as error:
-        raise ValueError(str(error)) from None
-    return name
+def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
+    def check(name: str) -> str:
+        try:
+            parse(name)
+        except AssayError as error:
+            raise ValueError(str(error)) from None
+        return name
 
-
-def _figure_name(name: str) -> str:
-    try:
-        parse_figure(name)
-    except AssayError as error:
-        raise ValueError(str(error)) from None
-    return name
+    return AfterValidator(check)
 
 
 Config = Annotated[RunConfig, BeforeValidator(_read_config)]
-MetricName = Annotated[str, AfterValidator(_metric_name)]
-FigureName = Annotated[str, AfterValidator(_figure_name)]
+MetricName = Annotated[str, _readable_by(parse_metric)]
+FigureName = Annotated[str, _readable_by(parse_figure)]
 
 
 def require_format(value: Mapping[str, Any], path: Path) -> None:
