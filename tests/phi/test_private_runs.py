@@ -26,7 +26,7 @@ from assay.agents.targets import as_agent
 from assay.data import Dataset, Document, Query
 from assay.data.beir import write_beir
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.errors import UsageError
+from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.privacy import is_private, private_mode
 from assay.run.config import RunConfig
@@ -308,3 +308,16 @@ def test_private_mode_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> No
     assert not is_private()
     monkeypatch.setenv("ASSAY_PRIVATE", "0")
     assert not is_private()
+
+
+def test_what_a_started_command_prints_is_discarded(tmp_path: Path, watch: Watch) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(f"import sys\nprint({CANARY!r}, file=sys.stderr)\nsys.exit(1)\n")
+    target = f"mcp-stdio:{sys.executable} {script}"
+    with pytest.raises(TargetError, match=CANARY):
+        assay.evaluate(target, DATA, out=tmp_path / "runs")
+    watch.written.clear()
+    with pytest.raises(TargetError) as refused:
+        assay.evaluate(target, DATA, private=True, out=tmp_path / "runs")
+    assert CANARY not in str(refused.value)
+    assert watch.outside(tmp_path / "runs") == set()
