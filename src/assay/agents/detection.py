@@ -11,6 +11,7 @@ from typing import Any
 
 from assay.agents.protocol import document_id
 from assay.errors import AgentFailure, FailureKind
+from assay.privacy import is_private
 
 _LISTS = (
     "results", "documents", "docs", "hits", "items", "matches", "sources", "entities", "notes",
@@ -97,7 +98,7 @@ class IdDetector:
         prose = next((item for item in items if _is_prose(item)), None)
         if prose is None or any(map(_is_prose, islice(_iterate(self._known), _SAMPLED_IDS))):
             return
-        shown = " ".join(prose.split())[:80]
+        shown = "(withheld)" if is_private() else " ".join(prose.split())[:80]
         raise AgentFailure(
             FailureKind.INVALID_ANSWER,
             f"the results are texts, and none is an id; received {shown!r}; to read ids from text, "

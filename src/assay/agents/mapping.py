@@ -28,6 +28,7 @@ from assay.agents.suggestion import suggest_mapping
 from assay.answer.passages import ContextChunk
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.redact import printable
+from assay.privacy import is_private
 
 EXPRESSIONS = ("ids", "scores", "titles", "texts", "answer", "citations", "contexts")
 """Keys whose value is an expression over the answer."""
@@ -351,9 +352,13 @@ def _compile_pattern(key: str, pattern: str) -> _Evaluate:
 
 
 def shorten(value: Any) -> str:
-    """A value as a short piece of JSON for a message: texts cut, long lists counted."""
+    """A value as a short piece of JSON for a message: texts cut, long lists counted. Withheld in
+    private mode.
+    """
     if value is _MISSING:
         return "no JSON"
+    if is_private():
+        return "(withheld)"
     if isinstance(value, str):
         text = " ".join(value[: 4 * _PIECE].split())
     else:

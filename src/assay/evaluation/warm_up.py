@@ -19,6 +19,7 @@ from assay.data.dataset import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading
 from assay.extras import missing_extra
 from assay.net.retry import RetryPolicy
+from assay.privacy import WITHHELD, is_private
 from assay.run.calls import with_quote
 from assay.run.config import RunConfig
 from assay.run.pacing import WarmUpRecord
@@ -193,6 +194,7 @@ class _WarmUp:
         return self._redact(words_of(failure))
 
     def _tell_waiting(self, why: str) -> None:
+        why = WITHHELD if is_private() else why
         if why != self._said:
             self._said = why
             self._say(f"waiting until the agent is ready ({why}), at most {self._limit:g} s")
@@ -204,6 +206,7 @@ class _WarmUp:
         return WarmUpRecord(way=way, ready=True, seconds=self._seconds, calls=calls)
 
     def _gave_up(self, way: Way, why: str, calls: int = 0) -> WarmUpRecord:
+        why = WITHHELD if is_private() else why
         self._say(f"warning: the agent may not be ready ({why}); evaluating it as it is")
         return WarmUpRecord(way=way, ready=False, seconds=self._seconds, calls=calls, message=why)
 

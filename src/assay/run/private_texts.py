@@ -50,6 +50,7 @@ class PrivateTexts:
             failure=call.failure,
             message=WITHHELD if call.message else "",
             returned=call.returned,
+            scores=call.scores,
             asked_again=call.asked_again,
         )
 
