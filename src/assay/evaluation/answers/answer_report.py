@@ -197,7 +197,7 @@ class AnswerReport:
             )
             for case in self._cases
         ]
-        found = find_faults(views)
+        found = find_faults(views, self._dataset.answers.values())
         if not self._found.context_ignored:
             return found
         number = self._found.context_ignored

@@ -93,6 +93,11 @@ class AnswerView:
         said = frozenset(stems(sentence))
         return is_supported(said, self.shown_stems) or is_supported(said, self.reference_stems)
 
+    def is_foreign(self, sentence: str) -> bool:
+        """Whether less than half of a sentence's words, numbers left out, were shown or asked."""
+        said = frozenset(word for word in stems(sentence) if not word[0].isdigit())
+        return not is_supported(said, self.shown_stems | self.reference_stems)
+
     @cached_property
     def foreign_numbers(self) -> set[str]:
         """Numbers of the answer that are neither shown nor asked nor expected."""

@@ -7,10 +7,11 @@ is wrong: the shares were chosen so that the reference answers of `notes` have n
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from assay.answer.extractive import is_instruction
+from assay.data.dataset import ReferenceAnswer
 from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.assertion import Assertion, hedges
 from assay.measure.answers.language import language_of
@@ -62,10 +63,15 @@ class AnswerCheck:
     what: str = "answers"
 
 
-def find_faults(views: Sequence[AnswerView]) -> list[AnswerFinding]:
-    """All findings about the answers of a run, the most common first."""
+def find_faults(
+    views: Sequence[AnswerView], references: Iterable[ReferenceAnswer] = ()
+) -> list[AnswerFinding]:
+    """All findings about the answers of a run, the most common first.
+
+    `references` are those of the whole data set: an answer may be to a question that was not asked.
+    """
     found = [finding for check in ANSWER_CHECKS if (finding := _check(check, views))]
-    for kind, phrase, what, covered, hit in compare_answers(views):
+    for kind, phrase, what, covered, hit in compare_answers(views, references):
         found.append(_finding(kind, phrase, what, covered, hit))
     order = {kind: place for place, kind in enumerate(FINDING_KINDS)}
     found.sort(key=lambda each: (-round(each.number / each.of, 1), order[each.kind]))
@@ -174,7 +180,8 @@ def _from_memory(view: AnswerView) -> bool:
 
 
 def _ignores_what_it_was_shown(view: AnswerView) -> bool:
-    return bool(view.sentences) and len(view.unsupported) == len(view.sentences)
+    """By words alone: with one figure changed, an answer still rests on what was shown."""
+    return bool(view.sentences) and all(map(view.is_foreign, view.sentences))
 
 
 def _declined_with_evidence(view: AnswerView) -> bool:
@@ -358,7 +365,7 @@ FINDING_KINDS = (
 _EXPLAINED_BY = {
     "unfaithful": (
         *("ignores its context", "other language", "repeats instructions", "stale text"),
-        *("answers other questions", "same answer", "nothing shown"),
+        *("answers other questions", "same answer", "nothing shown", "padded", "foreign numbers"),
     ),
     "ignores its context": (
         *("other language", "answers other questions", "same answer", "nothing shown"),
@@ -373,9 +380,9 @@ _EXPLAINED_BY = {
         *("other language", "stale text"),
     ),
     "answers from memory": ("nothing shown",),
-    "same sentence": ("same answer",),
+    "same sentence": ("same answer", "padded", "repeats instructions"),
     "cites nothing": ("nothing shown",),
-    "cites wrong documents": ("cites unknown documents", "same answer"),
+    "cites wrong documents": ("cites unknown documents", "same answer", "answers from memory"),
     "same documents": ("nothing shown", "unknown documents"),
     "denies": ("other language",),
     "declines wrongly": (),

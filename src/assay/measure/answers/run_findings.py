@@ -1,8 +1,10 @@
 """Checks over all answers of a run together: what is the same everywhere, or is mixed up."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import islice
 
+from assay.data.dataset import ReferenceAnswer
 from assay.measure.answers.answer_view import AnswerView
 from assay.text import normalize, stems, words
 
@@ -10,16 +12,19 @@ _FEWEST = 3
 _SHARE = 0.3
 _SENTENCE_WORDS = 4
 _MINE, _THEIRS = 0.3, 0.6
+_MOST_REFERENCES = 2000
 
 RunFinding = tuple[str, str, str, Sequence[AnswerView], Sequence[AnswerView]]
 """Kind, words, what is counted, the answers it can be about and those it is about."""
 
 
-def compare_answers(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
-    """Everything that is found by comparing answers with each other."""
+def compare_answers(
+    views: Sequence[AnswerView], references: Iterable[ReferenceAnswer] = ()
+) -> Iterator[RunFinding]:
+    """Everything that is found by comparing answers with each other, and with all references."""
     yield from _same_answer(views)
     yield from _same_sentence(views)
-    yield from _other_questions(views)
+    yield from _other_questions(views, references)
     yield from _same_documents(views)
     yield from _best_last(views)
 
@@ -46,10 +51,15 @@ def _long_sentences(view: AnswerView) -> set[str]:
     return {normalize(each) for each in view.sentences if len(words(each)) >= _SENTENCE_WORDS}
 
 
-def _other_questions(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
+def _other_questions(
+    views: Sequence[AnswerView], references: Iterable[ReferenceAnswer]
+) -> Iterator[RunFinding]:
     """Answers that say what the reference of another question says, and not that of their own."""
     covered = [view for view in views if view.attempted and len(view.reference_stems) >= 3]
-    references = {view.case.query_id: view.reference_stems for view in covered}
+    expected_of = {view.case.query_id: view.reference_stems for view in covered}
+    for reference in islice(references, _MOST_REFERENCES):
+        if len(found := frozenset(stems(reference.answer or ""))) >= 3:
+            expected_of.setdefault(reference.query_id, found)
 
     def answers_another(view: AnswerView) -> bool:
         said = frozenset(stems(view.text))
@@ -57,7 +67,7 @@ def _other_questions(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
             return False
         return any(
             _overlap(said, expected) >= _THEIRS
-            for query_id, expected in references.items()
+            for query_id, expected in expected_of.items()
             if query_id != view.case.query_id
         )
 

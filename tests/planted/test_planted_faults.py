@@ -1,0 +1,63 @@
+"""Every planted fault is named: by the first finding, and in the sentence that people read."""
+
+from pathlib import Path
+
+import pytest
+from tests.planted.application import Application, notes
+from tests.planted.faults import FAULTS, Fault
+
+from assay.evaluation.api import evaluate
+from assay.measure.answers.findings import FINDING_KINDS
+from assay.run.answers import AnswersReport
+
+QUESTIONS = 40
+
+
+def diagnosed(
+    application: Application, out: Path, *, counterfactuals: bool = False
+) -> tuple[AnswersReport, str]:
+    run = evaluate(
+        application,
+        notes(),
+        out=out,
+        answers=True,
+        num_queries=QUESTIONS,
+        counterfactuals=counterfactuals,
+    )
+    answers = run.report.answers
+    assert answers is not None
+    assert answers.diagnosis is not None
+    return answers, answers.diagnosis.sentence
+
+
+def test_the_application_without_a_fault_has_no_finding(tmp_path: Path) -> None:
+    answers, sentence = diagnosed(Application(), tmp_path)
+    assert answers.findings == []
+    assert sentence == f"Nothing to fix: all {QUESTIONS} questions are right."
+
+
+def test_a_retriever_that_misses_some_is_blamed_for_nothing_else(tmp_path: Path) -> None:
+    answers, sentence = diagnosed(Application(real_search=True), tmp_path)
+    assert answers.findings == []
+    assert sentence.startswith("Fix retrieval first")
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_named(fault: Fault, tmp_path: Path) -> None:
+    answers, sentence = diagnosed(
+        fault.application, tmp_path, counterfactuals=fault.counterfactuals
+    )
+    assert not sentence.startswith("Nothing to fix")
+    if fault.finding not in FINDING_KINDS:
+        assert fault.finding in sentence
+        return
+    assert answers.findings[0].kind == fault.finding, [each.words for each in answers.findings]
+    assert answers.findings[0].words in sentence
+    assert answers.findings[0].number >= 0.2 * answers.findings[0].of
+    if fault.counterfactuals:
+        assert "--counterfactuals" not in sentence
+
+
+def test_there_are_at_least_twenty_faults_of_every_sort() -> None:
+    assert len(FAULTS) >= 20
+    assert len({fault.finding for fault in FAULTS}) >= 20
