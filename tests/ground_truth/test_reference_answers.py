@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from assay.answer.ground_truth.generation import choose_queries, expected_ids, source_documents
 from assay.answer.ground_truth.writers import reference_prompt
 from assay.cli.app import app
-from assay.data import Dataset, Document
+from assay.data import Dataset, Document, load_dataset
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 
 SEED_KEYS = [
@@ -54,6 +54,19 @@ def test_queries_are_named_or_drawn_or_all_that_are_judged(drinks: Dataset) -> N
             choose_queries(drinks, "test", ids)
     with pytest.raises(UsageError, match="3 queries cannot be drawn"):
         choose_queries(drinks, "test", number=3)
+
+
+def test_an_extract_is_refused_where_the_answer_takes_several_documents(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    """Their sentences side by side would pass for a reference and answer nothing."""
+    notes = load_dataset("notes")
+    hops = [each.id for each in notes.queries.values() if "multi-hop" in each.tags][:2]
+    plain = next(each.id for each in notes.queries.values() if "fact" in each.tags)
+    chosen = ",".join((*hops, plain))
+    summary = invoke("notes", "--queries", chosen, "--out", tmp_path / "truth.json")
+    assert (summary["written"], list(summary["left_out"])) == (1, hops)  # type: ignore[call-overload]
+    assert "takes several documents together" in summary["left_out"][hops[0]]  # type: ignore[index]
 
 
 def test_without_a_model_the_answer_is_an_extract_and_says_so(

@@ -53,6 +53,8 @@ def test_a_wording_that_is_asserted_states_its_fact(fact: Fact, answer: str) -> 
         (SEVEN, "Neither 7:00 nor 8:00."),
         (SUPPLIER, "Polyform does not make the housings."),
         (SUPPLIER, "Polyform isn't the supplier."),
+        (SEVEN, "It opens at 7:00. However, that is wrong."),
+        (SEVEN, "It opens at 7:00, but this is not true."),
         (MONDAY, "It is closed every day except Monday."),
         (MONDAY, "It is closed every day other than on Monday."),
         (MONDAY, "It is closed on all days apart from Monday."),

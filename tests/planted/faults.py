@@ -1,5 +1,6 @@
 """The faults, each with the finding that has to name it."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -195,11 +196,58 @@ FAULTS = (
     _cite(lambda turn: (), "no citations", "cites nothing"),
     _cite(lambda turn: turn.citations * 2, "every citation twice", "repeats citations"),
     _cite(lambda turn: turn.shown, "cites everything", "cites everything"),
+    _answer(
+        lambda turn: json.dumps({"answer": turn.answer, "confidence": 0.9}),
+        "the raw JSON of a tool",
+        "raw format",
+    ),
+    _answer(lambda turn: f"{turn.answer} {turn.answer}", "everything twice", "repeats itself"),
+    _answer(
+        lambda turn: f"{turn.answer} However, that is wrong.", "takes every answer back", "denies"
+    ),
+    _answer(lambda turn: turn.question, "echoes the question", "repeats the question"),
+    _answer(
+        lambda turn: re.split(r"[;,:]", turn.answer)[0] + ".",
+        "the first half of every answer",
+        "incomplete",
+    ),
+    _answer(
+        lambda turn: notes().documents[turn.shown[0]].title,
+        "the title in place of the answer",
+        "something else",
+    ),
     _answer(_other_answer, "answers another question", "answers other questions"),
     _answer(
         lambda turn: "It was decided at the last meeting.", "one answer for all", "same answer"
     ),
 )
+
+
+_OTHER_UNITS = {
+    "minutes": "hours", "hours": "minutes", "euros": "dollars", "kg": "pounds", "days": "weeks",
+    "weeks": "months", "months": "years",
+}  # fmt: skip
+
+
+def _other_units(turn: Turn) -> str:
+    return re.sub(r"[a-z]+", lambda word: _OTHER_UNITS.get(word[0], word[0]), turn.answer)
+
+
+def _names_of_the_documents(turn: Turn) -> str:
+    """Other people of the same documents: every word of it was shown."""
+    text = " ".join(chunk["text"] for chunk in turn.chunks)
+    names = dict.fromkeys(re.findall(r"(?<=[a-z,] )[A-Z][a-z]{2,}", text))
+    others = iter([name for name in names if name not in turn.answer] * 20)
+    return re.sub(r"(?<=[a-z,] )[A-Z][a-z]+", lambda _: next(others, "Emil"), turn.answer)
+
+
+UNNAMED_FAULTS = (
+    _answer(_other_units, "units changed", ""),
+    _answer(_names_of_the_documents, "people of the documents mixed up", ""),
+)
+"""Faults whose wrong answers are found and blamed on generation, and that no finding names: all
+their words are in the documents, and only a judge could tell.
+"""
 
 
 def neighbor_document(turn: Turn) -> str:

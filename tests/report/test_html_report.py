@@ -94,6 +94,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         preset="solr",
         index="docs",
         chunk_separator="#",
+        private=True,
         bm25_k1=1.0,
         bm25_b=0.5,
         answers=True,

@@ -20,9 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker `rag`."""
+    """Register the markers."""
     config.addinivalue_line(
         "markers", "rag: evaluates retrieval or answers; reported together at the end (Assay)"
+    )
+    config.addinivalue_line(
+        "markers", "rag_unanswerable: rag_case is a question that no document answers (Assay)"
     )
 
 
@@ -31,4 +34,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "rag_case" in metafunc.fixturenames:
         from assay.pytest_plugin.cases import case_parameters
 
-        metafunc.parametrize("rag_case", case_parameters(metafunc.config), indirect=True)
+        unanswerable = metafunc.definition.get_closest_marker("rag_unanswerable") is not None
+        parameters = case_parameters(metafunc.config, unanswerable=unanswerable)
+        metafunc.parametrize("rag_case", parameters, indirect=True)

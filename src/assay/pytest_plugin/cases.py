@@ -33,6 +33,7 @@ class RagCase:
         expected_document_ids: The documents of the highest grade that the query has.
         judgments: All its grades by document id.
         ground_truth: The text of the reference answer, or None.
+        answerable: False if no document holds the answer, so that declining is right.
     """
 
     query_id: str
@@ -40,6 +41,7 @@ class RagCase:
     expected_document_ids: tuple[str, ...] = field(repr=False)
     judgments: Mapping[str, int] = field(repr=False)
     ground_truth: str | None
+    answerable: bool = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,6 +50,8 @@ class RagTestData:
 
     dataset: "Dataset"
     cases: tuple[RagCase, ...]
+    unanswerable: tuple[RagCase, ...] = ()
+    """Questions that no document answers, for tests with the marker `rag_unanswerable`."""
 
     def __repr__(self) -> str:
         return f"<RagTestData: {len(self.cases):,} cases of {self.dataset!r}>"
@@ -63,7 +67,8 @@ class RagTestData:
 
     def case(self, query_id: str) -> RagCase:
         """The case of a query."""
-        return next(case for case in self.cases if case.query_id == query_id)
+        every = (*self.cases, *self.unanswerable)
+        return next(case for case in every if case.query_id == query_id)
 
 
 def dataset_of(config: pytest.Config) -> "Dataset":
@@ -75,17 +80,21 @@ def dataset_of(config: pytest.Config) -> "Dataset":
     return config.stash[_dataset_key]
 
 
-def case_parameters(config: pytest.Config) -> list[Any]:
+def case_parameters(config: pytest.Config, *, unanswerable: bool = False) -> list[Any]:
     """Query ids for the fixture `rag_case`. The five of NFCorpus are known without its archive, so
     that tests can be collected, and skipped, without it.
     """
     try:
-        ids = _query_ids(config)
+        ids = _unanswerable_ids(config) if unanswerable else _query_ids(config)
     except DownloadError as error:
         missing = pytest.mark.skip(reason=missing_data(error))
         return [pytest.param(None, id="no-data", marks=(pytest.mark.rag, missing))]
     except AssayError as error:  # the one kind that pytest shows without a traceback
         raise pytest.Collector.CollectError(NO_CASES + redact_credentials(str(error))) from None
+    if not ids:
+        reason = "every question of the data set has an answer in its documents"
+        none = (pytest.mark.rag, pytest.mark.skip(reason=reason))
+        return [pytest.param(None, id="no-unanswerable-question", marks=none)]
     return [pytest.param(each, id=each, marks=pytest.mark.rag) for each in ids]
 
 
@@ -95,7 +104,12 @@ def load_test_data(config: pytest.Config, answers: Mapping[str, str]) -> RagTest
     own = {key: each.answer for key, each in dataset.answers.items() if each.answer}
     queries = [dataset.queries[query_id] for query_id in _query_ids(config)]
     known = {**own, **answers}
-    return RagTestData(dataset, tuple(_case(dataset, each, known) for each in queries))
+    none = [dataset.queries[query_id] for query_id in _unanswerable_ids(config)]
+    return RagTestData(
+        dataset,
+        tuple(_case(dataset, each, known) for each in queries),
+        tuple(RagCase(each.id, each.text, (), {}, None, answerable=False) for each in none),
+    )
 
 
 def reference_answers(records: Sequence[JsonObject]) -> dict[str, str]:
@@ -119,6 +133,14 @@ def _query_ids(config: pytest.Config) -> list[str]:
     if settings.dataset == "nfcorpus":
         return list(SELECTED)
     return [query.id for query in _some_queries(dataset_of(config))]
+
+
+def _unanswerable_ids(config: pytest.Config) -> list[str]:
+    """Those whose reference says that there is no answer: all, or the first few."""
+    dataset = dataset_of(config)
+    ids = [each for each in dataset.queries if each in dataset.answers]
+    found = [each for each in ids if dataset.answers[each].answer is None]
+    return found if Settings.of(config).all_queries else found[:FEW]
 
 
 def _some_queries(dataset: "Dataset") -> "list[Query]":

@@ -59,7 +59,10 @@ class Quadrants(_AnswerModel):
 
 
 class DiagnosisReport(_AnswerModel):
-    """Whose fault the wrong answers are, in a sentence and in points."""
+    """Whose fault the wrong answers are, in a sentence and in points.
+
+    `tried` is whether counterfactual runs were asked for.
+    """
 
     sentence: str
     questions: int
@@ -70,6 +73,7 @@ class DiagnosisReport(_AnswerModel):
     settled: int
     from_memory: int
     quadrants: Quadrants
+    tried: bool = False
 
 
 class FindingRecord(_AnswerModel):
@@ -146,4 +150,3 @@ class AnswersReport(_AnswerModel):
     note: str | None = None
     outcomes: dict[str, int] = {}
     findings: list[FindingRecord] = []
-    warnings: list[str] = []

@@ -20,7 +20,7 @@ from assay.answer.ground_truth.records import (
     record_from_json,
     record_to_json,
 )
-from assay.answer.ground_truth.writers import ExtractWriter, ReferenceWriter
+from assay.answer.ground_truth.writers import ExtractWriter, ReferenceWriter, WrittenAnswer
 from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.files import atomic_write
@@ -30,6 +30,13 @@ from assay.progress import Progress, silent
 
 SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
 """The five questions of NFCorpus that the tests of retrieval and answers are about."""
+
+MULTI_HOP = "multi-hop"
+"""The tag of questions whose answer takes several documents together."""
+NO_EXTRACT = (
+    "the question takes several documents together, and an extract quotes them one by one; choose "
+    "a provider with a model, or write the answer yourself"
+)
 
 MIN_DOCUMENTS, MAX_DOCUMENTS = 3, 5
 
@@ -235,9 +242,12 @@ class _Generation:
 
     async def _one(self, query: Query) -> None:
         sources = self._sources(query)
+        written = WrittenAnswer("")
         try:
-            written = await self._writer.write(query.text, sources)
-            why = "" if written.text else self._writer.no_answer
+            why = self._refusal(query)
+            if not why:
+                written = await self._writer.write(query.text, sources)
+                why = "" if written.text else self._writer.no_answer
         except ProviderError as error:
             if error.kind is not ProviderFailure.REFUSAL:
                 raise
@@ -251,6 +261,11 @@ class _Generation:
             self.done[query.id] = truth
             self.written += 1
         self._report()
+
+    def _refusal(self, query: Query) -> str:
+        """Sentences of single documents, side by side, do not answer what takes them together."""
+        multi_hop = MULTI_HOP in query.tags
+        return NO_EXTRACT if multi_hop and isinstance(self._writer, ExtractWriter) else ""
 
     def _truth(self, query: Query, answer: str, *, cut: bool) -> GroundTruth:
         expected = expected_ids(self._task.dataset, self._task.split, query.id)

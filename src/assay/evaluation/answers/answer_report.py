@@ -261,6 +261,7 @@ class AnswerReport:
             settled=report.settled,
             from_memory=report.from_memory,
             quadrants=_quadrants(seen),
+            tried=self._config.counterfactuals,
         )
 
     def _counterfactuals(self) -> dict[ContextName, CounterfactualCount] | None:

@@ -10,7 +10,7 @@ from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, is_negative
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported
+from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported, states
 from assay.measure.answers.quantities import canonical
 from assay.text import normalize, sentences, stems, words
 
@@ -77,6 +77,11 @@ class AnswerView:
         """Whether what was shown holds any of the key facts."""
         facts = self.case.reference.facts
         return any(contains_any(text, fact.accept) for text in self.shown for fact in facts)
+
+    @cached_property
+    def stated(self) -> int:
+        """How many key facts the answer states."""
+        return sum(states(self.text, fact) for fact in self.case.reference.facts)
 
     @cached_property
     def occurrences(self) -> set[Assertion]:

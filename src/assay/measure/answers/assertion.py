@@ -75,6 +75,19 @@ def is_negative(text: str) -> bool:
     return _NEGATIVE.search(text) is not None
 
 
+_TAKEN_BACK = re.compile(
+    r"(?:^|[.;!,] |\b(?:but|however|although)[, ]+)(?:all of |none of )?(?:that|this|it|the above|"
+    r"which|the opposite)(?: (?:answer|statement|claim))? (?:is|was) (?:in fact |actually )?"
+    r"(?:wrong|false|untrue|incorrect|not (?:so|true|right|correct|the case)|the opposite|"
+    r"the case instead)\b[^.;]{0,20}(?:$|[.;])"
+)
+
+
+def takes_back(text: str) -> bool:
+    """Whether a normalized text denies what it said before: "That is wrong, however"."""
+    return _TAKEN_BACK.search(text) is not None
+
+
 def hedges(text: str) -> bool:
     """Whether a normalized text has a word that takes back what it says."""
     return _HEDGE.search(text) is not None

@@ -7,7 +7,7 @@ from functools import lru_cache
 from assay.answer.citations import without_markers
 from assay.data.dataset import Fact
 from assay.measure.answers.abstention import abstained
-from assay.measure.answers.assertion import Assertion, assertion_at, is_negative
+from assay.measure.answers.assertion import Assertion, assertion_at, is_negative, takes_back
 from assay.measure.answers.contradiction.checker import ContradictionChecker
 from assay.measure.answers.quantities import bare_number, canonical
 from assay.text import normalize, sentences, stems
@@ -54,7 +54,7 @@ def fact_occurrences(text: str, fact: Fact) -> set[Assertion]:
     signed = (minus for each in fact.accept if (minus := f"-{normalize(each)}") in about)
     phrases = [normalize(each) for each in (*fact.accept, *signed)]
     options = not re.search(r"\bor\b", about)
-    return {
+    found = {
         assertion
         for sentence in sentences(without_markers(text))
         for phrase in phrases
@@ -62,6 +62,8 @@ def fact_occurrences(text: str, fact: Fact) -> set[Assertion]:
             normalize(sentence), phrase, options, is_negative(about) or is_negative(phrase)
         )
     }
+    taken_back = found and takes_back(normalize(without_markers(text)))
+    return {Assertion.DENIED} if taken_back else found
 
 
 def _assertions(sentence: str, phrase: str, options: bool, negative: bool) -> Iterator[Assertion]:
