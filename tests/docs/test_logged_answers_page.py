@@ -42,9 +42,12 @@ def test_the_code_runs_and_its_wrong_number_lowers_faithfulness(folder: Path) ->
 
 
 def test_the_commands_run(folder: Path) -> None:
-    assert len(COMMANDS) == 4
+    assert len(COMMANDS) == 5
     exec(CODE[0], {})
+    (spans,) = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
+    Path("traces.json").write_text(spans)
     for command in COMMANDS:
         result = CliRunner().invoke(app, shlex.split(command)[2:])
         assert result.exit_code == 0, (command, result.output)
         assert "faithfulness" in result.stdout
+    assert "'8', where the source has '3'" in " ".join(result.stdout.split())

@@ -78,6 +78,14 @@ def test_a_citation_is_an_id_and_an_invented_one_counts_against() -> None:
     assert scored.report.invented_citations.examples[0].doc_id == "c-404"
 
 
+def test_chunks_of_one_document_stay_apart() -> None:
+    chunks = [
+        {"id": "tea.md", "text": text} for text in ("Steep for 3 minutes.", "Whales migrate.")
+    ]
+    row = {"question": "How long?", "contexts": chunks, "answer": "Steep for 3 minutes."}
+    assert assay.score_answers([row]).metrics["faithfulness"] == 1
+
+
 def test_metrics_of_what_no_row_has_are_left_out_and_the_note_says_so() -> None:
     scored = assay.score_answers([{"question": "How long?", "answer": "Long enough."}])
     assert list(scored.metrics) == ["answer_relevance"]

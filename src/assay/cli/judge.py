@@ -10,6 +10,7 @@ import typer
 
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
+from assay.cli.judge_bench import bench
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
 
 judge_app = typer.Typer(
     name="judge",
-    help="Calibrate the language model that judges answers.",
+    help="Measure what judges answers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@judge_app.callback()
-def _judge() -> None:
-    """Keeps `calibrate` a subcommand while it is the only one."""
+judge_app.command("bench")(bench)
 
 
 @judge_app.command("calibrate")

@@ -1,5 +1,7 @@
 """Rows of tables that others wrote: CSV, TSV, JSON lines, JSON and Parquet, one at a time.
 
+JSON that holds the spans of OpenTelemetry becomes one row for each trace.
+
 A row that cannot be read is a `DataError` with its line, and the rows after it are still read:
 logs are dirty, and one bad line must not hide the others.
 """
@@ -8,15 +10,17 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from assay.data.text_file import UNREADABLE, TextFile, plain_file, reason, short_repr
+from assay.data.traces import holds_spans, trace_rows
 from assay.errors import DataError, UsageError
 from assay.extras import require_extras
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_object
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """The formats that `read_table` reads, each but Parquet also as `.gz`."""
@@ -95,7 +99,15 @@ def rows_of(values: object, source: str = "rows") -> Iterator[TableRow | DataErr
 
 
 def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
-    for line, text in file.lines():
+    lines = file.lines()
+    first = next(lines, None)
+    if first is None:
+        return
+    if holds_spans(parse_object(first[1])):
+        exports = (parse_object(text) or {} for _, text in chain([first], lines))
+        yield from rows_of(trace_rows(exports), file.label)
+        return
+    for line, text in chain([first], lines):
         row = TableRow(file.label, line, {}, lined=True)
         try:
             fields = orjson.loads(text)
@@ -111,6 +123,8 @@ def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
 def _from_json(path: Path) -> Iterator[TableRow | DataError]:
     """A list of objects, or an object of columns as data frames write it."""
     value = read_json(path)
+    if holds_spans(value):
+        value = list(trace_rows([value]))
     if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
         lengths = {len(column) for column in value.values()}
         if len(lengths) == 1:

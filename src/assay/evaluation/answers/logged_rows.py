@@ -229,7 +229,7 @@ class _Log:
             self.skipped.append(str(error))
 
     def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
-        names = [each.id or str(place) for place, each in enumerate(row.contexts, start=1)]
+        names = _context_names(row)
         ids = [f"{query_id}:{name}" for name in names]
         for doc_id, context in zip(ids, row.contexts, strict=True):
             self.documents[doc_id] = Document(doc_id, "", context.text)
@@ -301,6 +301,15 @@ class _Log:
             words = " and ".join(missing)
             changes["note"] = f"no row has {words}: the metrics that need them are left out"
         return changes
+
+
+def _context_names(row: LoggedAnswer) -> list[str]:
+    """The id of each context, or its place; chunks of one document have its id and their place."""
+    names: list[str] = []
+    for place, each in enumerate(row.contexts, start=1):
+        name = each.id or str(place)
+        names.append(f"{name}#{place}" if name in names else name)
+    return names
 
 
 def _reference(row: LoggedAnswer) -> str | None:

@@ -256,9 +256,9 @@ class Judge:
         votes = await gather(self.supports(each, sources) for each in shown)
         return votes.count(Vote.TRUE) / len(said) if said else 0.0
 
-    async def supports(self, sentence: str, sources: Sequence[str]) -> Vote:
-        """Whether the sources support one sentence; `faithfulness` asks the same."""
-        return await self._vote(support_prompt(sentence, sources))
+    async def supports(self, sentence: str, sources: Sequence[str], vote: int = 0) -> Vote:
+        """Whether the sources support one sentence; `faithfulness` asks the same once."""
+        return await self._vote(support_prompt(sentence, sources, vote))
 
     async def _vote(self, prompt: str) -> Vote:
         reply = await self._reply(prompt)
@@ -308,10 +308,13 @@ def fact_prompt(question: str, answer: str, fact: Fact) -> str:
     )
 
 
-def support_prompt(statement: str, sources: Sequence[str]) -> str:
-    """Asks whether the sources support one statement."""
-    code = delimiter_code(statement, *sources)
-    return load_prompt("judge_support").fill(
+_SUPPORT = ("judge_support", "judge_support_first")
+
+
+def support_prompt(statement: str, sources: Sequence[str], vote: int = 0) -> str:
+    """Asks whether the sources support one statement, which is first in every second vote."""
+    code = delimiter_code(statement, *sources, *([str(vote)] if vote else []))
+    return load_prompt(_SUPPORT[vote % 2]).fill(
         code=code,
         documents="\n\n".join(delimited("document", code, source) for source in sources),
         statement=delimited("statement", code, statement),

@@ -148,10 +148,11 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     return 1 - len(unsupported(answer, sources)) / len(said) if said else 0.0
 
 
-def unsupported(answer: str, sources: Sequence[str]) -> list[str]:
-    """The sentences that lower `faithfulness`, for inspection."""
+def unsupported(answer: str, sources: Sequence[str], *, by_rules: bool = True) -> list[str]:
+    """The sentences that lower `faithfulness`; without `by_rules`, by their words alone."""
     held: frozenset[str] = frozenset().union(*map(stems, sources))
-    denied = {each.sentence for each in ContradictionChecker().find(answer, sources)}
+    found = ContradictionChecker().find(answer, sources) if by_rules else []
+    denied = {each.sentence for each in found}
     said = sentences(without_markers(answer))
     return [
         each for each in said if each in denied or not is_supported(frozenset(stems(each)), held)

@@ -1,0 +1,230 @@
+"""OpenTelemetry traces as logged answers: OTLP's JSON, as file exporters and collectors write it.
+
+The root span of a trace is the question and the answer, its retriever spans are the contexts. Read
+are the attributes of OpenInference (`input.value`, `retrieval.documents.0.document.content`), which
+the instrumentations of LangChain and LlamaIndex write, and those of OpenTelemetry's GenAI
+conventions (`gen_ai.input.messages`, `gen_ai.retrieval.documents`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from assay.net.json import JsonObject
+
+_DOCUMENT = re.compile(
+    r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata)"
+)
+_MESSAGE = re.compile(r"llm\.(?:input|output)_messages\.(\d{1,6})\.message\.(role|content)")
+_QUESTION_KEYS = ("question", "query", "query_str", "input", "user_input", "prompt", "text")
+_ANSWER_KEYS = ("answer", "output", "response", "result", "text", "content")
+_ERROR = (2, "STATUS_CODE_ERROR")
+_DEEPEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One operation of a trace; `attributes` are plain values by name."""
+
+    trace_id: str
+    id: str
+    parent: str
+    start: int
+    failed: bool
+    attributes: Mapping[str, Any]
+
+
+def holds_spans(value: object) -> bool:
+    """Whether a JSON value is an export of spans."""
+    return isinstance(value, dict) and isinstance(value.get("resourceSpans"), list)
+
+
+def trace_rows(exports: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """One row with `id`, `question`, `answer` and `contexts` for each trace that holds a question.
+
+    Traces without one, such as those that build an index, are left out. `answer` is None where
+    the root failed.
+    """
+    traces: dict[str, list[Span]] = {}
+    for export in exports:
+        for span in _spans(export):
+            traces.setdefault(span.trace_id, []).append(span)
+    for trace_id, spans in traces.items():
+        row = _row(trace_id, sorted(spans, key=lambda span: span.start))
+        if row is not None:
+            yield row
+
+
+def _row(trace_id: str, spans: Sequence[Span]) -> JsonObject | None:
+    known = {span.id for span in spans}
+    root = next((span for span in spans if span.parent not in known), spans[0])
+    question = _said(root, "input") or next(filter(None, (_asked(span) for span in spans)), None)
+    if not question:
+        return None
+    answer = _said(root, "output") or next(
+        filter(None, (_replied(span) for span in reversed(spans))), None
+    )
+    return {
+        "id": trace_id,
+        "question": question,
+        "answer": None if root.failed else answer,
+        "contexts": _contexts(spans),
+    }
+
+
+def _contexts(spans: Sequence[Span]) -> list[JsonObject]:
+    """What retrievers found, in order and each once; a reranker's result replaces it."""
+    for name in ("reranker.output_documents", "retrieval.documents"):
+        found: dict[tuple[str, str], JsonObject] = {}
+        for span in spans:
+            for document in _documents(span, name):
+                found.setdefault((document["id"], document["text"]), document)
+        if found:
+            return list(found.values())
+    return []
+
+
+def _documents(span: Span, name: str) -> Iterator[JsonObject]:
+    listed = _parsed(span.attributes.get(f"gen_ai.{name}"))
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict) and isinstance(text := _first(each, ("content", "text")), str):
+            yield {"id": str(each.get("id") or ""), "text": text}
+    numbered: dict[int, dict[str, Any]] = {}
+    for key, value in span.attributes.items():
+        match = _DOCUMENT.fullmatch(key)
+        if match is not None and match[1] == name:
+            numbered.setdefault(int(match[2]), {})[match[3]] = value
+    for _, fields in sorted(numbered.items()):
+        if isinstance(fields.get("content"), str):
+            yield {"id": _document_id(fields), "text": fields["content"]}
+
+
+def _document_id(fields: Mapping[str, Any]) -> str:
+    metadata = _parsed(fields.get("metadata"))
+    source = _first(metadata, ("doc_id", "id", "source")) if isinstance(metadata, dict) else None
+    return str(fields.get("id") or source or "")
+
+
+def _said(span: Span, side: str) -> str | None:
+    """The text of a span's input or output."""
+    value = span.attributes.get(f"{side}.value")
+    if isinstance(value, str) and value.strip():
+        parsed = _parsed(value)
+        if not isinstance(parsed, dict | list):
+            return value
+        keys = _QUESTION_KEYS if side == "input" else _ANSWER_KEYS
+        return _text_in(parsed, keys)
+    messages = _parsed(span.attributes.get(f"gen_ai.{side}.messages"))
+    role = "user" if side == "input" else "assistant"
+    return _message(messages, role) if isinstance(messages, list) else None
+
+
+def _asked(span: Span) -> str | None:
+    """The last thing that a user says to a model in this span."""
+    return _said(span, "input") if "gen_ai.input.messages" in span.attributes else None
+
+
+def _replied(span: Span) -> str | None:
+    """What a model says in this span."""
+    found = [
+        value
+        for key, value in span.attributes.items()
+        if (match := _MESSAGE.fullmatch(key)) and match[2] == "content" and "output" in key
+    ]
+    if found and isinstance(found[-1], str):
+        return found[-1]
+    return _said(span, "output") if "gen_ai.output.messages" in span.attributes else None
+
+
+def _message(messages: Sequence[Any], role: str) -> str | None:
+    """The text of the last message of a role, with parts or without."""
+    for message in reversed(messages):
+        if not isinstance(message, dict) or message.get("role") != role:
+            continue
+        parts = message.get("parts", message.get("content"))
+        if isinstance(parts, str):
+            return parts
+        texts = [
+            text
+            for part in (parts if isinstance(parts, list) else ())
+            if isinstance(part, dict) and isinstance(text := _first(part, ("content", "text")), str)
+        ]
+        if texts:
+            return "\n".join(texts)
+    return None
+
+
+def _text_in(value: Any, keys: Sequence[str], depth: int = 0) -> str | None:
+    """The first text under one of the keys, however deep; objects inside are searched too."""
+    if depth > _DEEPEST or not isinstance(value, dict | list):
+        return None
+    if isinstance(value, dict):
+        found = _first(value, keys)
+        if isinstance(found, str) and found.strip():
+            return found
+        inside = [*(value[key] for key in keys if key in value), *value.values()]
+    else:
+        inside = value
+    return next(filter(None, (_text_in(each, keys, depth + 1) for each in inside)), None)
+
+
+def _first(value: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((value[key] for key in keys if value.get(key) is not None), None)
+
+
+def _parsed(value: Any) -> Any:
+    """The JSON in a string, else the value as it is."""
+    if not isinstance(value, str) or value[:1] not in "[{":
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _spans(export: JsonObject) -> Iterator[Span]:
+    for resource in _objects(export.get("resourceSpans")):
+        for scope in _objects(resource.get("scopeSpans")):
+            for span in _objects(scope.get("spans")):
+                status = span.get("status")
+                yield Span(
+                    trace_id=str(span.get("traceId", "")),
+                    id=str(span.get("spanId", "")),
+                    parent=str(span.get("parentSpanId") or ""),
+                    start=_integer(span.get("startTimeUnixNano")),
+                    failed=isinstance(status, dict) and status.get("code") in _ERROR,
+                    attributes={
+                        str(each.get("key")): _plain(each.get("value"))
+                        for each in _objects(span.get("attributes"))
+                    },
+                )
+
+
+def _objects(value: Any) -> Iterator[JsonObject]:
+    yield from (
+        each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict)
+    )
+
+
+def _integer(value: Any) -> int:
+    return int(value) if isinstance(value, int) or str(value).isdecimal() else 0
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """OTLP's `AnyValue` as a plain value."""
+    if not isinstance(value, dict) or depth > _DEEPEST:
+        return None
+    for kind, inside in value.items():
+        if kind == "arrayValue" and isinstance(inside, dict):
+            items = inside.get("values")
+            return [_plain(each, depth + 1) for each in items] if isinstance(items, list) else []
+        if kind == "kvlistValue" and isinstance(inside, dict):
+            return {
+                str(each.get("key")): _plain(each.get("value"), depth + 1)
+                for each in _objects(inside.get("values"))
+            }
+        return inside
+    return None

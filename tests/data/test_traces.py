@@ -1,0 +1,134 @@
+"""Traces as logged answers.
+
+`traces/langchain.json` and `traces/llama_index.json` were exported by opentelemetry-sdk 1.45.2 from
+small applications with openinference-instrumentation-langchain 0.1.80 (langchain-core 1.7.2) and
+openinference-instrumentation-llama-index 4.6.1 (llama-index-core 0.14.25).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.cli.score_answers import holds_answers
+from assay.data.table import TableRow, read_table
+from assay.data.traces import trace_rows
+
+TRACES = Path(__file__).with_name("traces")
+TEA = {"id": "tea", "text": "Steep green tea for 3 minutes."}
+
+
+def attribute(key: str, value: Any) -> dict[str, Any]:
+    return {"key": key, "value": {"stringValue": value}}
+
+
+def span(name: str, parent: str = "", *, start: int = 0, **attributes: Any) -> dict[str, Any]:
+    listed = [attribute(key.replace("__", "."), value) for key, value in attributes.items()]
+    return {
+        "traceId": "t1",
+        "spanId": name,
+        "parentSpanId": parent,
+        "attributes": listed,
+        "startTimeUnixNano": str(start),
+    }
+
+
+def export(*spans: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def fields(path: Path) -> list[dict[str, Any]]:
+    return [row.fields for row in read_table(path) if isinstance(row, TableRow)]
+
+
+def test_langchain_is_read_as_its_instrumentation_writes_it() -> None:
+    first, second = fields(TRACES / "langchain.json")
+    assert first["question"] == "How long does green tea steep?"
+    assert first["answer"] == "Green tea steeps for 3 minutes [1]."
+    assert [each["id"] for each in first["contexts"]] == ["tea.md", "coffee.md"]
+    assert first["contexts"][0]["text"] == TEA["text"]
+    assert (second["question"], second["answer"]) == ("Where is the key?", "I do not know.")
+
+
+def test_llama_index_is_read_as_its_instrumentation_writes_it() -> None:
+    (row,) = fields(TRACES / "llama_index.json")
+    assert row["question"] == "How long does green tea steep?"
+    assert row["answer"].startswith("text text")
+    assert row["contexts"] == [TEA, {"id": "coffee", "text": "Coffee needs 92 degrees."}]
+
+
+def test_a_trace_is_scored() -> None:
+    assert holds_answers(TRACES / "langchain.json")
+    scored = assay.score_answers(TRACES / "langchain.json")
+    assert [row.score("faithfulness") for row in scored.rows()] == [1.0, 0.0]
+    assert scored.rows()[0].citations == [f"{scored.rows()[0].query_id}:tea.md"]
+
+
+def test_the_lines_of_a_collector_belong_together(tmp_path: Path) -> None:
+    root = span("a", start=1, input__value="How long?", output__value="3 minutes.")
+    found = span("b", "a", start=2, retrieval__documents__0__document__content="3 minutes")
+    path = tmp_path / "spans.jsonl"
+    path.write_text(f"{json.dumps(export(found))}\n{json.dumps(export(root))}\n")
+    (row,) = fields(path)
+    assert (row["question"], row["answer"]) == ("How long?", "3 minutes.")
+    assert row["contexts"] == [{"id": "", "text": "3 minutes"}]
+
+
+def test_the_genai_conventions_are_read() -> None:
+    asked = json.dumps(
+        [
+            {"role": "system", "parts": [{"type": "text", "content": "Be short."}]},
+            {"role": "user", "parts": [{"type": "text", "content": "How long?"}]},
+        ]
+    )
+    said = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "3 min."}]}])
+    documents = json.dumps([{"id": "tea", "content": TEA["text"], "score": 0.9}])
+    spans = [
+        span("a", start=1),
+        span("b", "a", start=2, gen_ai__retrieval__documents=documents),
+        span("c", "a", start=3, gen_ai__input__messages=asked, gen_ai__output__messages=said),
+    ]
+    (row,) = trace_rows([export(*spans)])
+    assert row == {"id": "t1", "question": "How long?", "answer": "3 min.", "contexts": [TEA]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"question": "How long?"}, {"answer": "3 min."}),
+        ({"query_bundle": {"query_str": "How long?", "image_path": None}}, {"response": "3 min."}),
+        ({"input": "How long?", "chat_history": []}, {"output": {"text": "3 min."}}),
+    ],
+)
+def test_the_text_is_found_in_json(asked: dict[str, Any], said: dict[str, Any]) -> None:
+    root = span("a", input__value=json.dumps(asked), output__value=json.dumps(said))
+    (row,) = trace_rows([export(root)])
+    assert (row["question"], row["answer"]) == ("How long?", "3 min.")
+
+
+def test_a_reranker_replaces_what_was_found_and_repeats_count_once() -> None:
+    found: dict[str, Any] = {"retrieval__documents__0__document__content": "raw"}
+    ranked: dict[str, Any] = {"reranker__output_documents__0__document__content": "best"}
+    spans = [
+        span("a", input__value="How long?", output__value="3"),
+        span("b", "a", **found),
+        span("c", "a", **found),
+    ]
+    assert next(trace_rows([export(*spans)]))["contexts"] == [{"id": "", "text": "raw"}]
+    both = export(*spans, span("d", "a", **ranked))
+    assert next(trace_rows([both]))["contexts"] == [{"id": "", "text": "best"}]
+
+
+def test_a_failed_root_has_no_answer_and_a_trace_without_a_question_no_row() -> None:
+    failed = span("a", input__value="How long?", output__value="Traceback") | {
+        "status": {"code": 2}
+    }
+    assert next(trace_rows([export(failed)]))["answer"] is None
+    assert list(trace_rows([export(span("a", kind="embed"))])) == []
+
+
+@pytest.mark.parametrize("broken", [{}, {"resourceSpans": [3]}, {"resourceSpans": None}])
+def test_what_is_no_export_has_no_rows(broken: dict[str, Any]) -> None:
+    assert list(trace_rows([broken])) == []
