@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Model
 from assay.search.edge_store import EdgeStore
-from assay.search.embedding import Vectors
+from assay.search.embedding import NO_PROMPTS, Vectors
 from assay.search.index import open_index
 from assay.search.retriever import Mode, Retriever
 from assay.search.store import ChunkPayload, Manifest, Point, point_id
@@ -37,6 +37,7 @@ class GivenVectors:
     """An embedder that returns what it was given for a text."""
 
     name, dimension, max_tokens = "synthetic", DIMENSION, 256
+    prompts, texts_at_once = NO_PROMPTS, 256
 
     def __init__(self, texts: Sequence[str], vectors: Vectors) -> None:
         self._vectors = dict(zip(texts, vectors, strict=True))

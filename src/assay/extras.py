@@ -18,10 +18,13 @@ PACKAGES = {
     "qdrant_client": "qdrant",
     "qdrant_edge": "search",
     "scipy": "tuned",
+    "sentence_transformers": "torch",
     "sse_starlette": "serve",
     "starlette": "serve",
     "threadpoolctl": "tuned",
     "tokenizers": "search",
+    "torch": "torch",
+    "transformers": "torch",
     "uvicorn": "serve",
     "xllamacpp": "gguf",
 }

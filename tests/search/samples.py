@@ -9,7 +9,8 @@ import numpy as np
 
 from assay.data import Document
 from assay.progress import Progress, silent
-from assay.search.embedding import Vectors
+from assay.search import embedding
+from assay.search.embedding import NO_PROMPTS, Prompts, Vectors
 
 _DIMENSION = 512
 
@@ -28,6 +29,14 @@ class WordEmbedder:
     @property
     def dimension(self) -> int:
         return _DIMENSION
+
+    @property
+    def prompts(self) -> Prompts:
+        return NO_PROMPTS
+
+    @property
+    def texts_at_once(self) -> int:
+        return embedding.TEXTS_UNTIL_SAVED
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(_words(text)) for text in texts]

@@ -8,7 +8,7 @@ import pytest
 from tests.search.tiny_onnx import cast_model
 
 from assay.errors import SearchError, UsageError
-from assay.search.embedding import open_embedder
+from assay.search.embedding import EmbedderSettings, open_embedder
 from assay.search.onnx_embedding import (
     MAX_TOKENS,
     TOKENS_IN_A_BATCH,
@@ -134,19 +134,19 @@ def test_a_model_that_wants_something_else_is_refused(folder: Path) -> None:
 def test_a_folder_that_lacks_a_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(UsageError, match=f"has no {name}"):
-        open_embedder(model=folder)
+        open_embedder(EmbedderSettings(model=str(folder)))
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"\x00not what it was")
     with pytest.raises(SearchError, match=r"cannot be loaded|is not a tokenizer"):
-        open_embedder(model=folder)
+        open_embedder(EmbedderSettings(model=str(folder)))
 
 
 def test_two_embedders_at_once_are_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match="pass only one of them"):
-        open_embedder(model=folder, embedder="ollama:all-minilm")
+        open_embedder(EmbedderSettings("ollama:all-minilm", str(folder)))
 
 
 @pytest.mark.parametrize("value", ["0", "many"])

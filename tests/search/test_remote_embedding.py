@@ -11,7 +11,7 @@ import pytest
 from tests.search.samples import WordEmbedder
 
 from assay.errors import SearchError, UsageError
-from assay.search.embedding import open_embedder
+from assay.search.embedding import EmbedderSettings, open_embedder
 
 Answer = tuple[int, dict[str, str], Any]
 
@@ -23,6 +23,8 @@ class EmbeddingServer:
         self.requests: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.faults: list[Answer] = []
         self.change: Callable[[Any], Any] = lambda answer: answer
+        self.paths = {"/api/embed", "/v1/embeddings", "/embed"}
+        self.info: Any = {"model_id": "BAAI/bge-small-en-v1.5"}
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -36,6 +38,13 @@ class EmbeddingServer:
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(content))}.items():
                     self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def do_GET(self) -> None:
+                content = json.dumps(server.info).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
 
@@ -53,7 +62,11 @@ class EmbeddingServer:
     def answer(self, path: str, body: dict[str, Any]) -> Answer:
         if self.faults:
             return self.faults.pop(0)
-        vectors = (3 * WordEmbedder().embed(body["input"])).tolist()
+        if path not in self.paths:
+            return 404, {}, {"error": "no such path"}
+        vectors = (3 * WordEmbedder().embed(body.get("input") or body["inputs"])).tolist()
+        if path == "/embed":
+            return 200, {}, self.change(vectors)
         if path == "/api/embed":
             return 200, {}, self.change({"model": body["model"], "embeddings": vectors})
         data = [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
@@ -83,24 +96,55 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_texts_come_back_as_vectors_of_length_1_in_their_order(
     server: EmbeddingServer, kind: str, path: str
 ) -> None:
-    embedder = open_embedder(embedder=f"{kind}:some-model@{server.url}")
+    embedder = open_embedder(EmbedderSettings(f"{kind}:some-model@{server.url}"))
     texts = [f"text number {i}" for i in range(150)]
     assert embedder.embed(texts) == pytest.approx(WordEmbedder().embed(texts), abs=1e-6)
     assert embedder.dimension == 512
     assert f"{kind}:some-model" in embedder.name
     assert server.url not in embedder.name  # the same model elsewhere has the same vectors
     assert {asked for asked, _, _ in server.requests} == {path}
-    assert [len(body["input"]) for _, body, _ in server.requests] == [1, 64, 64, 22]
+    assert sorted(len(body["input"]) for _, body, _ in server.requests) == [1, 22, 64, 64]
     assert {body["model"] for _, body, _ in server.requests} == {"some-model"}
 
 
 def test_an_address_may_end_in_v1(server: EmbeddingServer) -> None:
-    open_embedder(embedder=f"openai:m@{server.url}/v1/")
+    open_embedder(EmbedderSettings(f"openai:m@{server.url}/v1/"))
     assert server.requests[0][0] == "/v1/embeddings"
 
 
+def test_an_address_may_have_its_embeddings_without_v1(server: EmbeddingServer) -> None:
+    server.paths = {"/embeddings"}
+    embedder = open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
+    embedder.embed(["tea"])
+    asked = [path for path, _, _ in server.requests]
+    assert asked == ["/v1/embeddings", "/embeddings", "/embeddings"]
+
+
+def test_text_embeddings_inference_is_asked_in_its_own_way(server: EmbeddingServer) -> None:
+    embedder = open_embedder(EmbedderSettings(f"tei:{server.url}"))
+    texts = [f"text number {i}" for i in range(70)]
+    assert embedder.embed(texts) == pytest.approx(WordEmbedder().embed(texts), abs=1e-6)
+    assert embedder.name.startswith("tei:BAAI/bge-small-en-v1.5 d=512")
+    assert all(body["truncate"] is True for _, body, _ in server.requests)
+
+
+def test_a_server_that_names_no_model_is_refused(server: EmbeddingServer) -> None:
+    server.info = {}
+    with pytest.raises(SearchError, match="names no model_id"):
+        open_embedder(EmbedderSettings(f"tei:{server.url}"))
+
+
+@pytest.mark.parametrize("value", ["0", "many", "65"])
+def test_the_number_of_requests_at_once_is_checked(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("ASSAY_EMBEDDER_CONCURRENCY", value)
+    with pytest.raises(UsageError, match="ASSAY_EMBEDDER_CONCURRENCY must be from 1 to 64"):
+        open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
+
+
 def test_a_model_may_have_a_tag(server: EmbeddingServer) -> None:
-    open_embedder(embedder=f"ollama:all-minilm:22m@{server.url}")
+    open_embedder(EmbedderSettings(f"ollama:all-minilm:22m@{server.url}"))
     assert server.requests[0][1]["model"] == "all-minilm:22m"
 
 
@@ -108,14 +152,14 @@ def test_the_key_is_sent_and_never_told(
     server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-1")
-    open_embedder(embedder=f"openai:m@{server.url}")
+    open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
     assert server.requests[-1][2]["Authorization"] == "Bearer secret-1"
     monkeypatch.setenv("ASSAY_EMBEDDER_KEY", "secret-2")
-    open_embedder(embedder=f"openai:m@{server.url}")
+    open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
     assert server.requests[-1][2]["Authorization"] == "Bearer secret-2"
     server.faults = [(401, {}, {"error": "no"})]
     with pytest.raises(SearchError, match=r"HTTP 401.*OPENAI_API_KEY") as caught:
-        open_embedder(embedder=f"openai:m@{server.url}")
+        open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
     assert "secret" not in str(caught.value)
 
 
@@ -123,7 +167,7 @@ def test_openais_key_is_not_sent_to_ollama(
     server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    open_embedder(embedder=f"ollama:m@{server.url}")
+    open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
     assert "Authorization" not in server.requests[0][2]
 
 
@@ -136,7 +180,7 @@ def test_what_passes_is_asked_again_after_the_time_the_server_names(
         (500, {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}, b""),
         (500, {"Retry-After": "Wed, 21 Oct 2020 07:28:00 GMT"}, b""),
     ]
-    open_embedder(embedder=f"ollama:m@{server.url}")
+    open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
     assert len(server.requests) == 5
     assert (pauses[0], pauses[2], pauses[3]) == (7.0, 60.0, 0.0)
     assert 0 <= pauses[1] <= 1.0  # exponential backoff with jitter
@@ -147,7 +191,7 @@ def test_what_does_not_pass_is_given_up_with_the_servers_words(
 ) -> None:
     server.faults = [(503, {}, b"model is\nloading")] * 5
     with pytest.raises(SearchError, match=r"HTTP 503: model is loading.*after 5 attempts"):
-        open_embedder(embedder=f"ollama:m@{server.url}")
+        open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
     assert len(pauses) == 4
 
 
@@ -156,7 +200,7 @@ def test_a_request_that_can_never_succeed_is_not_asked_again(
 ) -> None:
     server.faults = [(404, {}, {"error": "model 'm' not found"})]
     with pytest.raises(SearchError, match=r"HTTP 404.*model 'm' not found"):
-        open_embedder(embedder=f"ollama:m@{server.url}")
+        open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
     assert pauses == []
 
 
@@ -164,7 +208,7 @@ def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
     with pytest.raises(
         SearchError, match=r"could not get embeddings .* from http://127\.0\.0\.1:9: ConnectError"
     ):
-        open_embedder(embedder="ollama:m@http://user:word@127.0.0.1:9")
+        open_embedder(EmbedderSettings("ollama:m@http://user:word@127.0.0.1:9"))
     assert len(pauses) == 4
 
 
@@ -186,11 +230,11 @@ def test_an_answer_of_another_shape_is_told(
 ) -> None:
     server.change = change
     with pytest.raises(SearchError, match=r"cannot be parsed|expected a matrix"):
-        open_embedder(embedder=f"ollama:m@{server.url}")
+        open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
 
 
 def test_a_model_that_changes_its_dimension_is_told(server: EmbeddingServer) -> None:
-    embedder = open_embedder(embedder=f"ollama:m@{server.url}")
+    embedder = open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
     server.change = lambda _: {"embeddings": [[1.0, 2.0]]}
     with pytest.raises(SearchError, match=r"expected a matrix of \(1, 512\).*\(1, 2\)"):
         embedder.embed(["tea"])
@@ -198,14 +242,14 @@ def test_a_model_that_changes_its_dimension_is_told(server: EmbeddingServer) -> 
 
 @pytest.mark.parametrize(
     "spec",
-    ["", "ollama", "ollama:", "magic:m", "ollama:m@host", "openai:m@ftp://host", "m@http://x"],
+    ["ollama", "ollama:", "magic:m", "ollama:m@host", "openai:m@ftp://host", "m@http://x"],
 )
 def test_what_names_no_embedder_is_refused(spec: str) -> None:
     with pytest.raises(UsageError, match="--embedder"):
-        open_embedder(embedder=spec)
+        open_embedder(EmbedderSettings(spec))
 
 
 def test_tokens_are_rather_over_than_underestimated(server: EmbeddingServer) -> None:
-    embedder = open_embedder(embedder=f"ollama:m@{server.url}")
+    embedder = open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
     assert embedder.count_tokens(["", "green tea", "绿茶"]) == [0, 3, 2]
     assert np.all(np.array(embedder.count_tokens(["word " * 100])) >= 100)

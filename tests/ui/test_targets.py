@@ -84,6 +84,18 @@ def test_a_ground_truth_file_may_be_named_on_loopback_only(tmp_path: Path) -> No
         check_allowed(Ui(tmp_path, policy=OPEN.policy), config)
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [{"embedder": "openai:m@http://127.0.0.1:1/v1"}, {"model": "/etc"}, {"device": "cuda:0"}],
+)
+def test_visitors_choose_no_embedder(tmp_path: Path, chosen: dict[str, str]) -> None:
+    """It names a file or a host, and a server's key would be sent there."""
+    config = RunConfig(target="builtin:hybrid", **chosen)  # type: ignore[arg-type]
+    check_allowed(Ui(tmp_path, policy=AT_HOME.policy), config)
+    with pytest.raises(UsageError, match="remote visitors may not choose"):
+        check_allowed(Ui(tmp_path, policy=OPEN.policy), config)
+
+
 def test_visitors_read_no_file_and_no_variable_by_a_request() -> None:
     exposed = TargetRules(OutboundPolicy.for_server("0.0.0.0", "example.org"))
     local = TargetRules(OutboundPolicy.for_server("127.0.0.1"))

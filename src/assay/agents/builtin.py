@@ -23,6 +23,7 @@ from assay.progress import Progress, silent
 
 if TYPE_CHECKING:
     from assay.search.bm25 import Bm25Settings
+    from assay.search.embedding import EmbedderSettings
 
 _Search = Callable[[str, int], list[str]]
 _ANSWER_TOKENS = 500
@@ -38,6 +39,7 @@ class BuiltinAgent:
         dataset: what to search.
         answers: whether to answer from what is found, by quoting or by the provider's model.
         bm25: parameters of BM25; by default those of the environment.
+        embedder: which embedder to use; by default that of the environment.
         progress: called while an index is loaded.
     """
 
@@ -48,6 +50,7 @@ class BuiltinAgent:
         *,
         answers: bool = False,
         bm25: "Bm25Settings | None" = None,
+        embedder: "EmbedderSettings | None" = None,
         progress: Progress = silent,
     ) -> None:
         from assay.search.bm25 import Bm25Settings
@@ -65,6 +68,7 @@ class BuiltinAgent:
         track = "trained" if mode == "tuned" else "zero-shot"
         self.info = AgentInfo(f"builtin:{spec}", "builtin", track, "; ".join(facts))
         self._mode = mode
+        self._embedder = embedder
         self._dataset = dataset
         self._progress = progress
         self._threads = DaemonThreads()
@@ -80,6 +84,7 @@ class BuiltinAgent:
             context.dataset,
             answers=context.answers,
             bm25=context.bm25,
+            embedder=context.embedder,
             progress=context.progress,
         )
 
@@ -133,20 +138,26 @@ class BuiltinAgent:
         self._progress("indexing", 0, total)
         index = Bm25Index(self._dataset.documents.values(), self._bm25)
         self._progress("indexing", total, total)
+        self.info = replace(self.info, retriever={"mode": "bm25", "bm25": str(self._bm25)})
         return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
 
     def _load_retriever(self) -> _Search:
+        from assay.search.embedding import open_embedder
         from assay.search.index import open_retriever
         from assay.search.retriever import check_request
 
         mode = check_request("any", 1, self._mode)
+        embedder = open_embedder(self._embedder)
         retriever = open_retriever(
             self._dataset,
+            embedder=embedder,
             bm25=self._bm25,
             tuned=mode == "tuned",
             progress=self._progress,
         )
         self._close = retriever.close
+        settings = {"mode": mode, "bm25": str(self._bm25), "embedder": embedder.name}
+        self.info = replace(self.info, retriever=settings)
         if learned_from := retriever.learned_from:
             learned = f"learned from {' and '.join(learned_from)}"
             details = "; ".join(filter(None, [learned, self.info.details]))

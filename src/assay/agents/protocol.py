@@ -3,8 +3,8 @@
 Each protocol is one module that implements `Agent`; nothing above this layer knows which.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from assay.answer.passages import ContextChunk, Passage
@@ -34,8 +34,9 @@ class AgentAnswer:
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
     """What a run records about its target. `track` is how the target may have learned, and
-    `learned_from` the splits it learned from, if that is known. `agent` is the name and version by
-    which the target calls itself.
+    `learned_from` the splits it learned from, if that is known; `retriever` the settings of a
+    built-in retriever, such as its mode and embedder. `agent` is the name and version by which the
+    target calls itself.
     """
 
     name: str
@@ -44,6 +45,7 @@ class AgentInfo:
     details: str = ""
     learned_from: tuple[str, ...] = ()
     agent: str | None = None
+    retriever: Mapping[str, str] = field(default_factory=dict)
 
 
 def document_id(value: object) -> str:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +48,24 @@ class PurpleProcess:
     Parameters:
         mode: how it searches: bm25, dense, hybrid or tuned.
         dataset: what it searches.
+        variables: environment variables that choose its embedder and BM25 settings.
         progress: called while its index is loaded.
     """
 
-    def __init__(self, mode: str, dataset: Dataset, *, progress: Progress = silent) -> None:
+    def __init__(
+        self,
+        mode: str,
+        dataset: Dataset,
+        *,
+        variables: Mapping[str, str] | None = None,
+        progress: Progress = silent,
+    ) -> None:
         track = "trained" if mode == "tuned" else "zero-shot"
         self.info = AgentInfo(name=f"purple:{mode}", protocol="a2a", track=track)
         self._mode = mode
         self._dataset = dataset
         self._progress = progress
+        self._variables = dict(variables or {})
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: Process | None = None
         self._agent: A2AAgent | None = None
@@ -64,7 +74,17 @@ class PurpleProcess:
     def from_target(cls, target: Target, context: OpenContext) -> "PurpleProcess":
         """`purple:MODE`."""
         require_extras("the purple agent", "a2a", "onnxruntime", "starlette", "uvicorn")
-        return cls(target.address or "hybrid", context.dataset, progress=context.progress)
+        variables: dict[str, str] = {}
+        if context.embedder is not None:
+            variables |= context.embedder.as_environment()
+        if context.bm25 is not None:
+            variables |= context.bm25.as_environment()
+        return cls(
+            target.address or "hybrid",
+            context.dataset,
+            variables=variables,
+            progress=context.progress,
+        )
 
     @property
     def pid(self) -> int:
@@ -117,7 +137,7 @@ class PurpleProcess:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=log,
-                env=_environment(),
+                env=_environment() | self._variables,
                 start_new_session=True,  # Ctrl-C is for us; we end the agent when we are done
             )
         assert self._process.stdout is not None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset
     from assay.net.outbound import OutboundPolicy
     from assay.search.bm25 import Bm25Settings
+    from assay.search.embedding import EmbedderSettings
 
 MODES = ("bm25", "dense", "hybrid", "tuned")
 """What may follow `builtin:`."""
@@ -89,6 +90,7 @@ class OpenContext:
         policy: which addresses may be called; None for all of them.
         request: the HTTP request of a `rest:` or `openai:` target.
         bm25: parameters of BM25 for built-in agents; None for those of the environment.
+        embedder: which embedder built-in agents use; None for that of the environment.
     """
 
     dataset: "Dataset"
@@ -99,6 +101,7 @@ class OpenContext:
     progress: Progress = silent
     policy: "OutboundPolicy | None" = None
     bm25: "Bm25Settings | None" = None
+    embedder: "EmbedderSettings | None" = None
     request: RequestSettings = RequestSettings()
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset
     from assay.net.outbound import OutboundPolicy
     from assay.search.bm25 import Bm25Settings
+    from assay.search.embedding import EmbedderSettings
 
 DEFAULT_TARGET = "purple:hybrid"
 
@@ -70,13 +71,14 @@ def open_target(
     progress: Progress = silent,
     policy: "OutboundPolicy | None" = None,
     bm25: "Bm25Settings | None" = None,
+    embedder: "EmbedderSettings | None" = None,
     request: RequestSettings | None = None,
 ) -> "Agent":
     """The agent that a target names, not yet connected; see `OpenContext` for the parameters."""
     settings = request or RequestSettings()
     policy = _policy_of_process() if policy is None else policy
     context = OpenContext(
-        dataset, track, mapping, answers, note_mapping, progress, policy, bm25, settings
+        dataset, track, mapping, answers, note_mapping, progress, policy, bm25, embedder, settings
     )
     parsed = parse_target(reveal(target)) if isinstance(target, str) else target
     if _CREDENTIALS.search(str(parsed)):

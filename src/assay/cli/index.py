@@ -34,10 +34,19 @@ ModelOption = Annotated[
 EmbedderOption = Annotated[
     str | None,
     typer.Option(
-        help="An embedding server: ollama:MODEL[@URL] or openai:MODEL[@URL]. "
-        "Its API key is read from OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
+        help="Another embedder than the built-in one: st:NAME|DIR (sentence-transformers), "
+        "openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's API key is read from "
+        "OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
         envvar="ASSAY_EMBEDDER",
-        metavar="KIND:MODEL[@URL]",
+        metavar="SPEC",
+    ),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        help="Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps.",
+        envvar="ASSAY_DEVICE",
+        metavar="DEVICE",
     ),
 ]
 K1Option = Annotated[
@@ -66,6 +75,7 @@ def index(
     archive: ArchiveOption = None,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
+    device: DeviceOption = "auto",
     bm25_k1: K1Option = 1.2,
     bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
@@ -79,14 +89,14 @@ def index(
     from assay.data import load_dataset
     from assay.report.numbers import count, duration
     from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import open_embedder
+    from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import build_index, open_store
 
     bm25 = Bm25Settings(bm25_k1, bm25_b)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
-        chosen = open_embedder(model=model, embedder=embedder)
-        store = open_store(data.name)
+        chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
+        store = open_store(data.name, chosen)
         report = build_index(data.documents.values(), chosen, store, progress, bm25=bm25)
     if as_json:
         facts = {"dataset": data.name, "index": store.where, "embedder": chosen.name}

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from assay.cli.console import print_json, say, show, warn
-from assay.cli.index import ArchiveOption, DatasetOption, EmbedderOption, ModelOption
+from assay.cli.index import (
+    ArchiveOption,
+    DatasetOption,
+    DeviceOption,
+    EmbedderOption,
+    ModelOption,
+)
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -217,6 +223,7 @@ def sync(
     mapping: NoteMapping = MAPPING,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
+    device: DeviceOption = "auto",
     host: Host = None,
     username: Username = None,
     as_json: Json = False,
@@ -230,7 +237,7 @@ def sync(
     from assay.data.note_mapping import documents_by_note, read_note_mapping
     from assay.nextcloud.sync import sync_notes
     from assay.report.numbers import count
-    from assay.search.embedding import open_embedder
+    from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import build_index, open_store
 
     with progress_bar() as progress:
@@ -249,7 +256,8 @@ def sync(
             ),
         )
         data = load_dataset(folder.resolve())
-        chosen, store = open_embedder(model=model, embedder=embedder), open_store(data.name)
+        chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
+        store = open_store(data.name, chosen)
         built = build_index(data.documents.values(), chosen, store, progress)
     if as_json:
         facts = {"folder": str(folder), "index": store.where, "category": category}

@@ -13,6 +13,7 @@ from assay.cli.index import (
     ArchiveOption,
     BOption,
     DatasetOption,
+    DeviceOption,
     EmbedderOption,
     JsonOption,
     K1Option,
@@ -65,6 +66,7 @@ def search(
     archive: ArchiveOption = None,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
+    device: DeviceOption = "auto",
     bm25_k1: K1Option = 1.2,
     bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
@@ -80,7 +82,7 @@ def search(
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.search.bm25 import Bm25Settings
-    from assay.search.embedding import open_embedder
+    from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import open_retriever
     from assay.search.retriever import check_request
 
@@ -89,7 +91,7 @@ def search(
     bm25 = Bm25Settings(bm25_k1, bm25_b)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
-        chosen = open_embedder(model=model, embedder=embedder)
+        chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
         tuned = chosen_mode == "tuned"
         retriever = open_retriever(data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress)
     with retriever:

@@ -6,7 +6,14 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import print_json, show
-from assay.cli.index import ArchiveOption, DatasetOption, EmbedderOption, JsonOption, ModelOption
+from assay.cli.index import (
+    ArchiveOption,
+    DatasetOption,
+    DeviceOption,
+    EmbedderOption,
+    JsonOption,
+    ModelOption,
+)
 
 
 def tune(
@@ -14,6 +21,7 @@ def tune(
     archive: ArchiveOption = None,
     model: ModelOption = None,
     embedder: EmbedderOption = None,
+    device: DeviceOption = "auto",
     seed: Annotated[
         int, typer.Option(help="Random seed of the training.", envvar="ASSAY_TUNE_SEED")
     ] = 0,
@@ -35,7 +43,7 @@ def tune(
     """
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
-    from assay.search.embedding import open_embedder
+    from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import open_retriever
     from assay.search.tuning.tune import (
         check_splits,
@@ -48,7 +56,7 @@ def tune(
     learned = check_splits(splits)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
-        chosen = open_embedder(model=model, embedder=embedder)
+        chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
         path = model_path(data, chosen, seed=seed)
         with open_retriever(data, embedder=chosen, progress=progress) as retriever:
             ranker = learn(data, chosen, retriever, seed=seed, splits=learned, progress=progress)

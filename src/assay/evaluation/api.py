@@ -50,6 +50,9 @@ def evaluate(
     preset: str = "",
     index: str = "",
     chunk_separator: str = "",
+    embedder: str = "",
+    model: str | Path = "",
+    device: str = "auto",
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
     private: bool = False,
@@ -97,6 +100,10 @@ def evaluate(
         index: the index that the preset searches.
         chunk_separator: what separates a document's id from its chunk's number, or `re:PATTERN`
             for what to remove at the end of an id.
+        embedder: which embedder builtin targets use: `st:NAME|DIR` (sentence-transformers),
+            `openai:MODEL[@URL]`, `ollama:MODEL[@URL]` or `tei:URL`; the built-in one by default.
+        model: a folder with `model.onnx` and `tokenizer.json`, in place of the built-in embedder.
+        device: where the embedder runs: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
         private: write nothing of queries, documents and answers; see SECURITY.md.
@@ -140,6 +147,9 @@ def evaluate(
         preset=preset,
         index=index,
         chunk_separator=chunk_separator,
+        embedder=embedder,
+        model=str(model),
+        device=device,
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         private=private,

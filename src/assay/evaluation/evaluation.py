@@ -122,6 +122,7 @@ class Evaluation:
                 self.dataset,
                 target_record(agent.info),
                 track=agent.info.track,
+                retriever=agent.info.retriever,
                 slug=self.config.target,
                 references=self.dataset.references_fingerprint if self.config.answers else None,
                 baseline_of=self.baseline_of,
@@ -340,6 +341,11 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
             standard.k1 if config.bm25_k1 is None else config.bm25_k1,
             standard.b if config.bm25_b is None else config.bm25_b,
         )
+    embedder = None
+    if config.embedder or config.model or config.device != "auto":
+        from assay.search.embedding import EmbedderSettings
+
+        embedder = EmbedderSettings(config.embedder, config.model, config.device)
     return open_target(
         config.target,
         dataset,
@@ -348,6 +354,7 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
         answers=config.answers,
         progress=progress,
         bm25=bm25,
+        embedder=embedder,
         request=http_request_settings(config),
     )
 

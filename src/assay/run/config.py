@@ -217,6 +217,30 @@ class RunConfig(AnswerSettings):
         placeholder="ids are those of documents",
         same_in_shards=True,
     )
+    embedder: str = _option(
+        "",
+        "Another embedder than the built-in one, for builtin and purple targets: st:NAME|DIR "
+        "(sentence-transformers), openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL.",
+        metavar="SPEC",
+        label="Embedder of builtin targets",
+        placeholder="built in",
+        same_in_shards=True,
+    )
+    model: str = _option(
+        "",
+        "A folder with model.onnx and tokenizer.json, in place of the built-in embedder.",
+        metavar="DIR",
+        label="Folder of an ONNX embedder",
+        placeholder="none",
+        same_in_shards=True,
+    )
+    device: str = _option(
+        "auto",
+        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps.",
+        metavar="DEVICE",
+        label="Device of the embedder",
+        on_resume="free",
+    )
     bm25_k1: float | None = _option(
         None,
         "BM25's term-frequency saturation, for builtin targets.",

@@ -6,7 +6,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -224,6 +224,7 @@ def create_run(
     slug: str = "",
     references: str | None = None,
     baseline_of: str | None = None,
+    retriever: Mapping[str, str] | None = None,
 ) -> RunFolder:
     """Make a run's folder under `out` and write its header.
 
@@ -231,6 +232,7 @@ def create_run(
         slug: names the target in the folder's name; the target's text by default.
         references: fingerprint of the reference answers, where answers are evaluated.
         baseline_of: the run that this one is made for, to be compared with it.
+        retriever: settings of a built-in agent, its embedder among them.
     """
     now = datetime.now(UTC)
     words = f"{slug or config.target}-{dataset.name}"
@@ -249,6 +251,10 @@ def create_run(
     )
     if baseline_of:
         header = header.model_copy(update={"baseline_of": baseline_of})
+    if retriever:
+        settings = dict(retriever)
+        update = {"embedder": settings.pop("embedder", None), "retriever": settings}
+        header = header.model_copy(update=update)
     try:
         make_private_folder(folder.path, exist_ok=False)
         folder.write_header(header)

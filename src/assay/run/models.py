@@ -115,7 +115,10 @@ class DatasetRecord(RunModel):
 
 
 class RunHeader(RunModel):
-    """`run.json`: what is known when a run begins."""
+    """`run.json`: what is known when a run begins.
+
+    `embedder` and `retriever` (mode, BM25 settings, device) are those of a built-in agent.
+    """
 
     format: int = 0
     started: str
@@ -125,6 +128,8 @@ class RunHeader(RunModel):
     track: str
     dataset: DatasetRecord
     versions: dict[str, str]
+    embedder: str | None = None
+    retriever: dict[str, str] | None = None
     baseline_of: str | None = None
     merged_from: list[str] | None = None
     pacing: PacingRecord | None = None

@@ -82,6 +82,10 @@ class Bm25Settings:
         """ASSAY_BM25_K1 and ASSAY_BM25_B, else the defaults."""
         return cls(_number("ASSAY_BM25_K1", cls().k1), _number("ASSAY_BM25_B", cls().b))
 
+    def as_environment(self) -> dict[str, str]:
+        """The variables that make another process use the same."""
+        return {"ASSAY_BM25_K1": repr(self.k1), "ASSAY_BM25_B": repr(self.b)}
+
     def __str__(self) -> str:
         return f"k1={self.k1:g}, b={self.b:g}"
 

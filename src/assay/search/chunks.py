@@ -40,16 +40,19 @@ def split_documents(documents: Sequence[Document], embedder: Embedder) -> list[l
     texts = [strip_controls(document.text) for document in documents]
     sizes = embedder.count_tokens(titles)
     pieces = _sentences(texts, embedder)
-    return [
+    split = [
         _split(title, size, text, sentences, embedder)
         for title, size, text, sentences in zip(titles, sizes, texts, pieces, strict=True)
     ]
+    if not (prompt := embedder.prompts.document):
+        return split
+    return [[Chunk(one.text, prompt + one.embedded) for one in chunks] for chunks in split]
 
 
 def _split(
     title: str, title_size: int, text: str, sentences: Sequence[_Piece], embedder: Embedder
 ) -> list[Chunk]:
-    room = embedder.max_tokens - _MARKS - title_size
+    room = embedder.max_tokens - _MARKS - _prompt_size(embedder) - title_size
     if sum(size for _, size in sentences) <= room:
         return [Chunk(text, f"{title} {text}".strip())]
     if title_size > embedder.max_tokens // 2:
@@ -59,6 +62,11 @@ def _split(
     pieces = [piece for one in sentences for piece in _short(text, one, room // 2, embedder)]
     shown = (text[start:end].strip() for start, end in _packed(pieces, room))
     return [Chunk(part, f"{title} {part}".strip()) for part in shown]
+
+
+def _prompt_size(embedder: Embedder) -> int:
+    prompt = embedder.prompts.document
+    return embedder.count_tokens([prompt])[0] if prompt else 0
 
 
 def _sentences(texts: Sequence[str], embedder: Embedder) -> list[list[_Piece]]:

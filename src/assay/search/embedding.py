@@ -2,8 +2,10 @@
 
 import hashlib
 import logging
+import os
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +19,20 @@ from assay.progress import Progress, silent
 
 Vectors = NDArray[np.float32]
 """One row for each text, of length 1, so that a dot product is a cosine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What a model expects before the texts of each kind; empty for most models."""
+
+    query: str = ""
+    document: str = ""
+
+
+NO_PROMPTS = Prompts()
+
+TEXTS_UNTIL_SAVED = 256
+"""What a kill can lose at most on a CPU: about ten seconds of work on two cores."""
 
 
 class Embedder(Protocol):
@@ -37,6 +53,16 @@ class Embedder(Protocol):
         """Where the model stops reading; longer documents are split."""
         ...
 
+    @property
+    def prompts(self) -> Prompts:
+        """Put before a query, and before a document, by whoever calls `embed`."""
+        ...
+
+    @property
+    def texts_at_once(self) -> int:
+        """How many texts are worth one call of `embed`; a kill loses at most these."""
+        ...
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Without the marks that the model puts around a text."""
         ...
@@ -46,25 +72,76 @@ class Embedder(Protocol):
         ...
 
 
-def open_embedder(*, model: Path | None = None, embedder: str | None = None) -> Embedder:
-    """The built-in model, a `model` folder (ONNX), or `embedder` `ollama:MODEL[@URL]`,
-    `openai:MODEL[@URL]`.
+BUILTIN_EMBEDDER = "all-MiniLM-L6-v2-int8"
+"""How the name of the built-in model begins, in each of its versions."""
+
+EMBEDDER_FORMS = "st:NAME|DIR, openai:MODEL[@URL], ollama:MODEL[@URL], tei:URL"
+"""How `--embedder` is written, for messages and help."""
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+"""Where an embedder may run; `cuda:N` picks one of several GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderSettings:
+    """Which embedder a search uses, as a user chose it.
+
+    Parameters:
+        embedder: one of `EMBEDDER_FORMS`; empty for the built-in model.
+        model: a folder with an ONNX model, in place of the built-in one.
+        device: one of `DEVICES`; `auto` takes a GPU where the embedder can use one.
     """
-    if model is not None and embedder is not None:
-        raise UsageError(
-            "--model and --embedder select two different embedders; pass only one of them"
+
+    embedder: str = ""
+    model: str = ""
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.model and self.embedder:
+            raise UsageError(
+                "--model and --embedder select two different embedders; pass only one of them"
+            )
+        if self.device.partition(":")[0] not in DEVICES:
+            raise UsageError(
+                f"unknown device {self.device!r}; use one of {', '.join(DEVICES)}, or cuda:N"
+            )
+
+    @classmethod
+    def from_environment(cls) -> "EmbedderSettings":
+        """ASSAY_EMBEDDER, ASSAY_MODEL and ASSAY_DEVICE, else the built-in model."""
+        return cls(
+            os.environ.get("ASSAY_EMBEDDER", ""),
+            os.environ.get("ASSAY_MODEL", ""),
+            os.environ.get("ASSAY_DEVICE") or "auto",
         )
-    if embedder is not None:
+
+    def as_environment(self) -> dict[str, str]:
+        """The variables that make another process choose the same."""
+        return {
+            "ASSAY_EMBEDDER": self.embedder,
+            "ASSAY_MODEL": self.model,
+            "ASSAY_DEVICE": self.device,
+        }
+
+
+def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
+    """The embedder that the settings, else the environment, select."""
+    settings = settings or EmbedderSettings.from_environment()
+    if settings.embedder.startswith("st:"):
+        from assay.search.torch_embedding import TorchEmbedder
+
+        return TorchEmbedder(settings.embedder[3:], device=settings.device)
+    if settings.embedder:
         from assay.search.remote_embedding import open_remote
 
-        return open_remote(embedder)
+        return open_remote(settings.embedder)
     from assay.search.onnx_embedding import open_builtin, open_folder
 
-    return open_builtin() if model is None else open_folder(model)
+    if settings.model:
+        return open_folder(Path(settings.model), device=settings.device)
+    return open_builtin()
 
 
-# What a kill can lose at most: about ten seconds of work on two cores.
-TEXTS_UNTIL_SAVED = 256
 _KEYS_IN_A_QUERY = 500
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, text BLOB, vector BLOB, "
@@ -108,8 +185,9 @@ class VectorCache:
         missing = list(dict(zip(keys, texts, strict=True)).items())
         missing = [(key, text) for key, text in missing if key not in known]
         done = len(texts) - len(missing)
-        for start in range(0, len(missing), TEXTS_UNTIL_SAVED):
-            part = dict(missing[start : start + TEXTS_UNTIL_SAVED])
+        step = embedder.texts_at_once
+        for start in range(0, len(missing), step):
+            part = dict(missing[start : start + step])
             vectors = embedder.embed(list(part.values()), _shifted(progress, done, len(texts)))
             fresh = dict(zip(part, vectors, strict=True))
             self._database.use(partial(_write, embedder=embedder, vectors=fresh))

@@ -21,7 +21,13 @@ from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.search.bm25 import ANALYZER, Bm25Model, Bm25Settings
 from assay.search.chunks import POLICY, Chunk, split_documents
-from assay.search.embedding import Embedder, VectorCache, Vectors, open_embedder
+from assay.search.embedding import (
+    BUILTIN_EMBEDDER,
+    Embedder,
+    VectorCache,
+    Vectors,
+    open_embedder,
+)
 from assay.search.retriever import Retriever
 from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Point, Store, point_id
 from assay.text import strip_controls
@@ -230,8 +236,9 @@ def _points(
     cache: VectorCache,
     progress: Progress,
 ) -> Iterator[list[Point]]:
-    for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
-        part = documents[start : start + _DOCUMENTS_AT_ONCE]
+    step = max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
+    for start in range(0, len(documents), step):
+        part = documents[start : start + step]
         chunks = split_documents(part, embedder)
         texts = [chunk.embedded for one in chunks for chunk in one]
         vectors = cache.embed(texts, embedder, _in_documents(progress, start, part, documents))
@@ -294,7 +301,7 @@ def open_retriever(
     which takes minutes.
     """
     embedder = embedder or open_embedder()
-    store = store or open_store(dataset.name)
+    store = store or open_store(dataset.name, embedder)
     bm25 = bm25 or Bm25Settings.from_environment()
     build_index(dataset.documents.values(), embedder, store, progress, bm25=bm25)
     retriever = open_index(store, embedder, bm25=bm25)
@@ -321,12 +328,37 @@ def _with_tuned(
     return retriever.with_ranking(ranker, list(dataset.documents))
 
 
-def open_store(name: str) -> Store:
+def open_store(name: str, embedder: Embedder) -> Store:
     """A Qdrant server where QDRANT_URL is set, else a folder: QDRANT_PATH, or one in the cache.
 
-    The collection is COLLECTION_NAME, else the name of the data set.
+    The collection is COLLECTION_NAME, else the name of the data set; an embedder other than the
+    built-in one has a collection of its own, so that no index replaces another's.
     """
-    return configured_store(_collection(os.environ.get("COLLECTION_NAME") or name))
+    chosen = os.environ.get("COLLECTION_NAME")
+    collection = _collection(chosen or name)
+    if not (chosen or _is_builtin(embedder.name)):
+        collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
+    store = configured_store(collection)
+    if chosen:
+        _refuse_other_embedder(store, embedder)
+    return store
+
+
+def _is_builtin(embedder: str) -> bool:
+    # A folder of the same name has no integer products.
+    return embedder.startswith(f"{BUILTIN_EMBEDDER}@") and "int8 products" in embedder
+
+
+def _refuse_other_embedder(store: Store, embedder: Embedder) -> None:
+    """A collection that the user named is never filled again with another model's vectors."""
+    live = _live_manifest(store)
+    if live is None or live.embedder == embedder.name:
+        return
+    if not (_is_builtin(live.embedder) and _is_builtin(embedder.name)):
+        raise SearchError(
+            f"the index in {store.where} belongs to the embedder {live.embedder!r}, not to "
+            f"{embedder.name!r}; set COLLECTION_NAME to another name, or unset it"
+        )
 
 
 def configured_store(collection: str) -> Store:

@@ -25,8 +25,9 @@ from tokenizers import Tokenizer
 
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
-from assay.search.embedding import Vectors
+from assay.search.embedding import BUILTIN_EMBEDDER, NO_PROMPTS, TEXTS_UNTIL_SAVED, Prompts, Vectors
 from assay.search.model_files import MODEL, TOKENIZER, kept_file, read_model_file
+from assay.search.token_ids import TokenReader
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
@@ -35,11 +36,19 @@ TOKENS_IN_A_BATCH = 256
 
 _PROBE_RESULT = 64 * 255 * 127
 
-_NAME = f"all-MiniLM-L6-v2-int8@{MODEL.sha256[:12]}"
+_NAME = f"{BUILTIN_EMBEDDER}@{MODEL.sha256[:12]}"
 
 
 class OnnxEmbedder:
-    """`settings`: session configuration entries, where a model needs some."""
+    """A sentence embedder as ONNX.
+
+    Parameters:
+        name: for the caches and the record of a run.
+        model: the file, or its content.
+        tokenizer: of the same model.
+        settings: session configuration entries, where a model needs some.
+        device: where it runs; the built-in model is made for a CPU.
+    """
 
     def __init__(
         self,
@@ -47,11 +56,13 @@ class OnnxEmbedder:
         model: bytes | Path,
         tokenizer: Tokenizer,
         settings: Mapping[str, str] | None = None,
+        *,
+        device: str = "cpu",
     ) -> None:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._session = _session(name, model, settings or {})
+        self._session = _session(name, model, settings or {}, _providers(device))
         self._inputs = _input_names(name, self._session)
         self._workers = _workers()
         self._dimension = int(self.embed(["dimension"]).shape[1])
@@ -72,26 +83,30 @@ class OnnxEmbedder:
         """How many tokens of a text are read."""
         return MAX_TOKENS
 
+    @property
+    def prompts(self) -> Prompts:
+        """None: an ONNX folder names no prompts."""
+        return NO_PROMPTS
+
+    @property
+    def texts_at_once(self) -> int:
+        """How many texts are worth one call."""
+        return TEXTS_UNTIL_SAVED
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Without special tokens, and beyond the limit."""
-        encoded = self._untruncated.encode_batch_fast(
-            [strip_controls(text) for text in texts], add_special_tokens=False
-        )
-        return [len(one.ids) for one in encoded]
+        return self._reader.count(texts)
 
     @cached_property
-    def _untruncated(self) -> Tokenizer:
-        """Made when it is first needed: a search counts no tokens."""
-        tokenizer = Tokenizer.from_str(self._tokenizer.to_str())
-        tokenizer.no_truncation()
-        return tokenizer
+    def _reader(self) -> TokenReader:
+        """Made when it is first needed: a single search needs only the tokenizer."""
+        return TokenReader(self._tokenizer.to_str(), MAX_TOKENS)
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
         """One vector of length 1 for each text; several batches at once."""
         if len(texts) == 1:
             return self._embed_batch([self._tokenizer.encode(strip_controls(texts[0])).ids])
-        encoded = self._tokenizer.encode_batch_fast([strip_controls(text) for text in texts])
-        tokens = [one.ids for one in encoded]
+        tokens = self._reader.rows(texts)
         vectors = np.zeros((len(texts), self._dimension), np.float32)
         batches = list(batches_by_length([len(ids) for ids in tokens]))
         done = 0
@@ -106,8 +121,8 @@ class OnnxEmbedder:
             pool.shutdown(cancel_futures=True)  # an interrupt must not wait for the whole corpus
         return vectors
 
-    def _embed_batch(self, tokens: Sequence[Sequence[int]]) -> Vectors:
-        ids = np.array([one or [0] for one in tokens], np.int64)  # a model needs at least one token
+    def _embed_batch(self, tokens: Sequence[Sequence[int] | NDArray[np.int32]]) -> Vectors:
+        ids = np.array([one if len(one) else [0] for one in tokens], np.int64)
         feed = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),
@@ -155,7 +170,7 @@ def _builder_version() -> str:
     return hashlib.sha256(source).hexdigest()[:16]
 
 
-def open_folder(folder: Path) -> OnnxEmbedder:
+def open_folder(folder: Path, *, device: str = "auto") -> OnnxEmbedder:
     """A folder that holds `model.onnx` and `tokenizer.json`, as sentence-transformers exports."""
     folder = folder.expanduser()
     for name in ("model.onnx", "tokenizer.json"):
@@ -170,7 +185,9 @@ def open_folder(folder: Path) -> OnnxEmbedder:
         raise SearchError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from None
     with (folder / "model.onnx").open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return OnnxEmbedder(f"{folder.name}@{digest[:12]}", folder / "model.onnx", tokenizer)
+    return OnnxEmbedder(
+        f"{folder.name}@{digest[:12]}", folder / "model.onnx", tokenizer, device=device
+    )
 
 
 def batches_by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -193,8 +210,25 @@ def pooled(output: NDArray[Any]) -> Vectors:
     return np.asarray(output / np.maximum(norms, 1e-12), np.float32)
 
 
+def _providers(device: str) -> list[str]:
+    """ONNX Runtime's names for the device; a CPU where `auto` finds no GPU."""
+    kind = device.partition(":")[0]
+    wanted = {"cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
+    available = onnxruntime.get_available_providers()
+    if kind == "auto":
+        return [one for one in wanted.values() if one in available] + ["CPUExecutionProvider"]
+    if kind == "cpu":
+        return ["CPUExecutionProvider"]
+    if wanted[kind] not in available:
+        raise UsageError(
+            f"--device {device}: the installed ONNX Runtime has no {wanted[kind]}; install "
+            "onnxruntime-gpu in place of onnxruntime, or use --device auto or cpu"
+        )
+    return [wanted[kind], "CPUExecutionProvider"]
+
+
 def _session(
-    name: str, model: bytes | Path, settings: Mapping[str, str]
+    name: str, model: bytes | Path, settings: Mapping[str, str], providers: Sequence[str]
 ) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -204,7 +238,7 @@ def _session(
         options.add_session_config_entry(key, value)
     source = model if isinstance(model, bytes) else str(model)
     try:
-        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(source, options, providers=list(providers))
     except Exception as error:  # every fault of a model file has a class of its own
         raise SearchError(f"the model {name} cannot be loaded: {error}") from None
 

@@ -1,10 +1,13 @@
-"""Embeddings from a server that speaks like Ollama or like OpenAI: `ollama:MODEL@URL`."""
+"""Embeddings from a server: `openai:MODEL@URL` (OpenAI, vLLM, LM Studio, ...), `ollama:MODEL@URL`,
+`tei:URL` (text-embeddings-inference).
+"""
 
 import math
 import os
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +21,7 @@ from assay.net.json import JsonObject
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.progress import Progress, silent
-from assay.search.embedding import Vectors
+from assay.search.embedding import EMBEDDER_FORMS, NO_PROMPTS, Prompts, Vectors
 from assay.text import strip_controls
 
 MAX_TOKENS = 256
@@ -29,12 +32,19 @@ RETRIES = RetryPolicy(attempts=5, max_retry_after=60.0, cap_retry_after=True)
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    """How a kind of server is called, and where the vectors are in its answer."""
+    """How a kind of server is called, and where the vectors are in its answer.
+
+    The paths are tried in turn while a server answers 404.
+    """
 
     default_url: str
-    path: str
+    paths: tuple[str, ...]
     key_names: tuple[str, ...]
     vectors: Callable[[Any], Any]
+    body: Callable[[str, list[str]], JsonObject] = lambda model, texts: {
+        "model": model,
+        "input": texts,
+    }
 
 
 def _openai_vectors(answer: Any) -> Any:
@@ -45,15 +55,22 @@ def _openai_vectors(answer: Any) -> Any:
 _APIS: Mapping[str, _Api] = {
     "ollama": _Api(
         "http://127.0.0.1:11434",
-        "/api/embed",
+        ("/api/embed",),
         ("ASSAY_EMBEDDER_KEY",),
         lambda answer: answer["embeddings"],
     ),
     "openai": _Api(
         "https://api.openai.com",
-        "/v1/embeddings",
+        ("/v1/embeddings", "/embeddings"),
         ("ASSAY_EMBEDDER_KEY", "OPENAI_API_KEY"),
         _openai_vectors,
+    ),
+    "tei": _Api(
+        "",
+        ("/embed",),
+        ("ASSAY_EMBEDDER_KEY",),
+        lambda answer: answer,
+        lambda _model, texts: {"inputs": texts, "truncate": True},
     ),
 }
 
@@ -61,16 +78,18 @@ _APIS: Mapping[str, _Api] = {
 def open_remote(spec: str) -> "RemoteEmbedder":
     """`KIND:MODEL[@URL]`; the model is asked once, to learn its dimension."""
     kind, _, rest = spec.partition(":")
-    model, _, url = rest.partition("@")
-    if kind not in _APIS or not model:
-        raise UsageError(
-            f"--embedder {spec!r} is invalid; use ollama:MODEL[@URL] or openai:MODEL[@URL]"
-        )
+    model, _, url = ("", "", rest) if kind == "tei" else rest.partition("@")
+    if kind not in _APIS or not (model or kind == "tei"):
+        raise UsageError(f"--embedder {redact_url(spec)!r} is invalid; use one of {EMBEDDER_FORMS}")
     api = _APIS[kind]
     url = url or os.environ.get("OLLAMA_HOST", "") * (kind == "ollama") or api.default_url
-    url = url.rstrip("/").removesuffix("/v1")
+    url = url.rstrip("/").removesuffix("/v1") if kind == "openai" else url.rstrip("/")
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise UsageError(f"--embedder {spec!r}: {url!r} is not an http(s) URL")
+        raise UsageError(
+            f"--embedder {redact_url(spec)!r}: {redact_url(url)!r} is not an http(s) URL"
+        )
+    if kind == "tei":
+        return RemoteEmbedder("tei", "", url, api)
     return RemoteEmbedder(f"{kind}:{model}", model, url, api)
 
 
@@ -83,8 +102,12 @@ class RemoteEmbedder:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._client = open_sync_client(timeout=TIMEOUT, headers=headers)
         weakref.finalize(self, self._client.close)
+        self._parallel = _parallel_requests()
+        self._path = api.paths[0]
         self._dimension = 0
         self._dimension = self._request(["dimension"]).shape[1]
+        model = model or self._served_model()
+        name = f"{name}:{model}" if name == "tei" else name
         self._name = f"{name} d={self._dimension} tokens={MAX_TOKENS}"
 
     @property
@@ -102,6 +125,16 @@ class RemoteEmbedder:
         """How many tokens of a text are sent at most."""
         return MAX_TOKENS
 
+    @property
+    def prompts(self) -> Prompts:
+        """None: the server adds what its model needs."""
+        return NO_PROMPTS
+
+    @property
+    def texts_at_once(self) -> int:
+        """How many texts are worth one call: enough for every connection."""
+        return TEXTS_IN_A_REQUEST * self._parallel
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The server's tokenizer is not available: three characters a token is on the safe side
         for English, and one a token for scripts without spaces.
@@ -109,18 +142,26 @@ class RemoteEmbedder:
         return [_estimate(text) for text in texts]
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
-        """One vector of length 1 for each text, 64 texts a request."""
+        """One vector of length 1 for each text, 64 texts a request and several requests at once."""
+        batches = [
+            [strip_controls(text) or " " for text in texts[start : start + TEXTS_IN_A_REQUEST]]
+            for start in range(0, len(texts), TEXTS_IN_A_REQUEST)
+        ]
         parts = [np.zeros((0, self._dimension), np.float32)]
-        for start in range(0, len(texts), TEXTS_IN_A_REQUEST):
-            batch = texts[start : start + TEXTS_IN_A_REQUEST]
-            parts.append(self._request([strip_controls(text) or " " for text in batch]))
-            progress("embedding", start + len(batch), len(texts))
+        pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="assay-embed")
+        try:
+            for part in pool.map(self._request, batches):
+                parts.append(part)
+                done = min(len(texts), (len(parts) - 1) * TEXTS_IN_A_REQUEST)
+                progress("embedding", done, len(texts))
+        finally:
+            pool.shutdown(cancel_futures=True)
         vectors = np.concatenate(parts)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)
 
     def _request(self, texts: Sequence[str]) -> Vectors:
-        answer = self._post({"model": self._model, "input": list(texts)})
+        answer = self._post(self._api.body(self._model, list(texts)))
         try:
             vectors = np.array(self._api.vectors(answer.json()), np.float32, ndmin=1)
         except (ValueError, KeyError, TypeError) as error:
@@ -139,7 +180,7 @@ class RemoteEmbedder:
             attempt += 1
             retry_after = None
             try:
-                answer = self._client.post(self._url + self._api.path, json=body)
+                answer = self._client.post(self._url + self._path, json=body)
             except httpx.TransportError as error:
                 reason = f"{type(error).__name__}: {error}"
             except httpx.HTTPError as error:
@@ -147,6 +188,9 @@ class RemoteEmbedder:
             else:
                 if answer.is_success:
                     return answer
+                if answer.status_code == 404 and self._path != self._api.paths[-1]:
+                    self._path = self._api.paths[self._api.paths.index(self._path) + 1]
+                    continue
                 said = redact_secrets(answer.text, self._key) or answer.reason_phrase
                 reason = f"HTTP {answer.status_code}: {said}"
                 if answer.status_code != 429 and answer.status_code < 500:
@@ -156,14 +200,32 @@ class RemoteEmbedder:
                 raise self._error(f"{reason} (after {attempt} attempts)")
             time.sleep(RETRIES.delay(attempt, retry_after))
 
+    def _served_model(self) -> str:
+        """What the server says that it serves: vectors of two models must never mix."""
+        try:
+            served = self._client.get(f"{self._url}/info").json()["model_id"]
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            served = None
+        if not isinstance(served, str):
+            raise self._error("GET /info names no model_id")
+        return served
+
     def _error(self, reason: str) -> SearchError:
         keys = " or ".join(self._api.key_names)
+        model = f" of model {self._model!r}" if self._model else ""
         return SearchError(
-            f"could not get embeddings of model {self._model!r} from {redact_url(self._url)}: "
+            f"could not get embeddings{model} from {redact_url(self._url)}: "
             f"{reason}; "
             f"check the URL, the model name and, if the server requires one, the API key in "
             f"{keys}"
         )
+
+
+def _parallel_requests() -> int:
+    chosen = os.environ.get("ASSAY_EMBEDDER_CONCURRENCY", "4")
+    if not chosen.isdecimal() or not 1 <= int(chosen) <= 64:
+        raise UsageError(f"ASSAY_EMBEDDER_CONCURRENCY must be from 1 to 64, got {chosen!r}")
+    return int(chosen)
 
 
 def _estimate(text: str) -> int:

@@ -129,7 +129,7 @@ class Retriever:
         if mode == "bm25":
             ranking = self._lexical(text, top_k, where)
         else:
-            vector = self._embedder.embed([text])[0]
+            vector = self._embedder.embed([self._embedder.prompts.query + text])[0]
             if mode == "dense":
                 ranking = self._dense(vector, top_k, where)
             elif mode == "hybrid":

@@ -80,7 +80,9 @@ def learn(
         doc_vectors=document_vectors(documents, embedder, progress, cache=cache),
         query_ids=[query.id for query in asked],
         query_texts=[query.text for query in asked],
-        query_vectors=cache.embed([query.text for query in asked], embedder, progress),
+        query_vectors=cache.embed(
+            [embedder.prompts.query + query.text for query in asked], embedder, progress
+        ),
         judgments=judged,
     )
     return fit(data, _hybrid(data, retriever, progress), seed, progress, splits=splits)

@@ -68,6 +68,15 @@ class TargetRules:
                 f"{VARIABLE}"
             )
 
+    def check_embedder(self, embedder: str, model: str, device: str) -> None:
+        """Visitors from other machines use the embedder that this server was started with."""
+        if self.policy.public_only and (embedder or model or device != "auto"):
+            raise UsageError(
+                "the embedder names a file, a host or a device of this server, which remote "
+                "visitors may not choose; leave it empty, or ask the operator of this server to "
+                "set ASSAY_EMBEDDER"
+            )
+
     def check_request(self, request: RequestSettings, mapping: Sequence[str]) -> None:
         """Visitors from other machines read no file and no variable of this one."""
         if not self.policy.public_only:

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Makes .venv-torch, an environment of its own with PyTorch and sentence-transformers. The tests
+# against them run where ASSAY_TORCH_PYTHON names its interpreter:
+#
+#     scripts/make-torch-venv.sh
+#     ASSAY_TORCH_PYTHON=$PWD/.venv-torch/bin/python make test
+set -eu
+
+PYTHON=${PYTHON:-python3}
+VENV=${1:-.venv-torch}
+
+if "$VENV/bin/python" -c 'import sentence_transformers, qdrant_edge' >/dev/null 2>&1; then
+    exit 0
+fi
+if command -v uv >/dev/null 2>&1; then
+    uv venv --quiet --python "$PYTHON" "$VENV"
+    uv pip install --quiet --python "$VENV/bin/python" ".[torch]"
+else
+    "$PYTHON" -m venv "$VENV"
+    "$VENV/bin/python" -m pip install --quiet ".[torch]"
+fi

@@ -1,0 +1,199 @@
+"""From texts to token ids, in this process or in several that feed one GPU."""
+
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from assay.errors import SearchError
+from assay.search.word_pieces import WordPieces, splits_words
+from assay.text import strip_controls
+
+_TEXTS_IN_A_TASK = 512
+_WORKER = "from assay.search.token_ids import work; work()"
+_SIZE = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenIds:
+    """Token ids of several texts, one after the other."""
+
+    ids: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+
+    def padded(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ids of these texts as a rectangle, and a mask that is 0 where it is padded."""
+        lengths = self.lengths[rows]
+        columns = np.arange(int(lengths.max(initial=1)))
+        mask = columns < lengths[:, None]
+        starts = (np.cumsum(self.lengths) - self.lengths)[rows]
+        places = np.minimum(starts[:, None] + columns, max(0, len(self.ids) - 1))
+        return np.where(mask, self.ids[places], 0).astype(np.int64), mask.astype(np.int64)
+
+
+class TokenReader:
+    """Turns texts into token ids, quickly for BERT's tokenizers.
+
+    Parameters:
+        tokenizer: as JSON, so that it can be sent to another process.
+        max_tokens: where a text is cut, marks included.
+    """
+
+    def __init__(self, tokenizer: str, max_tokens: int) -> None:
+        self._tokenizer = Tokenizer.from_str(tokenizer)
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._max_tokens = max_tokens
+        self._pieces = WordPieces(self._tokenizer) if splits_words(self._tokenizer) else None
+        if self._pieces is None:
+            self._truncating = Tokenizer.from_str(self._tokenizer.to_str())
+            self._truncating.enable_truncation(max_tokens)
+
+    def encode(self, texts: Sequence[str]) -> TokenIds:
+        """The ids of each text, cut at the limit, one after the other."""
+        rows = self.rows(texts)
+        lengths = np.array([len(row) for row in rows], np.int32)
+        return TokenIds(np.concatenate([np.zeros(0, np.int32), *rows]), lengths)
+
+    def rows(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """The ids of each text, cut at the limit."""
+        clean = [strip_controls(text) for text in texts]
+        if self._pieces is not None:
+            return [self._pieces.encode(text, self._max_tokens) for text in clean]
+        encoded = self._truncating.encode_batch_fast(clean)
+        return [np.array(one.ids, np.int32) for one in encoded]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has, without marks and without a limit."""
+        clean = [strip_controls(text) for text in texts]
+        if self._pieces is not None:
+            return [self._pieces.count(text) for text in clean]
+        encoded = self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)
+        return [len(one.ids) for one in encoded]
+
+
+class TokenProcesses:
+    """Several processes that tokenize.
+
+    They are started as programs of their own rather than by `multiprocessing`, which would run the
+    user's script once more in each of them.
+
+    Parameters:
+        tokenizer: as JSON.
+        max_tokens: where a text is cut, marks included.
+        processes: how many to start.
+    """
+
+    def __init__(self, tokenizer: str, max_tokens: int, processes: int) -> None:
+        self._setup = (tokenizer, max_tokens)
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="assay-tokenize")
+        self._own = threading.local()
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def encode(self, texts: Sequence[str], texts_at_once: int) -> Iterator[TokenIds]:
+        """Token ids in the order of the texts, `texts_at_once` of them at a time.
+
+        At most three times as many are read ahead.
+        """
+        tasks_at_once = max(1, texts_at_once // _TEXTS_IN_A_TASK)
+        starts = iter(range(0, len(texts), _TEXTS_IN_A_TASK))
+        running: deque[Future[TokenIds]] = deque()
+        ready: list[TokenIds] = []
+        while True:
+            while len(running) < 3 * tasks_at_once and (start := next(starts, None)) is not None:
+                running.append(self._threads.submit(self._ask, texts, start))
+            if not running:
+                break
+            ready.append(running.popleft().result())
+            if len(ready) == tasks_at_once:
+                yield _joined(ready)
+                ready = []
+        if ready:
+            yield _joined(ready)
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._started:
+            process.kill()  # a thread that waits for its answer ends as well
+        self._threads.shutdown(cancel_futures=True)
+        for process in self._started:
+            with suppress(BrokenPipeError), process:  # closes the pipes and waits
+                pass
+
+    def _ask(self, texts: Sequence[str], start: int) -> TokenIds:
+        process: subprocess.Popen[bytes] | None = getattr(self._own, "process", None)
+        if process is None:
+            process = self._own.process = self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            _send(process.stdin, list(texts[start : start + _TEXTS_IN_A_TASK]))
+            answer = _receive(process.stdout)
+        except (OSError, EOFError) as error:
+            raise SearchError(
+                f"a process that tokenizes has ended ({error or type(error).__name__}); is there "
+                "enough memory? ASSAY_THREADS sets how many of them are started"
+            ) from None
+        assert isinstance(answer, TokenIds)
+        return answer
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Its own table of words is quicker than the tokenizer's threads.
+            env=os.environ | {"TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": _search_path()},
+        )
+        self._started.append(process)
+        assert process.stdin is not None
+        _send(process.stdin, self._setup)
+        return process
+
+
+def work() -> None:
+    """What such a process does: read texts from stdin, write token ids to stdout, to the end."""
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    try:
+        reader = TokenReader(*_receive(source))
+        while True:
+            _send(target, reader.encode(_receive(source)))
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        return
+
+
+def _send(stream: IO[bytes], value: object) -> None:
+    content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    stream.write(_SIZE.pack(len(content)) + content)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    head = stream.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        raise EOFError
+    return pickle.loads(stream.read(_SIZE.unpack(head)[0]))
+
+
+def _search_path() -> str:
+    """So that the process finds the same packages."""
+    return os.pathsep.join(path for path in sys.path if path)
+
+
+def _joined(parts: Sequence[TokenIds]) -> TokenIds:
+    return TokenIds(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.lengths for part in parts]),
+    )

@@ -1,0 +1,119 @@
+"""Which embedder is used, and that each has an index of its own."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.search.samples import DOCUMENTS, WordEmbedder
+
+import assay
+from assay.errors import SearchError, UsageError
+from assay.progress import Progress, silent
+from assay.search import index as index_module
+from assay.search.embedding import EmbedderSettings, Vectors
+from assay.search.index import open_retriever, open_store
+
+DATASET = assay.Dataset(
+    "drinks",
+    documents={one.id: one for one in DOCUMENTS},
+    queries={"1": assay.Query("1", "green tea"), "2": assay.Query("2", "bread")},
+    judgments={"test": {"1": {"tea": 1}, "2": {"bread": 1}}},
+)
+
+
+class OtherEmbedder(WordEmbedder):
+    """Vectors that share nothing with those of `WordEmbedder`."""
+
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        return -super().embed(texts, progress)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_two_embedders_have_two_indexes() -> None:
+    with open_retriever(DATASET, embedder=WordEmbedder("one")) as one:
+        first = [hit.doc_id for hit in one.search("green tea", mode="dense")]
+    with open_retriever(DATASET, embedder=OtherEmbedder("two")) as two:
+        assert two.manifest.embedder == "two"
+        two.search("green tea", mode="dense")
+    counting = WordEmbedder("one")
+    with open_retriever(DATASET, embedder=counting) as again:
+        assert again.manifest.embedder == "one"
+        assert counting.seen == []  # nothing had to be embedded again
+        assert [hit.doc_id for hit in again.search("green tea", mode="dense")] == first
+
+
+def test_the_collection_that_a_user_named_is_not_filled_with_other_vectors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLLECTION_NAME", "mine")
+    open_retriever(DATASET, embedder=WordEmbedder("one")).close()
+    with pytest.raises(SearchError, match="belongs to the embedder 'one', not to 'two'"):
+        open_store("drinks", OtherEmbedder("two"))
+    open_store("drinks", WordEmbedder("one"))
+
+
+def test_an_evaluation_uses_the_embedder_that_it_names_and_records_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    chosen: list[EmbedderSettings | None] = []
+
+    def opened(settings: EmbedderSettings | None = None) -> WordEmbedder:
+        chosen.append(settings)
+        return WordEmbedder("words of a test")
+
+    monkeypatch.setattr("assay.search.embedding.open_embedder", opened)
+    monkeypatch.setattr(index_module, "open_embedder", opened)
+    run = assay.evaluate("builtin:dense", DATASET, embedder="ollama:m", out=tmp_path / "runs")
+    assert chosen == [EmbedderSettings("ollama:m")]
+    header = json.loads(run.folder.header_file.read_text())
+    assert header["config"]["embedder"] == "ollama:m"
+    assert header["embedder"] == "words of a test"
+    assert header["retriever"] == {"mode": "dense", "bm25": "k1=1.2, b=0.75"}
+
+
+def test_an_evaluation_with_bm25_records_its_settings(tmp_path: Path) -> None:
+    run = assay.evaluate("builtin:bm25", DATASET, bm25_k1=0.9, out=tmp_path / "runs")
+    header = json.loads(run.folder.header_file.read_text())
+    assert header["retriever"] == {"mode": "bm25", "bm25": "k1=0.9, b=0.75"}
+    assert header["embedder"] is None
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = EmbedderSettings("st:some/model", "", "cuda:1")
+    for name, value in settings.as_environment().items():
+        monkeypatch.setenv(name, value)
+    assert EmbedderSettings.from_environment() == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (("ollama:m", "folder"), "select two different embedders"),
+        (("st:m", "", "gpu"), "unknown device 'gpu'; use one of auto, cpu, cuda, mps, or cuda:N"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(settings: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        EmbedderSettings(*settings)
+
+
+def test_prompts_stand_before_queries_and_documents() -> None:
+    from assay.search.embedding import Prompts
+
+    class Prompted(WordEmbedder):
+        @property
+        def prompts(self) -> Prompts:
+            return Prompts(query="query: ", document="passage: ")
+
+    embedder = Prompted("prompted")
+    with open_retriever(DATASET, embedder=embedder) as retriever:
+        assert embedder.seen
+        assert all(text.startswith("passage: ") for text in embedder.seen)
+        hit = retriever.search("green tea", 1, mode="dense")[0]
+        assert embedder.seen[-1] == "query: green tea"
+    assert "passage:" not in hit.text

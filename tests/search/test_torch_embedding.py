@@ -1,0 +1,72 @@
+"""Embedders of sentence-transformers, with the real library in an environment of its own."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TORCH = os.environ.get("ASSAY_TORCH_PYTHON")
+CHECKS = Path(__file__).with_name("torch_checks.py")
+
+pytestmark = pytest.mark.skipif(
+    TORCH is None, reason="set ASSAY_TORCH_PYTHON to an interpreter with the extra [torch]"
+)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the checks print; PyTorch is imported once for all of them."""
+    assert TORCH is not None
+    home = tmp_path_factory.mktemp("torch")
+    source = Path(__file__).resolve().parents[2] / "src"
+    ended = subprocess.run(
+        [TORCH, str(CHECKS), str(home)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"XDG_CACHE_HOME": str(home / "cache"), "PYTHONPATH": str(source)},
+    )
+    assert ended.returncode == 0, ended.stderr
+    printed: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return printed
+
+
+def test_vectors_are_those_of_the_library(seen: dict[str, Any]) -> None:
+    assert seen["cosine"] > 0.9999
+    assert seen["none"] == [0, 32]
+
+
+def test_other_processes_tokenize_alike(seen: dict[str, Any]) -> None:
+    assert seen["processes"] > 0.9999
+
+
+def test_the_name_says_the_model_and_its_limit(seen: dict[str, Any]) -> None:
+    assert seen["name"].startswith("st:tiny model@")
+    assert seen["name"].endswith("tokens=64")
+    assert seen["max_tokens"] == 64
+
+
+def test_prompts_are_those_of_the_model(seen: dict[str, Any]) -> None:
+    assert seen["prompts"] == ["query: ", "passage: "]
+
+
+def test_a_full_device_gets_smaller_batches(seen: dict[str, Any]) -> None:
+    assert seen["out_of_memory"]["rows"] == 40
+    assert seen["out_of_memory"]["largest"] == 40
+    assert seen["out_of_memory"]["smaller"]
+    assert "does not fit into the memory" in seen["hopeless"]["error"]
+
+
+def test_what_cannot_be_used_is_refused(seen: dict[str, Any]) -> None:
+    assert "finds no such device" in seen["no_gpu"]
+    assert "cannot be loaded" in seen["no_model"]
+
+
+def test_a_run_records_its_embedder_and_the_index_is_its_own(seen: dict[str, Any]) -> None:
+    assert seen["header"]["embedder"] == seen["name"]
+    assert seen["header"]["retriever"]["mode"] == "dense"
+    assert seen["indexes"]
+    assert all(name.startswith("drinks-") for name in seen["indexes"])

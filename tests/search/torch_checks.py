@@ -1,0 +1,148 @@
+"""Run by an interpreter that has PyTorch: makes a small model and prints what the embedder does."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as parts
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers.models import WordPiece
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+import assay
+from assay.errors import AssayError
+from assay.search import torch_embedding
+from assay.search.embedding import EmbedderSettings, open_embedder
+from assay.search.torch_embedding import TorchEmbedder
+
+WORDS = ["green", "tea", "is", "steeped", "in", "hot", "water", "coffee", "bread", "baked"]
+QUERY_PROMPT = "query: "
+DOCUMENT_PROMPT = "passage: "
+
+
+def make_model(folder: Path) -> None:
+    """A BERT of two layers with random weights, saved as sentence-transformers saves it."""
+    torch.manual_seed(7)
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "query", "passage", ":", *WORDS]
+    vocabulary += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    vocabulary += list("abcdefghijklmnopqrstuvwxyz0123456789.,")
+    tokenizer = Tokenizer(
+        WordPiece({word: at for at, word in enumerate(vocabulary)}, unk_token="[UNK]")
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    bert = folder.parent / "bert"
+    BertModel(config).save_pretrained(bert)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=64,
+    ).save_pretrained(bert)
+    body = parts.Transformer(str(bert), max_seq_length=64)
+    pooling = parts.Pooling(body.get_embedding_dimension())
+    SentenceTransformer(
+        modules=[body, pooling, parts.Normalize()],
+        prompts={"query": QUERY_PROMPT, "document": DOCUMENT_PROMPT},
+    ).save(str(folder))
+
+
+def texts() -> list[str]:
+    random = np.random.default_rng(3)
+    return [
+        " ".join(random.choice(WORDS, size=int(random.integers(0, 90)))) for _ in range(300)
+    ] + ["", "Émile, 7.5 %", "a" * 500]
+
+
+def out_of_memory(embedder: TorchEmbedder, most: int) -> dict[str, Any]:
+    """What the embedder does where its device takes at most `most` texts at once."""
+    model, seen = embedder._model, []
+
+    class Small:
+        def __call__(self, features: Any) -> Any:
+            seen.append(len(features["input_ids"]))
+            if seen[-1] > most:
+                raise torch.OutOfMemoryError("out of memory")
+            return model(features)
+
+    embedder._model = Small()
+    before = embedder._budget
+    try:
+        vectors = embedder.embed(["green tea"] * 40)
+        return {"rows": len(vectors), "largest": max(seen), "smaller": embedder._budget < before}
+    except AssayError as error:
+        return {"error": str(error)}
+    finally:
+        embedder._model, embedder._budget = model, before
+
+
+def refusal(*arguments: str) -> str:
+    try:
+        open_embedder(EmbedderSettings(*arguments))
+    except AssayError as error:
+        return str(error)
+    return ""
+
+
+def main() -> None:
+    home = Path(sys.argv[1])
+    folder = home / "tiny model"
+    make_model(folder)
+    embedder = open_embedder(EmbedderSettings(f"st:{folder}", device="cpu"))
+    assert isinstance(embedder, TorchEmbedder)
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(texts(), prompt="")
+    ours = embedder.embed(texts())
+    torch_embedding._TEXTS_IN_A_WINDOW = 64
+    embedder.device, torch_embedding._TOKENIZE_HERE, embedder._processes = "cpu:0", 10, 2
+    processes = embedder.embed(texts())  # as for a GPU: tokenized by other processes
+    embedder.close()
+    embedder.device = "cpu"
+    documents = [assay.Document(word, word, f"{word} and water.") for word in WORDS]
+    dataset = assay.Dataset(
+        "drinks",
+        documents={one.id: one for one in documents},
+        queries={"1": assay.Query("1", "green tea"), "2": assay.Query("2", "bread")},
+        judgments={"test": {"1": {"tea": 1}, "2": {"bread": 1}}},
+    )
+    run = assay.evaluate("builtin:dense", dataset, embedder=f"st:{folder}", out=home / "runs")
+    header = json.loads(run.folder.header_file.read_text())
+    print(
+        json.dumps(
+            {
+                "name": embedder.name,
+                "prompts": [embedder.prompts.query, embedder.prompts.document],
+                "max_tokens": embedder.max_tokens,
+                "cosine": float((ours * theirs).sum(1).min()),
+                "processes": float((processes * ours).sum(1).min()),
+                "none": embedder.embed([]).shape,
+                "out_of_memory": out_of_memory(embedder, 16),
+                "hopeless": out_of_memory(embedder, 0),
+                "no_gpu": refusal(f"st:{folder}", "", "cuda")
+                if not torch.cuda.is_available()
+                else "",
+                "no_model": refusal("st:" + str(home / "missing")),
+                "header": {key: header[key] for key in ("embedder", "retriever")},
+                "indexes": sorted(one.name for one in (home / "cache/assay/index").iterdir()),
+            }
+        )
+    )
+
+
+main()
