@@ -22,7 +22,8 @@ from assay.agents.targets import open_target
 from assay.cli.app import app as command
 from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind
-from assay.evaluation.evaluation import Evaluation, open_agent
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import open_agent
 from assay.net.redact import quote
 from assay.run.config import RunConfig
 

@@ -16,7 +16,8 @@ from tests.serve.serving import serving
 from assay.agents import PythonAgent
 from assay.data import Dataset
 from assay.errors import TargetLoading
-from assay.evaluation.evaluation import Evaluation, Listener, open_agent
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig

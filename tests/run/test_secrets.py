@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from assay.cli.app import app as command
 from assay.data import Dataset
 from assay.errors import TargetError, UsageError
-from assay.evaluation.evaluation import Evaluation, Listener, open_agent
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.net.secret_text import SecretText, full_text, mask_secrets, reveal
 from assay.report.html import command_of

@@ -117,3 +117,8 @@ def test_prompts_stand_before_queries_and_documents() -> None:
         hit = retriever.search("green tea", 1, mode="dense")[0]
         assert embedder.seen[-1] == "query: green tea"
     assert "passage:" not in hit.text
+
+
+def test_an_embedder_for_a_target_that_searches_elsewhere_is_refused() -> None:
+    with pytest.raises(UsageError, match="--embedder has no effect on a rest: target"):
+        assay.evaluate("rest:http://127.0.0.1:9/?q={query}", DATASET, embedder="ollama:m")

@@ -10,12 +10,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.agents.protocol import AgentAnswer, document_id, is_unicode
 from assay.answer.passages import ContextChunk
-from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind, UsageError
+
+if TYPE_CHECKING:
+    from assay.data.dataset import Document
 
 MAX_CHUNKS = 100
 MAX_CHUNK_LENGTH = 20_000
@@ -104,7 +106,7 @@ class ChunkResolver:
         documents: those of the data set.
     """
 
-    def __init__(self, separator: str, documents: Mapping[str, Document]) -> None:
+    def __init__(self, separator: str, documents: "Mapping[str, Document]") -> None:
         self._document = parse_separator(separator)
         self._documents = documents
         self._locate: _TextLocator | None = None
@@ -149,7 +151,7 @@ class ChunkResolver:
 class _TextLocator:
     """Finds the document that a text was cut out of."""
 
-    def __init__(self, documents: Iterable[Document]) -> None:
+    def __init__(self, documents: "Iterable[Document]") -> None:
         texts, self._ids = [], []
         size = 0
         for document in documents:

@@ -97,7 +97,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     from assay.agents.mapping import parse_mapping
     from assay.data import load_dataset
     from assay.data.dataset import Dataset
-    from assay.evaluation.evaluation import http_request_settings, refuse_unused_settings
+    from assay.evaluation.plan import http_request_settings, refuse_unused_settings
     from assay.net.secret_text import reveal
 
     # The agent's warnings are in the list of problems already.

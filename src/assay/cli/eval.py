@@ -70,7 +70,8 @@ def evaluate(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     or the target or the judge could not be reached, 130 interrupted.
     """
-    from assay.evaluation.evaluation import Evaluation, open_agent, refuse_unused_settings
+    from assay.evaluation.evaluation import Evaluation
+    from assay.evaluation.plan import open_agent, refuse_unused_settings
     from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
@@ -170,7 +171,7 @@ def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | Non
 
 
 async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Run":
-    from assay.evaluation.evaluation import open_agent
+    from assay.evaluation.plan import open_agent
 
     stop = asyncio.Event()
     _stop_on_signals(stop)

@@ -15,7 +15,8 @@ from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
-from assay.evaluation.evaluation import Evaluation, open_agent, refuse_unused_settings
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.plan import open_agent, refuse_unused_settings
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
 from assay.run.models import COMPLETE

@@ -4,16 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.agents.chunks import ChunkResolver, parse_separator
 from assay.agents.protocol import Agent, AgentAnswer, context_taker
-from assay.agents.target_kinds import TARGET_KINDS, RequestSettings
-from assay.agents.targets import open_target, parse_target
+from assay.agents.target_kinds import TARGET_KINDS
+from assay.agents.targets import parse_target
 from assay.data.dataset import Dataset, Query
-from assay.errors import RunError, UsageError
+from assay.errors import RunError
 from assay.evaluation.calling import (
     OUTAGES,
     answer_warnings,
@@ -34,10 +34,8 @@ from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.reporting import write_report
 from assay.evaluation.run import Run
 from assay.evaluation.warm_up import opened_agent, warm_up, warm_up_query
-from assay.extras import missing_extra
 from assay.files import remove_part_files
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
-from assay.net.secret_text import reveal
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
 from assay.run.calls import Call, CallLog, CallWriter
@@ -313,74 +311,6 @@ class Evaluation:
             asked = [query for query in asked if query.id in log]
         report = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
         return Run(folder, report)
-
-
-def open_agent(config: RunConfig, dataset: Dataset, progress: Progress = silent) -> Agent:
-    """The agent that a run's settings name, not yet connected.
-
-    Raises `MissingExtra` where its kind needs a package that is not installed.
-    """
-    try:
-        return _open_agent(config, dataset, progress)
-    except ImportError as error:
-        raise missing_extra(error) or error from None
-
-
-def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agent:
-    mapping = None
-    if config.mapping:
-        from assay.agents.mapping import parse_mapping
-
-        mapping = parse_mapping([reveal(each) for each in config.mapping])
-    bm25 = None
-    if config.bm25_k1 is not None or config.bm25_b is not None:
-        from assay.search.bm25 import Bm25Settings
-
-        standard = Bm25Settings()
-        bm25 = Bm25Settings(
-            standard.k1 if config.bm25_k1 is None else config.bm25_k1,
-            standard.b if config.bm25_b is None else config.bm25_b,
-        )
-    embedder = None
-    if config.embedder or config.model or config.device != "auto":
-        from assay.search.embedding import EmbedderSettings
-
-        embedder = EmbedderSettings(config.embedder, config.model, config.device)
-    return open_target(
-        config.target,
-        dataset,
-        track=config.track,
-        mapping=mapping,
-        answers=config.answers,
-        progress=progress,
-        bm25=bm25,
-        embedder=embedder,
-        request=http_request_settings(config),
-    )
-
-
-def http_request_settings(config: RunConfig) -> RequestSettings:
-    """The settings of a run that are about HTTP requests."""
-    return RequestSettings(
-        body=reveal(config.request),
-        method=config.method,
-        headers=tuple(map(reveal, config.headers)),
-        preset=config.preset,
-        index=config.index,
-    )
-
-
-def refuse_unused_settings(config: RunConfig) -> None:
-    """Raise `UsageError` for a setting of HTTP requests that the target's kind does not use."""
-    kind = TARGET_KINDS[parse_target(config.target).kind]
-    names = {"body": "request", "headers": "header"}
-    for field, value in asdict(http_request_settings(config)).items():
-        if value and field not in kind.settings:
-            users = [f"{each.name}:" for each in TARGET_KINDS.values() if field in each.settings]
-            raise UsageError(
-                f"--{names.get(field, field)} has no effect on a {kind.name}: target; it is for "
-                f"{' and '.join(users)} targets"
-            )
 
 
 def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:

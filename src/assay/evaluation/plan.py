@@ -2,11 +2,16 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from assay.agents.protocol import AgentInfo
+from assay.agents.protocol import Agent, AgentInfo
+from assay.agents.target_kinds import TARGET_KINDS, RequestSettings, TargetKind
+from assay.agents.targets import open_target, parse_target
 from assay.data.dataset import Dataset, Judgments, Query
 from assay.errors import UsageError
-from assay.net.secret_text import mask_secrets
+from assay.extras import missing_extra
+from assay.net.secret_text import mask_secrets, reveal
+from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.run.models import TargetRecord
 
@@ -58,3 +63,84 @@ def judgments_of(dataset: Dataset, config: RunConfig, queries: Sequence[Query]) 
     """Of those that have any: a question without an answer has no relevant document."""
     judgments = dataset.judgments_in(config.split)
     return {query.id: judgments[query.id] for query in queries if query.id in judgments}
+
+
+def open_agent(config: RunConfig, dataset: Dataset, progress: Progress = silent) -> Agent:
+    """The agent that a run's settings name, not yet connected.
+
+    Raises `MissingExtra` where its kind needs a package that is not installed.
+    """
+    try:
+        return _open_agent(config, dataset, progress)
+    except ImportError as error:
+        raise missing_extra(error) or error from None
+
+
+def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agent:
+    mapping = None
+    if config.mapping:
+        from assay.agents.mapping import parse_mapping
+
+        mapping = parse_mapping([reveal(each) for each in config.mapping])
+    bm25 = None
+    if config.bm25_k1 is not None or config.bm25_b is not None:
+        from assay.search.bm25 import Bm25Settings
+
+        standard = Bm25Settings()
+        bm25 = Bm25Settings(
+            standard.k1 if config.bm25_k1 is None else config.bm25_k1,
+            standard.b if config.bm25_b is None else config.bm25_b,
+        )
+    embedder = None
+    if config.embedder or config.model or config.device != "auto":
+        from assay.search.embedding import EmbedderSettings
+
+        embedder = EmbedderSettings(config.embedder, config.model, config.device)
+    return open_target(
+        config.target,
+        dataset,
+        track=config.track,
+        mapping=mapping,
+        answers=config.answers,
+        progress=progress,
+        bm25=bm25,
+        embedder=embedder,
+        request=http_request_settings(config),
+    )
+
+
+def http_request_settings(config: RunConfig) -> RequestSettings:
+    """The settings of a run that are about HTTP requests."""
+    return RequestSettings(
+        body=reveal(config.request),
+        method=config.method,
+        headers=tuple(map(reveal, config.headers)),
+        preset=config.preset,
+        index=config.index,
+    )
+
+
+def refuse_unused_settings(config: RunConfig) -> None:
+    """Raise `UsageError` for a setting that the target's kind does not use."""
+    kind = TARGET_KINDS[parse_target(config.target).kind]
+    _refuse_unused_embedder(config, kind)
+    names = {"body": "request", "headers": "header"}
+    for field, value in asdict(http_request_settings(config)).items():
+        if value and field not in kind.settings:
+            users = [f"{each.name}:" for each in TARGET_KINDS.values() if field in each.settings]
+            raise UsageError(
+                f"--{names.get(field, field)} has no effect on a {kind.name}: target; it is for "
+                f"{' and '.join(users)} targets"
+            )
+
+
+def _refuse_unused_embedder(config: RunConfig, kind: TargetKind) -> None:
+    kinds = [kind]
+    if config.baseline:
+        kinds.append(TARGET_KINDS[parse_target(config.baseline).kind])
+    option = "--embedder" if config.embedder else "--model" if config.model else ""
+    if option and not any(each.searches_dataset for each in kinds):
+        raise UsageError(
+            f"{option} has no effect on a {kind.name}: target, which brings its own search; it is "
+            "for builtin: and purple: targets"
+        )

@@ -115,10 +115,7 @@ class DatasetRecord(RunModel):
 
 
 class RunHeader(RunModel):
-    """`run.json`: what is known when a run begins.
-
-    `embedder` and `retriever` (mode, BM25 settings, device) are those of a built-in agent.
-    """
+    """`run.json`: what is known when a run begins; `retriever` is about a built-in agent."""
 
     format: int = 0
     started: str

@@ -17,8 +17,8 @@ from starlette.routing import BaseRoute, Route
 from assay.answer.passages import EXTRACTIVE
 from assay.data.load import KNOWN
 from assay.errors import AssayError, UsageError
-from assay.evaluation.evaluation import http_request_settings
 from assay.evaluation.gates import parse_gate
+from assay.evaluation.plan import http_request_settings
 from assay.run.config import RunConfig
 from assay.run.folder import RUNNING, RunFolder
 from assay.run.options import RunSetting, form_fields, form_settings, read_form
