@@ -12,7 +12,12 @@ compile() {
         --no-emit-index-url --no-header --no-annotate ${LOCK_FLAGS:-} "$@" --output-file "$output"
 }
 
-compile requirements-dev.lock --all-extras --group dev --group build
+# All extras but torch: PyTorch's build depends on the GPU of the machine, and it takes gigabytes.
+extras=$(python3 -c 'import tomllib
+names = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+print(*(f"--extra={name}" for name in names if name != "torch"))')
+# shellcheck disable=SC2086
+compile requirements-dev.lock $extras --group dev --group build
 # The same versions: what is tested is what is installed.
 grep -v '^    --hash' requirements-dev.lock | sed 's/ \\$//' > requirements-dev.versions
 trap 'rm -f requirements-dev.versions' EXIT

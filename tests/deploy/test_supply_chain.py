@@ -43,8 +43,9 @@ def core() -> list[Requirement]:
 
 def everything() -> list[Requirement]:
     groups = PROJECT["dependency-groups"]
-    extras = [each for name in PROJECT["project"]["optional-dependencies"] for each in
-              requirements(name)]  # fmt: skip
+    # PyTorch's build depends on the GPU of the machine, so that it has an environment of its own.
+    names = [name for name in PROJECT["project"]["optional-dependencies"] if name != "torch"]
+    extras = [each for name in names for each in requirements(name)]
     return [*core(), *extras, *(Requirement(text) for text in groups["dev"] + groups["build"])]
 
 
