@@ -23,7 +23,7 @@ from assay.errors import (
     UsageError,
 )
 from assay.evaluation.api import evaluate
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run
@@ -117,6 +117,33 @@ def test_a_question_without_an_answer_is_asked_and_not_ranked(
     assert answers.metrics["correctness"] == 1.0
     assert answers.metrics["abstention"] == 1.0
     assert diagnosis_of(answers).sentence == "Nothing to fix: all 3 questions are right."
+
+
+async def test_keys_that_nothing_reads_are_named_once(town: Dataset, tmp_path: Path) -> None:
+    def agent(query: str, top_k: int) -> dict[str, Any]:
+        return {**perfect(query, top_k), "chunk_texts": ["The pool opens at 7:00."]}
+
+    said: list[str] = []
+    evaluation = Evaluation.plan(RunConfig(target="x", answers=True), town)
+    target = PythonAgent(agent, name="python:x")
+    await evaluation.start(target, tmp_path, listener=Listener(say=said.append))
+    assert said == [
+        "warning: the agent's answer has keys that are not read: 'chunk_texts'; an answer may have "
+        "doc_ids, answer, citations and contexts"
+    ]
+
+
+def test_an_agent_that_ignores_its_context_is_told_so_and_not_advised_again(
+    town: Dataset, tmp_path: Path
+) -> None:
+    def stubborn(query: str, top_k: int, context: object = None) -> dict[str, Any]:
+        return {"doc_ids": ["zoo"], "answer": "The otters know it well.", "citations": ["zoo"]}
+
+    answers = section(run(stubborn, town, tmp_path, counterfactuals=True))
+    assert answers.findings[0].kind == "ignores its context"
+    sentence = diagnosis_of(answers).sentence
+    assert "all 2 questions that were asked again got the same answer" in sentence
+    assert "--counterfactuals" not in sentence
 
 
 def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:

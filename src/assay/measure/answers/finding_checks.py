@@ -16,7 +16,7 @@ from assay.measure.answers.language import language_of
 from assay.measure.answers.lexical import contains_any
 from assay.text import normalize, stems, words
 
-_COMPLETE = re.compile(r"[.!?…。！？][\"'”’)\]*_]*$")
+_COMPLETE = re.compile(r"(?:[.!?。！？][\"'”’)\]*_]*|[)\]])$")
 _BREAKS_OFF = re.compile(
     r"(?:…|\.\.\.|[,;:(–-]|\b(?:the|a|an|and|or|of|to|in|on|at|for|with|by|from|is|was|are|that|"
     r"which|because|per|as))[\"'”’)\]]*$",

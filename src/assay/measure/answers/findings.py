@@ -94,6 +94,7 @@ _EXPLAINED_BY = {
         *("other language", "stale text"),
     ),
     "answers from memory": ("nothing shown",),
+    "repeats instructions": ("same answer",),
     "same sentence": ("same answer", "padded", "repeats instructions", "denies", "unfaithful"),
     "cites nothing": ("nothing shown",),
     "cites wrong documents": ("cites unknown documents", "same answer", "answers from memory"),
