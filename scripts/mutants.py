@@ -49,7 +49,10 @@ AREAS = {
         ("run/calls.py", "run/folder.py", "run/report_file.py"),
         ("tests/run", "tests/evaluation/test_evaluation.py", "tests/cli/test_damaged_files.py"),
     ),
-    "gates": Area(("evaluation/gates.py",), ("tests/evaluation/test_gates.py",)),
+    "gates": Area(
+        ("evaluation/gates.py",),
+        ("tests/evaluation/test_gates.py",),
+    ),
     "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
     "contract checks": Area(
         ("contract/conformance/response_shape.py", "contract/conformance/checks.py"),
@@ -68,6 +71,9 @@ class Mutant:
     source: str
 
 
+_EVALUATION = "tests/evaluation/test_evaluation.py::"
+_STATISTICS = "tests/measure/test_statistics.py::"
+
 KNOWN = (
     (
         "a redirect to another host on 443 is followed",
@@ -81,7 +87,7 @@ KNOWN = (
         "evaluation/evaluation.py",
         "if call.failure in OUTAGES:",
         "if call.failure is not None:",
-        "tests/evaluation/test_evaluation.py",
+        _EVALUATION + "test_errors_that_the_target_answered_with_are_no_part_of_the_outage",
     ),
     (
         "a gate may be one above top_k",
@@ -102,28 +108,28 @@ KNOWN = (
         "measure/statistics.py",
         " * math.sqrt(n / (n - 1)))",
         ")",
-        "tests/measure/test_statistics.py",
+        _STATISTICS + "test_the_interval_of_a_difference_is_as_wide_as_that_of_student",
     ),
     (
         "no noise in the binned flips",
         "measure/resampling.py",
         "(2 * heads - bins.counts) @ bins.means + noise",
         "(2 * heads - bins.counts) @ bins.means + 0 * noise",
-        "tests/measure/test_statistics.py",
+        _STATISTICS + "test_sign_flips_of_almost_equal_differences_keep_their_spread",
     ),
     (
         "the seconds of a run that is resumed start again",
         "evaluation/evaluation.py",
         "started = time.perf_counter() - log.elapsed",
         "started = time.perf_counter()",
-        "tests/evaluation/test_evaluation.py",
+        _EVALUATION + "test_a_resumed_run_goes_on_from_the_time_it_had_reached",
     ),
     (
         "the seconds of a complete run grow when it is resumed",
         "evaluation/evaluation.py",
         "time.perf_counter() - started if todo else log.elapsed",
         "time.perf_counter() - started",
-        "tests/evaluation/test_evaluation.py",
+        _EVALUATION + "test_resuming_a_finished_run_asks_nothing",
     ),
 )
 

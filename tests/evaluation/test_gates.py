@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from assay.data import Dataset, Document, Query
+from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import GateError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.gates import check_gate, parse_gate, split_gates
@@ -28,6 +29,8 @@ SUMMARY = RunSummary.model_validate(
         ("ndcg@5>=0.30", 0.30, True),
         ("ndcg@5 > 0.30", 0.30, False),
         ("nDCG@5 <= 0.5", 0.6, False),
+        ("ndcg@5<=0.5", 0.5, True),
+        ("ndcg@5<0.5", 0.5, False),
         ("NDCG@5<5e-1", 0.4, True),
     ],
 )
@@ -39,6 +42,21 @@ def test_a_gate_compares_the_metric(text: str, value: float, passed: bool) -> No
 def test_a_gate_may_be_on_a_figure_of_the_summary() -> None:
     gate = parse_gate("success_rate>=0.99", top_k=5)
     assert not check_gate(gate, {}, SUMMARY).passed
+    assert check_gate(parse_gate("success_rate>=0.98", top_k=5), {}, SUMMARY).passed
+
+
+def test_a_run_without_an_answer_passes_no_gate_on_its_latency() -> None:
+    gate = parse_gate("latency_p95_ms<200", top_k=5)
+    fast = SUMMARY.model_copy(update={"latency_p95_ms": 0.0})
+    assert check_gate(gate, {}, fast).passed
+    assert not check_gate(gate, {}, fast.model_copy(update={"successful_queries": 0})).passed
+
+
+def test_a_gate_may_be_on_a_metric_of_answers() -> None:
+    gate = parse_gate("correctness>=0.5", top_k=5)
+    assert check_gate(gate, {}, SUMMARY, {"correctness": 0.5}).passed
+    assert not check_gate(gate, {}, SUMMARY, {"correctness": 0.4}).passed
+    assert check_gate(gate, {}, SUMMARY, None).value is None
 
 
 @pytest.mark.parametrize(
@@ -69,8 +87,43 @@ def dataset_with_many_relevant(relevant: int) -> Dataset:
 
 def test_a_gate_above_the_ceiling_is_refused_with_the_ceiling() -> None:
     config = RunConfig(target="t", gates=("recall@5>=0.8",))
-    with pytest.raises(GateError, match=r"the best possible Recall@5 is 0\.2500"):
+    with pytest.raises(GateError, match=r"Recall@5 is 0\.2500; .* can reach 1"):
         Evaluation.plan(config, dataset_with_many_relevant(20))
+
+
+def dataset_with_answers(*facts: str) -> Dataset:
+    return Dataset(
+        "answers",
+        {"d": Document("d", "", "x")},
+        {"q": Query("q", "query")},
+        {"test": {"q": {"d": 1}}},
+        answers={"q": ReferenceAnswer("q", "It is.", tuple(Fact(each, (each,)) for each in facts))},
+    )
+
+
+def test_a_gate_on_answers_needs_them() -> None:
+    config = RunConfig(target="t", gates=("correctness>=0.5",))
+    with pytest.raises(UsageError, match="needs answers; add --answers"):
+        Evaluation.plan(config, dataset_with_answers("It is"))
+
+
+@pytest.mark.parametrize(
+    ("gate", "facts", "accepted"),
+    [
+        ("correctness>=0.5", ["It is"], True),  # by the key facts
+        ("correctness>=0.5", [], False),
+        ("judged_faithfulness>=0.5", ["It is"], False),
+    ],
+)
+def test_a_gate_that_only_a_judge_can_decide_needs_one(
+    gate: str, facts: list[str], accepted: bool
+) -> None:
+    config = RunConfig(target="t", gates=(gate,), answers=True)
+    if accepted:
+        assert Evaluation.plan(config, dataset_with_answers(*facts)).gates[0].answers
+    else:
+        with pytest.raises(UsageError, match="needs a judge; add --judge"):
+            Evaluation.plan(config, dataset_with_answers(*facts))
 
 
 @pytest.mark.parametrize("gate", ["recall@5>=0.25", "capped_recall@5>=1", "recall@5<=0.9"])

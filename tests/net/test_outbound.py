@@ -20,6 +20,7 @@ from assay.net.outbound import (
     OutboundPolicy,
     OutboundRefused,
     is_loopback,
+    is_wildcard,
     permitted_addresses,
     policy_of_process,
 )
@@ -150,6 +151,17 @@ def test_names_that_only_look_like_this_machine_are_not() -> None:
     assert is_loopback("agent.localhost")
     assert not is_loopback("localhost.evil.example")
     assert not is_loopback("notlocalhost")
+
+
+@pytest.mark.parametrize(
+    ("host", "all_interfaces"),
+    [
+        *(("0.0.0.0", True), ("::", True), ("::ffff:0.0.0.0", True)),
+        *(("127.0.0.1", False), ("::1", False), ("10.0.0.1", False), ("host", False), ("", False)),
+    ],
+)
+def test_the_wildcard_is_no_other_address(host: str, all_interfaces: bool) -> None:
+    assert is_wildcard(host) is all_interfaces
 
 
 async def test_of_several_addresses_only_the_permitted_are_used() -> None:
