@@ -10,6 +10,7 @@ import functools
 import gc
 import json
 import os
+import re
 import resource
 import shutil
 import sys
@@ -224,7 +225,8 @@ def _serve_judge() -> tuple[int, str]:
     """A process of its own, since a fork does not inherit threads."""
     server = ModelServer()
     server.http.handle_error = lambda *_: None  # type: ignore[method-assign]  # killed clients
-    server.reply = lambda prompt: "TRUE" if sum(prompt.encode()) % 2 else "FALSE"
+    # Whatever the order of the texts and the wording around them: a judge must be consistent.
+    server.reply = lambda prompt: "FALSE" if re.search(r"(Which|query) 3\b", prompt) else "TRUE"
     child = os.fork()
     if child == 0:
         server.http.serve_forever()

@@ -49,6 +49,7 @@ def test_a_run_without_an_answer_passes_no_gate_on_its_latency() -> None:
     gate = parse_gate("latency_p95_ms<200", top_k=5)
     fast = SUMMARY.model_copy(update={"latency_p95_ms": 0.0})
     assert check_gate(gate, {}, fast).passed
+    assert check_gate(gate, {}, fast.model_copy(update={"successful_queries": 1})).passed
     assert not check_gate(gate, {}, fast.model_copy(update={"successful_queries": 0})).passed
 
 
