@@ -146,6 +146,16 @@ def test_an_agent_that_ignores_its_context_is_told_so_and_not_advised_again(
     assert "--counterfactuals" not in sentence
 
 
+def test_a_judge_that_always_says_true_is_not_praised(town: Dataset, tmp_path: Path) -> None:
+    def wrong(query: str, top_k: int) -> dict[str, Any]:
+        return {"doc_ids": ["zoo"], "answer": f"The otters know: {query}", "citations": ["zoo"]}
+
+    answers = section(run(wrong, town, tmp_path, judge=Scripted("TRUE")))
+    kinds = [finding.kind for finding in answers.findings]
+    assert "judge against facts" in kinds
+    assert "judged right and state none of the key facts" in diagnosis_of(answers).sentence
+
+
 def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
     """One right answer each: the one declines the rest, the other invents it."""
 

@@ -185,6 +185,13 @@ def _shows_another_part(view: AnswerView) -> bool:
 
 ANSWER_CHECKS = (
     AnswerCheck(
+        "judge against facts",
+        "are judged right and state none of the key facts: calibrate the judge",
+        lambda view: _answered(view) and bool(view.case.reference.facts) and view.correct is True,
+        lambda view: not view.stated,
+        0.5,
+    ),
+    AnswerCheck(
         "nothing shown",
         "got no document at all",
         lambda view: _asked(view) and view.case.answerable,
