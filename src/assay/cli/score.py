@@ -17,7 +17,7 @@ from assay.cli.judgments import (
     from_qrels,
 )
 from assay.cli.run_options import with_options
-from assay.cli.score_answers import answer_settings, holds_answers, score_answers
+from assay.cli.score_answers import AnswerFiles, answer_settings, holds_answers, score_answers
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +58,21 @@ def score(
             metavar="FILE",
         ),
     ] = None,
+    criteria: Annotated[
+        Path | None,
+        typer.Option(
+            help="Logged answers, with --judge: a file or folder of criteria (.md) to rate them "
+            "by.",
+            envvar="ASSAY_CRITERIA",
+            metavar="PATH",
+        ),
+    ] = None,
+    reasons: Annotated[
+        bool,
+        typer.Option(
+            "--reasons", help="With --criteria: ask the judge also why, in a call of its own."
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Logged answers: fail if a row cannot be read.")
     ] = False,
@@ -97,7 +112,8 @@ def score(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the judge gave no verdicts.
     """
     if columns or holds_answers(run):
-        code = score_answers(context, run, columns or (), options, rows_out, strict, as_json)
+        files = AnswerFiles(run, columns or (), criteria, rows_out, reasons, strict)
+        code = score_answers(context, files, options, as_json)
         raise typer.Exit(code)
     from assay.data import read_run
     from assay.measure import score_rankings, summarize

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,14 +51,20 @@ def holds_answers(path: Path) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerFiles:
+    """What to read and write, and how."""
+
+    rows: Path
+    columns: Sequence[str]
+    criteria: Path | None
+    out: Path | None
+    reasons: bool
+    strict: bool
+
+
 def score_answers(
-    context: typer.Context,
-    path: Path,
-    columns: Sequence[str],
-    options: dict[str, Any],
-    out: Path | None,
-    strict: bool,
-    as_json: bool,
+    context: typer.Context, files: AnswerFiles, options: dict[str, Any], as_json: bool
 ) -> int:
     """Score the rows of a file, print the result, and return the exit code."""
     from assay.cli.eval import judge_spec
@@ -66,22 +72,31 @@ def score_answers(
     from assay.data.logged_answers import parse_columns
     from assay.data.table import read_table
     from assay.evaluation.answers.logged_rows import LOG_TOP_K, score_rows
+    from assay.measure.answers.criteria import read_criteria
     from assay.run.config import RunConfig
 
     values = read_values(context, answer_settings(), options)
     values["judge"] = judge_spec(options["judge"], options["max_cost"])
     config = RunConfig(target="", answers=True, top_k=LOG_TOP_K, **values)
-    mapped = parse_columns(columns)
+    path, mapped = files.rows, parse_columns(files.columns)
+    criteria = read_criteria(files.criteria) if files.criteria else []
     with progress_bar() as progress:
         scored = asyncio.run(
-            score_rows(read_table(path), config, columns=mapped, progress=progress)
+            score_rows(
+                read_table(path),
+                config,
+                columns=mapped,
+                criteria=criteria,
+                reasons=files.reasons,
+                progress=progress,
+            )
         )
     for message in scored.skipped:
         warn(f"left out: {message}")
-    if strict and scored.skipped:
+    if files.strict and scored.skipped:
         raise DataError("some rows could not be read; correct them, or omit --strict", file=path)
-    if out is not None:
-        _write_rows(out, scored)
+    if files.out is not None:
+        _write_rows(files.out, scored)
     _print(scored, path, as_json)
     for gate in scored.gates:
         if not gate.passed:

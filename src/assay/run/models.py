@@ -375,6 +375,7 @@ class AnswerRow(RunModel):
     diagnosis: AnswerDiagnosis | None = None
     counterfactuals: dict[str, bool] = {}
     contradictions: list[AnswerContradiction] = []
+    reasons: dict[str, str] = {}
     __pydantic_extra__: dict[str, float | None]
 
     @property

@@ -137,7 +137,7 @@ async def examine_answers(
     )
     examiner = _Examiner(config, dataset, folder, stop, progress, found)
     try:
-        async with _open_judge(config, provider) as judge:
+        async with open_judge(config, provider) as judge:
             try:
                 await _unless_stopped(examiner.run(cases, agent, judge), stop)
             finally:
@@ -333,9 +333,10 @@ class _OwnProvider:
 
 
 @asynccontextmanager
-async def _open_judge(
+async def open_judge(
     config: RunConfig, provider: LLMProvider | None
 ) -> AsyncIterator[Judge | None]:
+    """The judge that the settings or the caller name; None for none."""
     if provider is not None:
         own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
         yield Judge(own, config.judge_votes)

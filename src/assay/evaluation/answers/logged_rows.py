@@ -6,34 +6,35 @@ be in memory together; a judge is asked about all of them at the end, and then t
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.answer.citations import cited_places
-from assay.data.dataset import Dataset, Document, ReferenceAnswer
+from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import TableRow, read_table, rows_of
-from assay.errors import DataError, UsageError
+from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
 from assay.evaluation.answers.answer_report import AnswerReport
 from assay.evaluation.answers.contradictions import find_contradictions, open_checker
+from assay.evaluation.answers.criteria_scores import CriteriaScores, rate_answers
 from assay.evaluation.answers.examination import (
     AnswerExamination,
     examine_answers,
+    open_judge,
     verdicts_by_facts,
 )
+from assay.evaluation.answers.logged_cases import logged_case
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name, run_coroutine
 from assay.evaluation.gates import Gate, parse_gate
-from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, AnswerScores, unknown_citations
+from assay.measure.answers.criteria import Criterion, read_criteria
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport, InventedCitations, InventedExample
 from assay.run.config import RunConfig
 from assay.run.models import AnswerRow, GateResult
-from assay.text import normalize
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -96,6 +97,8 @@ def score_answers(
     judge: "str | LLMProvider | None" = None,
     judge_votes: int = 2,
     max_cost: float | None = None,
+    criteria: str | Path | None = None,
+    reasons: bool = False,
     gates: str | Sequence[str] = (),
 ) -> ScoredAnswers:
     """Measure answers that were logged elsewhere. No agent is needed.
@@ -113,6 +116,8 @@ def score_answers(
             can generate text. Without one, `facts` decide what is right.
         judge_votes: how many votes decide about an answer.
         max_cost: stop before the judge has spent this many US dollars.
+        criteria: a file or a folder of files with criteria of your own, which the judge rates by.
+        reasons: ask the judge also for a sentence about each rating, which decides nothing.
         gates: one condition such as `faithfulness>=0.9`, or several.
 
     Raises:
@@ -130,7 +135,12 @@ def score_answers(
     )
     provider = None if judge is None or isinstance(judge, str) else judge
     source = read_table(Path(rows)) if isinstance(rows, str | Path) else rows_of(rows)
-    return run_coroutine(score_rows(source, config, columns=columns, provider=provider))
+    rated = read_criteria(Path(criteria)) if criteria else []
+    return run_coroutine(
+        score_rows(
+            source, config, columns=columns, provider=provider, criteria=rated, reasons=reasons
+        )
+    )
 
 
 async def score_rows(
@@ -139,44 +149,76 @@ async def score_rows(
     *,
     columns: Mapping[str, str] | None = None,
     provider: "LLMProvider | None" = None,
+    criteria: Sequence[Criterion] = (),
+    reasons: bool = False,
     stop: asyncio.Event | None = None,
     progress: Progress = silent,
 ) -> ScoredAnswers:
     """The same over rows that are read already, with the settings of a run for the judge."""
-    gates = [_gate(text) for text in config.gates]
+    gates = [_gate(text, criteria) for text in config.gates]
     log = _Log(judged=provider is not None or bool(config.judge))
+    if criteria and not log.judged:
+        raise UsageError("criteria are rated by a judge; add --judge (judge= in Python)")
     log.read(read_logged(rows, columns), progress)
     if not log.cases:
         first = f"; the first: {log.skipped[0]}" if log.skipped else ""
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
-    found, scores = log.found, log.scores
-    if log.judged:
-        found = await examine_answers(
-            log.cases,
-            None,
-            config,
-            Dataset("log", log.documents, {}, {}),
-            Path(),
-            provider=provider,
-            stop=stop or asyncio.Event(),
-            progress=progress,
-        )
-        scores = measure_examined(log.cases, found, log.documents)
+    found, scores, rated = log.found, log.scores, CriteriaScores()
+    async with open_judge(config, provider) as judge:
+        if judge is not None:
+            found = await examine_answers(
+                log.cases,
+                None,
+                config,
+                Dataset("log", log.documents, {}, {}),
+                Path(),
+                provider=judge.provider,  # opened once, so that there is one budget
+                stop=stop or asyncio.Event(),
+                progress=progress,
+            )
+            scores = measure_examined(log.cases, found, log.documents)
+            if criteria and not found.trouble:
+                try:
+                    rated = await rate_answers(
+                        judge,
+                        criteria,
+                        log.cases,
+                        log.documents,
+                        reasons=reasons,
+                        progress=progress,
+                    )
+                except (ProviderError, BudgetExceeded) as error:
+                    found.trouble = str(error)
     scores = log.without_unknown(scores)
     report = AnswerReport(log.cases, found, Dataset("log", {}, {}, {}), config, scores)
     section = report.section().model_copy(update=log.corrections(found))
+    if rated.ratings:
+        statistics = section.statistics | rated.statistics()
+        metrics = {name: each.mean for name, each in statistics.items()}
+        section = section.model_copy(update={"statistics": statistics, "metrics": metrics})
     results = [_check(gate, section.metrics) for gate in gates]
-    return ScoredAnswers(section, tuple(log.skipped), tuple(results), lambda: _rows(report, log))
+    return ScoredAnswers(
+        section, tuple(log.skipped), tuple(results), lambda: _rows(report, log, rated)
+    )
 
 
-def _rows(report: AnswerReport, log: "_Log") -> Iterator[AnswerRow]:
+def _rows(report: AnswerReport, log: "_Log", rated: CriteriaScores) -> Iterator[AnswerRow]:
     """Without a diagnosis where nobody said which contexts were needed."""
     for case, row in zip(log.cases, report.rows(), strict=True):
-        undiagnosed = case.answerable and not case.needed
-        yield row.model_copy(update={"diagnosis": None}) if undiagnosed else row
+        changes: dict[str, object] = dict(rated.values(case.query_id))
+        if reasons := rated.reasons(case.query_id):
+            changes["reasons"] = reasons
+        if case.answerable and not case.needed:
+            changes["diagnosis"] = None
+        yield row.model_copy(update=changes)
 
 
-def _gate(text: str) -> Gate:
+def _gate(text: str, criteria: Sequence[Criterion]) -> Gate:
+    name = text.strip()
+    for each in criteria:
+        if name.startswith(each.metric) and not name.removeprefix(each.metric)[:1].isidentifier():
+            condition = f"correctness{text.strip().removeprefix(each.metric)}"
+            return replace(parse_gate(condition, LOG_TOP_K), text=text, name=each.metric)
     gate = parse_gate(text, LOG_TOP_K)
     if not gate.answers:
         raise UsageError(f"gate {text!r} is on a ranking; rows of answers have none")
@@ -229,27 +271,13 @@ class _Log:
             self.skipped.append(str(error))
 
     def _case(self, row: LoggedAnswer, query_id: str) -> AnswerCase:
-        names = _context_names(row)
-        ids = [f"{query_id}:{name}" for name in names]
-        for doc_id, context in zip(ids, row.contexts, strict=True):
-            self.documents[doc_id] = Document(doc_id, "", context.text)
-        cited = row.citations
-        if cited is None and row.answer is not None and ids:
-            cited = tuple(str(place) for place in cited_places(row.answer))
-        citations = tuple(_resolve(each, names, ids) for each in cited or ())
-        self.invented += [(query_id, each) for each in unknown_citations(citations, ids)]
-        self.cites |= row.citations is not None or bool(cited)
-        self.has_contexts |= bool(ids)
+        case, documents = logged_case(row, query_id)
+        self.documents |= documents
+        self.invented += [(query_id, each) for each in unknown_citations(case.citations, documents)]
+        self.cites |= row.citations is not None or bool(case.citations)
+        self.has_contexts |= bool(documents)
         self.says_answerable |= row.answerable is not None or bool(row.reference)
-        return AnswerCase(
-            query_id=query_id,
-            question=row.question,
-            reference=ReferenceAnswer(query_id, _reference(row), row.facts),
-            relevant=dict.fromkeys(_relevant(row, query_id, names, ids), 1),
-            answer=row.answer,
-            retrieved=tuple(ids),
-            citations=citations,
-        )
+        return case
 
     def _measure(self, batch: Sequence[AnswerCase]) -> None:
         self.cases += batch
@@ -301,49 +329,6 @@ class _Log:
             words = " and ".join(missing)
             changes["note"] = f"no row has {words}: the metrics that need them are left out"
         return changes
-
-
-def _context_names(row: LoggedAnswer) -> list[str]:
-    """The id of each context, or its place; chunks of one document have its id and their place."""
-    names: list[str] = []
-    for place, each in enumerate(row.contexts, start=1):
-        name = each.id or str(place)
-        names.append(f"{name}#{place}" if name in names else name)
-    return names
-
-
-def _reference(row: LoggedAnswer) -> str | None:
-    """None where declining is right: the log says so, or its reference declines."""
-    if row.answerable is False:
-        return None
-    if row.answerable is None and row.reference and abstained(row.reference):
-        return None
-    return row.reference
-
-
-def _resolve(cited: str, names: Sequence[str], ids: Sequence[str]) -> str:
-    """The context that a citation names by its id or, else, by its place from 1."""
-    bare = cited.strip().strip("[]【】").strip()
-    for each in (cited, bare):
-        if each in names:
-            return ids[names.index(each)]
-    if bare.isascii() and bare.isdigit() and 1 <= int(bare) <= len(ids):
-        return ids[int(bare) - 1]
-    return cited
-
-
-def _relevant(
-    row: LoggedAnswer, query_id: str, names: Sequence[str], ids: Sequence[str]
-) -> Iterator[str]:
-    """The ids of the contexts that were needed. One that was not retrieved has an id of its own."""
-    texts = [normalize(each.text) for each in row.contexts]
-    for number, wanted in enumerate(row.relevant, start=1):
-        if wanted in names:
-            yield ids[names.index(wanted)]
-            continue
-        text = normalize(wanted)
-        same = [i for i, each in enumerate(texts) if text and (text in each or each in text)]
-        yield ids[same[0]] if same else f"{query_id}:missing {number}"
 
 
 def _joined(a: AnswerScores, b: AnswerScores) -> AnswerScores:

@@ -260,6 +260,19 @@ class Judge:
         """Whether the sources support one sentence; `faithfulness` asks the same once."""
         return await self._vote(support_prompt(sentence, sources, vote))
 
+    async def choose(self, prompt: str, allowed: Sequence[str]) -> str | None:
+        """The one of the allowed words that the reply consists of, read as strictly as a vote."""
+        return parse_word(await self._reply(prompt) or "", allowed)
+
+    async def explain(self, prompt: str, max_tokens: int) -> str:
+        """What the model says in its own words; empty where it refuses. It never decides."""
+        try:
+            return await self.provider.generate(prompt, max_tokens)
+        except ProviderError as error:
+            if error.kind is ProviderFailure.REFUSAL:
+                return ""
+            raise
+
     async def _vote(self, prompt: str) -> Vote:
         reply = await self._reply(prompt)
         return Vote.REFUSED if reply is None else parse_vote(reply)

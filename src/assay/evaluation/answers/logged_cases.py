@@ -1,0 +1,76 @@
+"""A row of a log as a case: its contexts as documents, its citations resolved to them."""
+
+from collections.abc import Iterator, Sequence
+
+from assay.answer.citations import cited_places
+from assay.data.dataset import Document, ReferenceAnswer
+from assay.data.logged_answers import LoggedAnswer
+from assay.measure.answers.abstention import abstained
+from assay.measure.answers.answer_metrics import AnswerCase
+from assay.text import normalize
+
+
+def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str, Document]]:
+    """The case, and its contexts by ids that no other row has."""
+    names = _context_names(row)
+    ids = [f"{query_id}:{name}" for name in names]
+    documents = {
+        doc_id: Document(doc_id, "", context.text)
+        for doc_id, context in zip(ids, row.contexts, strict=True)
+    }
+    cited = row.citations
+    if cited is None and row.answer is not None and ids:
+        cited = tuple(str(place) for place in cited_places(row.answer))
+    case = AnswerCase(
+        query_id=query_id,
+        question=row.question,
+        reference=ReferenceAnswer(query_id, _reference(row), row.facts),
+        relevant=dict.fromkeys(_relevant(row, query_id, names, ids), 1),
+        answer=row.answer,
+        retrieved=tuple(ids),
+        citations=tuple(_resolve(each, names, ids) for each in cited or ()),
+    )
+    return case, documents
+
+
+def _context_names(row: LoggedAnswer) -> list[str]:
+    """The id of each context, or its place; chunks of one document have its id and their place."""
+    names: list[str] = []
+    for place, each in enumerate(row.contexts, start=1):
+        name = each.id or str(place)
+        names.append(f"{name}#{place}" if name in names else name)
+    return names
+
+
+def _reference(row: LoggedAnswer) -> str | None:
+    """None where declining is right: the log says so, or its reference declines."""
+    if row.answerable is False:
+        return None
+    if row.answerable is None and row.reference and abstained(row.reference):
+        return None
+    return row.reference
+
+
+def _resolve(cited: str, names: Sequence[str], ids: Sequence[str]) -> str:
+    """The context that a citation names by its id or, else, by its place from 1."""
+    bare = cited.strip().strip("[]【】").strip()
+    for each in (cited, bare):
+        if each in names:
+            return ids[names.index(each)]
+    if bare.isascii() and bare.isdigit() and 1 <= int(bare) <= len(ids):
+        return ids[int(bare) - 1]
+    return cited
+
+
+def _relevant(
+    row: LoggedAnswer, query_id: str, names: Sequence[str], ids: Sequence[str]
+) -> Iterator[str]:
+    """The ids of the contexts that were needed. One that was not retrieved has an id of its own."""
+    texts = [normalize(each.text) for each in row.contexts]
+    for number, wanted in enumerate(row.relevant, start=1):
+        if wanted in names:
+            yield ids[names.index(wanted)]
+            continue
+        text = normalize(wanted)
+        same = [i for i, each in enumerate(texts) if text and (text in each or each in text)]
+        yield ids[same[0]] if same else f"{query_id}:missing {number}"

@@ -1,0 +1,188 @@
+"""Criteria of your own: a file each, a question that a judge answers with yes or no or on a scale.
+
+    ---
+    name: polite
+    scale: yes/no
+    ---
+    Is the answer polite?
+
+The lines between `---` may be left out: the name is then the file's, the scale yes/no. A scale of
+numbers is written `1-5`. What follows is shown to the judge as it is, examples included.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.answer.prompt import delimited, delimiter_code, load_prompt
+from assay.errors import DataError
+from assay.measure.answers.judge import Judge
+from assay.net.gather import gather
+
+PREFIX = "criterion."
+"""What the names of criteria begin with among the metrics: `criterion.polite`."""
+
+VOTES = 2
+_MAX_FILE = 64 * 2**10
+_WIDEST = 10
+_REASON_TOKENS = 80
+_REASON_LENGTH = 400
+_HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
+_RANGE = re.compile(r"(\d)\s*(?:-|–|to)\s*(\d{1,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """What an answer is rated by.
+
+    `levels` are the allowed replies, worst first; the value of a reply is its place between 0 and
+    1.
+    """
+
+    name: str
+    text: str
+    levels: tuple[str, ...] = ("NO", "YES")
+
+    @property
+    def metric(self) -> str:
+        """Its name among the metrics."""
+        return PREFIX + self.name
+
+    def value(self, level: str) -> float:
+        """Between 0 for the worst level and 1 for the best."""
+        return self.levels.index(level) / (len(self.levels) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionRating:
+    """The votes about one answer, None where a reply was not one of the levels.
+
+    `value` is their mean. For yes and no they must agree. Where nothing was decided it is None.
+    """
+
+    votes: tuple[str | None, ...]
+    value: float | None
+    reason: str = ""
+
+
+def read_criteria(path: Path) -> list[Criterion]:
+    """The criteria of a `.md` file, or of all `.md` files of a folder, by name.
+
+    Raises:
+        DataError: there is none, or a file is wrong.
+    """
+    files = sorted(path.glob("*.md")) if path.is_dir() else [path]
+    if not files:
+        raise DataError("has no .md file with a criterion", file=path)
+    criteria = [_read(file) for file in files]
+    for place, each in enumerate(criteria):
+        if each.name in {other.name for other in criteria[:place]}:
+            raise DataError(f"has the name {each.name!r} of another criterion", file=files[place])
+    return criteria
+
+
+def _read(path: Path) -> Criterion:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE + 1)
+        text = content.decode().replace("\r\n", "\n")
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError:
+        raise DataError("is not UTF-8", file=path) from None
+    if len(content) > _MAX_FILE:
+        raise DataError(f"is larger than {_MAX_FILE // 1024} KB, for one criterion", file=path)
+    header = _HEADER.match(text)
+    lines = header[1].splitlines() if header else []
+    fields = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
+    }
+    if unknown := fields.keys() - {"name", "scale"}:
+        raise DataError(
+            f"has the unknown field {min(unknown)!r}; the fields are name and scale", file=path
+        )
+    name = fields.get("name", path.stem).strip().lower().replace("-", "_").replace(" ", "_")
+    body = text[header.end() :].strip() if header else text.strip()
+    if not re.fullmatch(r"\w{1,64}", name, re.ASCII):
+        raise DataError(f"its name must be of letters, digits and _, got {name!r}", file=path)
+    if not body:
+        raise DataError("asks nothing: write the question below the fields", file=path)
+    return Criterion(name, body, _levels(fields.get("scale", "yes/no"), path))
+
+
+def _levels(scale: str, path: Path) -> tuple[str, ...]:
+    if scale.lower() in ("yes/no", "no/yes"):
+        return ("NO", "YES")
+    match = _RANGE.fullmatch(scale)
+    if match is None or not 1 <= int(match[2]) - int(match[1]) <= _WIDEST:
+        raise DataError(f"its scale must be yes/no or like 1-5, got {scale!r}", file=path)
+    return tuple(str(level) for level in range(int(match[1]), int(match[2]) + 1))
+
+
+async def rate_answer(
+    judge: Judge,
+    criterion: Criterion,
+    question: str,
+    answer: str,
+    sources: Sequence[str] = (),
+    *,
+    reason: bool = False,
+) -> CriterionRating:
+    """Ask a judge for two votes, the second with the answer before the question.
+
+    Parameters:
+        sources: what the application was shown, for criteria that are about it.
+        reason: ask also, in a call of its own, for a sentence that says why. It decides nothing.
+    """
+    prompts = [
+        criterion_prompt(criterion, question, answer, sources, vote) for vote in range(VOTES)
+    ]
+    votes = tuple(await gather(judge.choose(each, criterion.levels) for each in prompts))
+    value = _value(criterion, votes)
+    words = ""
+    if reason and value is not None and votes[0] is not None:
+        prompt = reason_prompt(criterion, question, answer, votes[0])
+        words = await judge.explain(prompt, _REASON_TOKENS)
+    return CriterionRating(votes, value, " ".join(words.split())[:_REASON_LENGTH])
+
+
+def _value(criterion: Criterion, votes: Sequence[str | None]) -> float | None:
+    decided = [criterion.value(vote) for vote in votes if vote is not None]
+    if len(decided) < len(votes):
+        return None
+    if len(criterion.levels) == 2 and len(set(decided)) > 1:
+        return None
+    return sum(decided) / len(decided)
+
+
+def criterion_prompt(
+    criterion: Criterion, question: str, answer: str, sources: Sequence[str] = (), vote: int = 0
+) -> str:
+    """Asks for one of the criterion's levels; the answer first in every second vote."""
+    code = delimiter_code(criterion.text, question, answer, *sources, str(vote))
+    first, second = _blocks(code, question, answer, vote)
+    shown = "\n\n".join(delimited("document", code, each) for each in sources)
+    return load_prompt("judge_criterion").fill(
+        code=code,
+        first=first,
+        second=second,
+        documents=f"Documents that the application was given:\n{shown}" if sources else "",
+        criterion=criterion.text,
+        allowed=", ".join(criterion.levels),
+    )
+
+
+def reason_prompt(criterion: Criterion, question: str, answer: str, rating: str) -> str:
+    """Asks for one sentence about a rating that was given."""
+    code = delimiter_code(criterion.text, question, answer, rating)
+    first, second = _blocks(code, question, answer, 0)
+    return load_prompt("judge_reason").fill(
+        code=code, first=first, second=second, criterion=criterion.text, rating=rating
+    )
+
+
+def _blocks(code: str, question: str, answer: str, vote: int) -> tuple[str, str]:
+    asked = f"Question:\n{delimited('question', code, question)}"
+    said = f"Answer:\n{delimited('answer', code, answer)}"
+    return (said, asked) if vote % 2 else (asked, said)
