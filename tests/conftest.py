@@ -2,12 +2,17 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from assay.data import Dataset, Document, Query
+
+# Hundreds of tests start a process: without bytecode, each would compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 MakeDataset = Callable[[int], Dataset]
 

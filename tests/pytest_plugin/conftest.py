@@ -27,15 +27,17 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester) -> Run:
-    """A session of its own over the bundled notes and BM25, without pytest-asyncio: a project need
-    not have it.
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A session of its own over the bundled notes and BM25, without other plugins: a project need
+    not have them, and importing them takes longer than the tests. That the plugin is found without
+    being named, `test_unrelated_sessions` shows.
     """
     pytester.makeini(INI)
 
     def session(source: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(source)
-        chosen = ("--assay-dataset=notes", "--assay-target=builtin:bm25", "-p", "no:asyncio")
-        return pytester.runpytest_subprocess("-rs", *chosen, *options)
+        chosen = ("--assay-dataset=notes", "--assay-target=builtin:bm25")
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        return pytester.runpytest_subprocess("-rs", "-p", "assay.pytest_plugin", *chosen, *options)
 
     return session

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.pytest_plugin.conftest import Run
+from tests.pytest_plugin.conftest import INI, Run
 
 pytest_plugins = ["pytester"]
 
@@ -13,9 +13,10 @@ HEAVY = ("numpy", "mcp", "httpx", "pydantic", "orjson", "starlette", "Stemmer", 
 
 
 def test_an_unrelated_session_loads_nothing_and_writes_nothing(
-    run: Run, pytester: pytest.Pytester
+    pytester: pytest.Pytester,
 ) -> None:
-    result = run(
+    pytester.makeini(INI)
+    pytester.makepyfile(
         f"""
         import sys
 
@@ -24,13 +25,16 @@ def test_an_unrelated_session_loads_nothing_and_writes_nothing(
             assert not [name for name in {HEAVY!r} if name in sys.modules]
         """
     )
+    result = pytester.runpytest_subprocess("-p", "no:asyncio", "-p", "no:schemathesis")
     result.assert_outcomes(passed=1)
     assert "evaluation of retrieval" not in result.stdout.str()
     assert not list(pytester.path.rglob("rag-report.json"))
 
 
 def test_the_help_of_pytest_names_the_options_and_loads_nothing_heavy(tmp_path: Path) -> None:
-    code = "import sys, pytest; pytest.main(['--help']); print(*sys.modules)"
+    code = (
+        "import sys, pytest; pytest.main(['-p', 'no:schemathesis', '--help']); print(*sys.modules)"
+    )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     loaded = done.stdout.split()
