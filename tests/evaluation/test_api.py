@@ -44,8 +44,13 @@ def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> N
     assert set(parameters) - own == names
     hints = get_type_hints(evaluate, localns={"LLMProvider": Any})
     for setting in command_settings():
-        if setting.name in ("dataset", "baseline", "judge", "ground_truth", "request"):
-            continue  # objects and paths are taken as well
+        if setting.name in (
+            *("dataset", "baseline", "judge", "ground_truth"),
+            "request",
+            "label",
+            "model",
+        ):
+            continue  # objects, paths and None are taken as well
         assert parameters[setting.name].default == setting.default, setting.name
         if setting.kind in (int, float, str, bool):
             expected = setting.kind | None if setting.nullable else setting.kind

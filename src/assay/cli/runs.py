@@ -9,6 +9,8 @@ from assay.cli.console import print_json, say, show, warn
 
 Out = Annotated[Path, typer.Option(help="Folder of the runs.", envvar="ASSAY_OUT")]
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assay.data.dataset import Dataset
     from assay.run.folder import RunFolder
     from assay.run.index import RunLine
@@ -23,30 +25,78 @@ Run = Annotated[
 ]
 
 
-def runs(out: Out = Path("runs"), as_json: AsJson = False) -> None:
+def runs(
+    of_label: Annotated[
+        str | None, typer.Option("--label", help="Only runs with this label.", metavar="NAME")
+    ] = None,
+    of_branch: Annotated[
+        str | None,
+        typer.Option("--branch", help="Only runs made on this git branch.", metavar="NAME"),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Only runs started since then: 2026-11-01, 12h or 7d.", metavar="TIME|AGE"
+        ),
+    ] = None,
+    failed: Annotated[
+        bool,
+        typer.Option(
+            "--failed", help="Only runs that ended early, or in which a gate or a query failed."
+        ),
+    ] = False,
+    sort: Annotated[
+        str,
+        typer.Option(
+            help="started (newest last), score (best first), latency (fastest first), label or "
+            "branch.",
+            metavar="ORDER",
+        ),
+    ] = "started",
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
     """List the runs, newest last."""
+    from assay.run.folder import RunFolder
+    from assay.run.index import read_line, run_signatures
+    from assay.run.listing import RunSelection, parse_since
+
+    selection = RunSelection(of_label, of_branch, parse_since(since) if since else None, failed)
+    found = run_signatures(out)
+    every = [read_line(RunFolder(out / name), signature) for name, signature in found.items()]
+    lines = selection.choose(every, sort)
+    if as_json:
+        print_json([_listed(line) for line in lines])
+    elif not every:
+        show(f"No runs in {out} yet. Create one with: assay eval")
+    elif not lines:
+        show(f"None of the {len(every)} runs in {out} is of that kind.")
+    else:
+        show(_runs_table(lines), wide=True)
+
+
+def _runs_table(lines: "list[RunLine]") -> "Table":
+    """Columns that no run has anything in are left out."""
     from rich.table import Table
 
     from assay.report.numbers import with_interval
-    from assay.run.folder import RunFolder
-    from assay.run.index import read_line, run_signatures
 
-    found = sorted(run_signatures(out).items())
-    lines = [read_line(RunFolder(out / name), signature) for name, signature in found]
-    if as_json:
-        print_json([_listed(line) for line in lines])
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("run", no_wrap=True)
-    for heading in ("track", "metric", "mean and 95% interval", "state"):
-        table.add_column(heading)
+    rows: list[dict[str, str]] = []
     for line in lines:
         score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
-        table.add_row(line.name, line.track or "", line.metric or "", score, line.state)
-    if not lines:
-        show(f"No runs in {out} yet. Create one with: assay eval")
-    else:
-        show(table, wide=True)
+        row = {"run": line.name, "label": line.label or "", "branch": line.branch or ""}
+        row |= {"commit": (line.git_commit or "")[:8], "track": line.track or ""}
+        rows.append(
+            row | {"metric": line.metric or "", "mean and 95% interval": score, "state": line.state}
+        )
+    optional = ("label", "branch", "commit")
+    headings = [each for each in rows[0] if each not in optional or any(row[each] for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading == "run")
+    for row in rows:
+        table.add_row(*(row[each] for each in headings))
+    return table
 
 
 def _listed(line: "RunLine") -> dict[str, str | float | None]:
@@ -54,10 +104,17 @@ def _listed(line: "RunLine") -> dict[str, str | float | None]:
         "run": line.name,
         "track": line.track or "",
         "state": line.state,
+        "started": line.started,
+        "target": line.target,
+        "dataset": line.dataset,
+        "label": line.label,
+        "branch": line.branch,
+        "commit": line.git_commit,
     }
     if line.mean is not None:
-        score = {"metric": line.metric, "mean": line.mean, "low": line.low, "high": line.high}
-        listed |= score
+        listed |= {"metric": line.metric, "mean": line.mean, "low": line.low, "high": line.high}
+        listed |= {"queries": line.queries, "failed": line.failed}
+        listed |= {"gates_failed": line.gates_failed}
     return listed
 
 

@@ -57,6 +57,9 @@ def evaluate(
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
     private: bool = False,
+    label: str | None = None,
+    tags: Mapping[str, str] | Sequence[str] = (),
+    note: str = "",
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
     judge_votes: int = 2,
@@ -108,6 +111,9 @@ def evaluate(
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
         private: write nothing of queries, documents and answers; see SECURITY.md.
+        label: a name for what is tried, to find the run by.
+        tags: facts to keep with the run, as a dictionary or each as `KEY=VALUE`.
+        note: a sentence to keep with the run.
         answers: evaluate the answers too.
         judge: the model that judges answers, as the command line names it, or any object that can
             generate text. Key facts decide by default.
@@ -154,6 +160,9 @@ def evaluate(
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         private=private,
+        label=label or "",
+        tags=_as_tags(tags),
+        note=note,
         answers=answers,
         judge=judge_name(judge),
         judge_votes=judge_votes,
@@ -210,6 +219,12 @@ def _refuse_meaningless(config: RunConfig) -> None:
 def _as_tuple(texts: Any) -> Any:
     """A single string as a list; `RunConfig` refuses anything but a list of strings."""
     return tuple(filter(None, (texts,))) if isinstance(texts, str) else texts
+
+
+def _as_tags(tags: Any) -> Any:
+    if isinstance(tags, Mapping):
+        return tuple(f"{key}={value}" for key, value in tags.items())
+    return _as_tuple(tags)
 
 
 def judge_name(judge: object) -> str:

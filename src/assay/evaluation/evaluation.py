@@ -49,6 +49,7 @@ from assay.run.models import (
     TARGET_LOST,
 )
 from assay.run.private_texts import PrivateTexts
+from assay.run.provenance import read_provenance
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
@@ -114,6 +115,7 @@ class Evaluation:
         async with opened_agent(agent, self.config, listener.say, stop):
             if agent.info.protocol == "mcp":  # which of its tools is called was our choice
                 listener.say(f"target: {agent.info.details}")
+            provenance = await asyncio.to_thread(read_provenance)  # it waits for git
             folder = create_run(
                 out,
                 self.config,
@@ -124,6 +126,7 @@ class Evaluation:
                 slug=self.config.target,
                 references=self.dataset.references_fingerprint if self.config.answers else None,
                 baseline_of=self.baseline_of,
+                provenance=provenance,
             )
             listener.opened(folder)
             return await self._run(agent, folder, listener, stop)

@@ -119,6 +119,8 @@ def _note_origin(folder: RunFolder, shards: Sequence[RunFolder]) -> None:
     origin = {
         "started": min(each.started for each in headers),
         "merged_from": [shard.name for shard in shards],
+        "git": headers[0].git,
+        "machine": headers[0].machine,
     }
     folder.write_header(folder.read_header().model_copy(update=origin))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from assay.errors import RunError, UsageError
 from assay.net.secret_text import mask_secrets, remove_secrets
 from assay.run.answer_settings import AnswerSettings
+from assay.run.labels import LabelSettings, check_labels
 from assay.run.option import Option, check_range, convert
 from assay.run.option import option_field as _option
 
@@ -27,7 +28,7 @@ MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judg
 
 
 @dataclass(frozen=True, slots=True)
-class RunConfig(AnswerSettings):
+class RunConfig(LabelSettings):
     """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
 
     target: str
@@ -291,6 +292,7 @@ class RunConfig(AnswerSettings):
             object.__setattr__(self, name, masked)
         for name, option in option_table().items():
             check_range(name, getattr(self, name), option)
+        check_labels(self)
         if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
             raise UsageError(
                 "a judge, counterfactuals and ground truth require --answers (answers=True in "

@@ -22,6 +22,7 @@ from assay.errors import AssayError, RunError
 from assay.files import atomic_write, is_locked, make_private_folder
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
+from assay.run.labels import parse_tags
 from assay.run.models import (
     FORMAT,
     AnswerRow,
@@ -33,6 +34,7 @@ from assay.run.models import (
     TargetRecord,
     require_format,
 )
+from assay.run.provenance import Provenance
 from assay.run.report_file import read_query_rows, read_report_head
 
 LATEST = "latest"
@@ -225,6 +227,7 @@ def create_run(
     references: str | None = None,
     baseline_of: str | None = None,
     retriever: Mapping[str, str] | None = None,
+    provenance: Provenance | None = None,
 ) -> RunFolder:
     """Make a run's folder under `out` and write its header.
 
@@ -233,6 +236,7 @@ def create_run(
         references: fingerprint of the reference answers, where answers are evaluated.
         baseline_of: the run that this one is made for, to be compared with it.
         retriever: settings of a built-in agent, its embedder among them.
+        provenance: where the run is started, where that is known.
     """
     now = datetime.now(UTC)
     words = f"{slug or config.target}-{dataset.name}"
@@ -248,6 +252,11 @@ def create_run(
         track=track,
         dataset=DatasetRecord(name=dataset.name, fingerprint=dataset.fingerprint, **optional),
         versions=versions(),
+        git=provenance.git if provenance else None,
+        machine=provenance.machine if provenance else None,
+        label=config.label or None,
+        tags=parse_tags(config.tags),
+        note=config.note or None,
     )
     if baseline_of:
         header = header.model_copy(update={"baseline_of": baseline_of})

@@ -42,6 +42,10 @@ class RunLine:
     track: str | None = None
     top_k: int | None = None
     seed: int | None = None
+    sample: int | None = None
+    label: str | None = None
+    branch: str | None = None
+    git_commit: str | None = None
     process: int | None = None
     baseline_of: str | None = None
     metric: str | None = None
@@ -162,7 +166,8 @@ class RunIndex:
         series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
         for line in self._lines(f"{where} ORDER BY name", values):
             how = (line.target, line.dataset, line.split, line.track, line.metric, line.top_k)
-            series[(*how, line.fingerprint)].append(line)
+            drawn = (line.queries, None if line.sample is None else line.seed)
+            series[(*how, line.fingerprint, *drawn)].append(line)
         several = [lines for lines in series.values() if len(lines) > 1]
         several.sort(key=lambda lines: lines[-1].name, reverse=True)
         return [
@@ -282,6 +287,10 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         track=header.track,
         top_k=header.config.top_k,
         seed=header.config.seed,
+        sample=header.config.num_queries,
+        label=header.label,
+        branch=header.git.branch if header.git else None,
+        git_commit=header.git.commit if header.git else None,
         process=header.process,
         baseline_of=header.baseline_of,
     )

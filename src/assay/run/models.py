@@ -27,6 +27,7 @@ from assay.measure.violations import Kind
 from assay.run.answers import AnswerContradiction, AnswersReport
 from assay.run.config import RunConfig
 from assay.run.pacing import PacingRecord
+from assay.run.provenance import ProvenanceFields
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
@@ -114,7 +115,7 @@ class DatasetRecord(RunModel):
     references: str | None = None
 
 
-class RunHeader(RunModel):
+class RunHeader(RunModel, ProvenanceFields):
     """`run.json`: what is known when a run begins; `retriever` is about a built-in agent."""
 
     format: int = 0

@@ -1,0 +1,153 @@
+"""Where a run comes from: the commit of the working folder, and the machine.
+
+Nothing here raises or delays a run: what cannot be found out within two seconds is None.
+"""
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from assay.net.redact import redact_url
+
+_SECONDS = 2.0
+# Continuous integration checks out a commit, not a branch, and names the branch here.
+_BRANCH_VARIABLES = (
+    *("GITHUB_HEAD_REF", "GITHUB_REF_NAME"),  # GitHub: of a pull request, of a push
+    *("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_BRANCH"),  # GitLab
+    *("CHANGE_BRANCH", "BRANCH_NAME"),  # Jenkins
+)
+# A run must not change the repository, ask for a password or start programs that it names.
+_QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+
+class GitRecord(_Record):
+    """The repository that a run was started in.
+
+    Attributes:
+        commit: the full hash; None before the first commit.
+        branch: None for a commit that was checked out by itself, outside of CI.
+        dirty: whether tracked files were changed; None if that took too long to find out.
+        remote: the address of `origin`, or of the only remote, without credentials.
+    """
+
+    commit: str | None = None
+    branch: str | None = None
+    dirty: bool | None = None
+    remote: str | None = None
+
+
+class MachineRecord(_Record):
+    """The machine that asked: its latencies hold there."""
+
+    name: str
+    system: str
+    processor: str
+    cpus: int | None = None
+
+
+class ProvenanceFields(_Record):
+    """The fields of `run.json` that tell a run apart from others."""
+
+    git: GitRecord | None = None
+    machine: MachineRecord | None = None
+    label: str | None = None
+    tags: dict[str, str] = {}
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What `run.json` records about where a run was started."""
+
+    git: GitRecord | None
+    machine: MachineRecord
+
+
+def read_provenance(folder: Path | None = None) -> Provenance:
+    """Of the working folder and of this machine; takes at most two seconds."""
+    return Provenance(read_git(folder), read_machine())
+
+
+def read_machine() -> MachineRecord:
+    """This machine, as Python names it."""
+    return MachineRecord(
+        name=platform.node(),
+        system=f"{platform.system()} {platform.release()}".strip(),
+        processor=platform.machine(),
+        cpus=os.cpu_count(),
+    )
+
+
+def read_git(
+    folder: Path | None = None,
+    *,
+    seconds: float = _SECONDS,
+    environment: Mapping[str, str] | None = None,
+) -> GitRecord | None:
+    """The state of the repository around `folder`; None without git, repository or time."""
+    variables = os.environ if environment is None else environment
+    git = _Git(folder, variables, time.monotonic() + seconds)
+    if git.ask("rev-parse", "--is-inside-work-tree") != "true":
+        return None
+    branch = git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+    if not branch:
+        branch = next(filter(None, map(variables.get, _BRANCH_VARIABLES)), None)
+    commit = git.ask("rev-parse", "--quiet", "--verify", "HEAD") or None
+    remote = _remote(git)
+    # The slowest last: what a large working tree leaves no time for is only this.
+    changes = git.ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+    dirty = None if changes is None else bool(changes)
+    return GitRecord(commit=commit, branch=branch, dirty=dirty, remote=remote)
+
+
+def _remote(git: "_Git") -> str | None:
+    names = (git.ask("remote") or "").split()
+    name = "origin" if "origin" in names else names[0] if len(names) == 1 else None
+    address = git.ask("config", "--get", f"remote.{name}.url") if name else None
+    return _without_credentials(address) if address else None
+
+
+def _without_credentials(address: str) -> str:
+    """`https://host/path` and `host:path`: a user name may be a token, and is left out too."""
+    if "://" in address:
+        return redact_url(address)
+    host, colon, path = address.partition(":")
+    return f"{host.rpartition('@')[2]}{colon}{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Git:
+    """Asks git, until `deadline` for all questions together."""
+
+    folder: Path | None
+    variables: Mapping[str, str]
+    deadline: float
+
+    def ask(self, *arguments: str) -> str | None:
+        """What it prints; None if it fails, is missing or has no time left."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            return None
+        try:
+            done = subprocess.run(
+                ["git", "-c", "core.fsmonitor=false", *arguments],
+                cwd=self.folder,
+                env={**self.variables, **_QUIET},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=left,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError, ValueError):
+            return None
+        return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None

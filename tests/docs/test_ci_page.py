@@ -1,0 +1,25 @@
+"""docs/ci.md: its commands run, in their order, in one folder."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
+COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.startswith("assay ")]
+
+
+def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(COMMANDS) == 5
+    shown = {}
+    for command in COMMANDS:
+        result = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert result.exit_code == 0, (command, result.output)
+        shown[command] = result.stdout
+    assert shown["assay runs --label bm25 --json"].count('"run": ') == 1

@@ -1,0 +1,242 @@
+"""Where a run comes from is in `run.json`, and never stands in a run's way."""
+
+import stat
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from tests.conftest import MakeDataset
+from typer.testing import CliRunner
+
+from assay import evaluate
+from assay.cli.app import app
+from assay.errors import UsageError
+from assay.evaluation.merge import merge, merged_config
+from assay.run.config import RunConfig
+from assay.run.index import RunIndex, RunLine
+from assay.run.listing import RunSelection, parse_since, something_failed
+from assay.run.provenance import read_git
+
+NO_VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=tuning")
+    (folder / "code.py").write_text("x = 1\n")
+    git(folder, "add", "code.py")
+    git(folder, "commit", "--quiet", "-m", "first")
+    git(folder, "remote", "add", "origin", "https://me:s3cret@git.example.com/team/search.git")
+    return folder
+
+
+def right(query: str, top_k: int) -> list[str]:
+    return [f"d{query.split()[1]}"]
+
+
+def test_a_run_records_its_commit_machine_label_tags_and_note(
+    repository: Path, make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    run = evaluate(
+        right, make_dataset(5), label="bm25", tags={"chunks": "512"}, note="a first try", out="runs"
+    )
+    header = orjson.loads(run.folder.header_file.read_bytes())
+    assert len(header["git"].pop("commit")) == 40
+    assert header["git"] == {
+        "branch": "tuning",
+        "dirty": False,  # the run's own folder is untracked and no change
+        "remote": "https://git.example.com/team/search.git",
+    }
+    assert header["machine"]["cpus"] >= 1
+    assert (header["label"], header["tags"], header["note"]) == (
+        "bm25",
+        {"chunks": "512"},
+        "a first try",
+    )
+    assert b"s3cret" not in run.folder.header_file.read_bytes()
+
+
+def test_a_changed_file_is_dirty(repository: Path) -> None:
+    (repository / "code.py").write_text("x = 2\n")
+    found = read_git(repository, environment=NO_VARIABLES)
+    assert found is not None
+    assert found.dirty is True
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("git@git.example.com:team/search.git", "git.example.com:team/search.git"),
+        ("ssh://git:pw@git.example.com/team/x", "ssh://git.example.com/team/x"),
+        ("https://tok3n@git.example.com/x?key=1", "https://git.example.com/x"),
+        ("/srv/git/search.git", "/srv/git/search.git"),
+    ],
+)
+def test_a_remote_is_shown_without_its_credentials(
+    repository: Path, address: str, shown: str
+) -> None:
+    git(repository, "remote", "set-url", "origin", address)
+    found = read_git(repository, environment=NO_VARIABLES)
+    assert found is not None
+    assert found.remote == shown
+
+
+def test_a_detached_commit_takes_the_branch_that_ci_names(repository: Path) -> None:
+    git(repository, "checkout", "--quiet", "--detach")
+    alone = read_git(repository, environment=NO_VARIABLES)
+    in_ci = read_git(repository, environment={**NO_VARIABLES, "GITHUB_HEAD_REF": "fix-7"})
+    assert alone is not None
+    assert in_ci is not None
+    assert (alone.branch, in_ci.branch) == (None, "fix-7")
+
+
+def test_a_repository_without_a_commit_has_a_branch(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    found = read_git(tmp_path, environment=NO_VARIABLES)
+    assert found is not None
+    assert (found.commit, found.branch, found.remote) == (None, "main", None)
+
+
+def test_without_git_repository_folder_or_time_there_is_none(
+    tmp_path: Path, repository: Path
+) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert read_git(plain, environment=NO_VARIABLES) is None
+    assert read_git(repository, environment={"PATH": str(plain)}) is None
+    assert read_git(tmp_path / "gone", environment=NO_VARIABLES) is None
+    slow = plain / "git"
+    slow.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    slow.chmod(slow.stat().st_mode | stat.S_IXUSR)
+    assert read_git(repository, environment={"PATH": str(plain)}, seconds=0.1) is None
+
+
+def test_the_repository_names_no_program_that_is_started(repository: Path, tmp_path: Path) -> None:
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    hook.chmod(0o755)
+    git(repository, "config", "core.fsmonitor", str(hook))
+    assert read_git(repository, environment=NO_VARIABLES) is not None
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tags": ("chunks",)}, "tag 'chunks' is not KEY=VALUE; write, for example: chunks=512"),
+        ({"tags": ("a=1", "a=2")}, "tag 'a' is given twice, as '1' and '2'; keep one of them"),
+        ({"label": "a\nb"}, "label 'a\\nb' must be one line of at most 200 characters"),
+    ],
+)
+def test_a_label_or_tag_that_cannot_be_found_again_is_refused(
+    settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        RunConfig(target="x", **settings)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+async def test_merged_shards_keep_where_they_come_from(
+    repository: Path, make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    dataset = make_dataset(6)
+    monkeypatch.chdir(repository)
+    from dataclasses import replace
+
+    from assay.agents.targets import as_agent
+    from assay.evaluation.evaluation import Evaluation
+
+    config = RunConfig(target="python:x:right", dataset=dataset.name, num_shards=2, label="half")
+    shards = []
+    for number in range(2):
+        plan = Evaluation.plan(replace(config, shard_index=number), dataset)
+        agent = as_agent(right, name="right", track="undeclared", known=dataset.documents)
+        shards.append((await plan.start(agent, tmp_path / "runs")).folder)
+    monkeypatch.chdir(tmp_path)
+    merged = await merge(shards, merged_config(shards), dataset, tmp_path / "runs")
+    header = merged.folder.read_header()
+    assert header.git == shards[0].read_header().git
+    assert header.git is not None
+    assert header.label == "half"
+
+
+def test_runs_are_listed_by_label_branch_time_and_failure(
+    repository: Path, make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = make_dataset(5)
+    monkeypatch.chdir(repository)
+    good = evaluate(right, dataset, label="good", out="runs")
+    git(repository, "checkout", "--quiet", "-b", "other")
+    bad = evaluate(lambda query, top_k: [], dataset, gates="ndcg@5>=0.5", label="bad", out="runs")
+
+    def listed(*options: str) -> list[str]:
+        done = CliRunner().invoke(app, ["runs", "--json", *options])
+        assert done.exit_code == 0, done.output
+        return [row["run"] for row in orjson.loads(done.stdout)]
+
+    assert listed("--label", "good") == [good.name]
+    assert listed("--branch", "other") == [bad.name]
+    assert listed("--failed") == [bad.name]
+    assert listed("--since", "1d", "--sort", "score") == [good.name, bad.name]
+    assert listed("--since", "2999-01-01") == []
+    shown = CliRunner().invoke(app, ["runs"]).stdout
+    assert "tuning" in shown
+    assert "good" in shown
+    none = CliRunner().invoke(app, ["runs", "--label", "x"]).stdout
+    assert none == "None of the 2 runs in runs is of that kind.\n"
+
+
+def test_lines_are_sorted_and_failures_told_apart() -> None:
+    lines = [
+        RunLine("1", "complete", mean=0.2, latency_p50=9.0, label="b"),
+        RunLine("2", "complete", mean=0.9, latency_p50=10.0, failed=1),
+        RunLine("3", "unfinished", label="a"),
+        RunLine("4", "running"),
+    ]
+    names = {
+        order: "".join(line.name for line in RunSelection().choose(lines[::-1], order))
+        for order in ("started", "score", "latency", "label")
+    }
+    assert names == {"started": "1234", "score": "2134", "latency": "1234", "label": "3124"}
+    assert [line.name for line in lines if something_failed(line)] == ["2", "3"]
+    with pytest.raises(UsageError, match="--sort must be one of started, score"):
+        RunSelection().choose(lines, "size")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("7d", "2026-11-08T12:00:00+00:00"),
+        ("12h", "2026-11-15T00:00:00+00:00"),
+        ("2026-11-01", "2026-11-01T00:00:00+00:00"),
+        ("2026-11-01T08:30:00+02:00", "2026-11-01T08:30:00+02:00"),
+    ],
+)
+def test_since_is_a_time_or_an_age(text: str, moment: str) -> None:
+    now = datetime(2026, 11, 15, 12, tzinfo=UTC)
+    assert parse_since(text, now) == datetime.fromisoformat(moment)
+
+
+def test_since_refuses_what_is_no_time() -> None:
+    with pytest.raises(UsageError, match="--since 'soon' is not a time"):
+        parse_since("soon")
+
+
+def test_a_trend_never_mixes_samples(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    dataset = make_dataset(12)
+    for settings in ({}, {"seed": 7}, {"num_queries": 6, "seed": 1}, {"num_queries": 6, "seed": 2}):
+        evaluate(right, dataset, out=tmp_path, **settings)  # type: ignore[arg-type]
+    index = RunIndex(tmp_path)
+    index.refresh()
+    (trend,) = index.trends()
+    assert [point.queries for point in trend.points] == [12, 12]
