@@ -188,6 +188,14 @@ def test_a_judge_clears_what_it_finds_supported() -> None:
     assert report.by.endswith("then the judge test:true")
 
 
+def test_an_application_that_never_cites_is_not_told_so() -> None:
+    row = {name: value for name, value in TEA.items() if name != "citations"}
+    kinds = [each.kind for each in assay.score_answers([row] * 5).report.findings]
+    assert "cites nothing" not in kinds
+    cited = [TEA | {"citations": []}] * 5
+    assert "cites nothing" in [each.kind for each in assay.score_answers(cited).report.findings]
+
+
 def test_gates_are_checked() -> None:
     scored = assay.score_answers([TEA], gates=["faithfulness>=0.9", "context_precision>=0.9"])
     assert [gate.passed for gate in scored.gates] == [True, False]

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from assay.errors import DataError
-from assay.measure.answers.claim_sets import CONTRADICTED, LabeledClaim, notes_claims
+from assay.measure.answers.claim_sets import (
+    CONTRADICTED,
+    LabeledClaim,
+    notes_claims,
+    unrelated_claims,
+)
 from assay.measure.answers.contradiction.checker import ContradictionChecker, analyzed_sources
 from assay.measure.answers.contradiction.features import pair_features
 from assay.measure.answers.contradiction.model import (
@@ -199,3 +204,10 @@ def test_a_damaged_model_is_refused(tmp_path: Path, content: str) -> None:
 def test_without_sources_nothing_is_contradicted() -> None:
     model = ContradictionModel("all", (), threshold=0.0)
     assert ContradictionChecker(model).find("Tea is green.", [])[:1] == []
+
+
+def test_a_sentence_about_something_else_is_not_contradicted(notes: list[LabeledClaim]) -> None:
+    """The model knows supported and contradicted sentences, and calls most others contradicted."""
+    checker = ContradictionChecker(load_model(BUNDLED))
+    unrelated = unrelated_claims(notes)[:100]
+    assert [each.claim for each in unrelated if checker.find(each.claim, each.sources)] == []

@@ -192,6 +192,9 @@ async def score_rows(
     scores = log.without_unknown(scores)
     report = AnswerReport(log.cases, found, Dataset("log", {}, {}, {}), config, scores)
     section = report.section().model_copy(update=log.corrections(found))
+    if not log.cites:  # an application that never cites has no finding about it either
+        kept = [each for each in section.findings if each.kind != "cites nothing"]
+        section = section.model_copy(update={"findings": kept})
     if rated.ratings:
         statistics = section.statistics | rated.statistics()
         metrics = {name: each.mean for name, each in statistics.items()}

@@ -15,6 +15,9 @@ from assay.measure.answers.contradiction.rules import (
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence, analyze
 from assay.text import sentences
 
+RELATED = 0.5
+"""The share of a sentence's words that its sources must have before the model is asked."""
+
 MAX_SENTENCES = 200
 """Sentences of one answer that are checked: bounds the time that a long answer takes."""
 
@@ -47,8 +50,10 @@ class ContradictionChecker:
         if found is not None:
             yield found
         elif self.model is not None and sources:
-            probability = self.model.probability(pair_features(sentence, sources))
-            if probability >= self.model.threshold:
+            features = pair_features(sentence, sources)
+            # The model knows supported and contradicted sentences, not those about something else.
+            related = features["covered"] >= RELATED
+            if related and self.model.probability(features) >= self.model.threshold:
                 evidence = nearest(sentence, sources, 1)[0].text
                 yield Contradiction(ContradictionKind.LIKELY, sentence.text, evidence)
 
