@@ -18,6 +18,14 @@ def test_answers_are_evaluated_without_any_model(run_assay: RunAssay) -> None:
     assert 0 < report["answers"]["metrics"]["fact_recall"] < 1
 
 
+def test_without_a_target_the_reference_agent_answers(run_assay: RunAssay) -> None:
+    done = run_assay("eval", "--dataset", "notes", "--num-queries", "3", "--answers", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["target"]["name"] == "builtin:hybrid"
+    assert report["answers"]["questions"] == 3
+
+
 def test_the_table_fits_and_ends_with_what_to_fix(run_assay: RunAssay) -> None:
     done = run_assay(*ANSWER, "--counterfactuals")
     assert done.returncode == 0, done.stderr

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from assay.search.embedding import EmbedderSettings
 
 DEFAULT_TARGET = "purple:hybrid"
+DEFAULT_ANSWERING_TARGET = "builtin:hybrid"
+"""The reference agent with answers: over A2A it only finds documents."""
 
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")

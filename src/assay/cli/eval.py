@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.agents.targets import DEFAULT_TARGET, complete_target, targets_help
+from assay.agents.targets import DEFAULT_ANSWERING_TARGET, DEFAULT_TARGET, complete_target, targets_help
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
@@ -45,7 +45,7 @@ def evaluate(
         str | None,
         typer.Argument(
             help=f"The agent under test: {targets_help()}. Default: the reference "
-            f"agent over A2A ({DEFAULT_TARGET}).",
+            f"agent over A2A ({DEFAULT_TARGET}), or with --answers {DEFAULT_ANSWERING_TARGET}.",
             autocompletion=complete_target,
             envvar="ASSAY_TARGET",
             metavar="TARGET",
@@ -104,7 +104,8 @@ def _new_config(
         if options["answers"] or options["judge"]
         else ""
     )
-    return RunConfig(target=target or DEFAULT_TARGET, **values)
+    default = DEFAULT_ANSWERING_TARGET if options["answers"] else DEFAULT_TARGET
+    return RunConfig(target=target or default, **values)
 
 
 def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:
