@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.agents.targets import DEFAULT_ANSWERING_TARGET, DEFAULT_TARGET, complete_target, targets_help
+from assay.agents.targets import (
+    DEFAULT_ANSWERING_TARGET,
+    DEFAULT_TARGET,
+    complete_target,
+    targets_help,
+)
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
