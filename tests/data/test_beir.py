@@ -186,7 +186,10 @@ def test_an_empty_document_is_kept(write_dataset: WriteDataset) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"corpus.jsonl": None}, r"small: has no corpus.jsonl; .* has corpus.jsonl, queries"),
+        (
+            {"corpus.jsonl": None, "queries.jsonl": None},
+            r"small: has no corpus.jsonl; .* has corpus.jsonl, queries",
+        ),
         ({"queries.jsonl": None}, r"small: has no queries.jsonl"),
         ({"corpus.jsonl": ""}, r"corpus.jsonl: has no documents"),
         ({"queries.jsonl": "\n\n"}, r"queries.jsonl: has no queries"),
@@ -288,6 +291,14 @@ def test_a_data_set_that_is_written_and_read_again_is_the_same(tmp_path: Path) -
     assert again.fingerprint == notes.fingerprint
     assert again.documents == notes.documents
     assert again.queries == notes.queries
+    assert again.answers == notes.answers
+
+
+def test_a_folder_without_a_corpus_has_questions_and_ids(write_dataset: WriteDataset) -> None:
+    dataset = load_dataset(write_dataset({"corpus.jsonl": None}))
+    assert dataset.corpus_ids is None
+    assert dataset.known_ids == {"d1", "d2"}
+    assert dataset.warnings == ()
 
 
 def test_an_id_that_qrels_cannot_hold_is_refused(tmp_path: Path) -> None:

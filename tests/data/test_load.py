@@ -44,8 +44,20 @@ def test_a_known_name_wins_over_a_folder_unless_it_is_written_as_a_path(
     assert list(load_dataset(Path("notes")).documents) == ["d1", "d2"]
 
 
-def test_a_file_that_is_no_data_set_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_neither_archive_nor_table_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text("{}")
+    with pytest.raises(DataError, match=r"corpus.txt: is neither a folder nor a zip archive"):
+        load_dataset(path)
+
+
+def test_columns_of_what_is_no_table_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"only for a table .*, not for 'notes'"):
+        load_dataset("notes", columns={"query": "Frage"})
+
+
+def test_a_table_that_holds_no_questions_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text("{}")
-    with pytest.raises(DataError, match=r"corpus.jsonl: is neither a folder nor a zip archive"):
+    with pytest.raises(DataError, match=r"corpus.jsonl:1: has no column for the query"):
         load_dataset(path)

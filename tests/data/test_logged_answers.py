@@ -7,13 +7,13 @@ import pytest
 
 from assay.data.dataset import Fact
 from assay.data.logged_answers import (
+    COLUMNS,
     LoggedAnswer,
     LoggedContext,
     looks_logged,
-    parse_columns,
     read_logged,
 )
-from assay.data.table import TableRow
+from assay.data.table import TableRow, parse_columns
 from assay.errors import DataError, UsageError
 
 
@@ -45,7 +45,7 @@ def test_the_columns_of_other_evaluators_are_known(fields: dict[str, Any]) -> No
 
 
 def test_columns_are_mapped_by_name_or_path() -> None:
-    columns = parse_columns(["question=prompt,answer=out.text", "contexts=docs"])
+    columns = parse_columns(["question=prompt,answer=out.text", "contexts=docs"], COLUMNS)
     row = read(columns, prompt="Q", out={"text": "A"}, docs=["C"], question="other")
     assert (row.question, row.answer, row.contexts) == ("Q", "A", (LoggedContext("", "C"),))
     assert "has no column 'out.text', only ['prompt']" in refused(columns, prompt="Q")
@@ -54,7 +54,7 @@ def test_columns_are_mapped_by_name_or_path() -> None:
 @pytest.mark.parametrize("given", ["question", "question=", "color=x", "=x"])
 def test_a_wrong_mapping_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="is not KEY=COLUMN; the keys are question, answer"):
-        parse_columns([given])
+        parse_columns([given], COLUMNS)
 
 
 @pytest.mark.parametrize(

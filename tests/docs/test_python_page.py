@@ -35,10 +35,12 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
         exec(block, names)
+    assert names["measured"].metrics["recall@5"] == 1.0  # type: ignore[attr-defined]
+    assert names["mine"].queries_in("test")[1].text == "Wie heiß?"  # type: ignore[attr-defined]
     run = names["run"]
     assert isinstance(run, assay.Run)
     assert run.comparison is not None

@@ -27,6 +27,7 @@ PLAIN = RunConfig(target="builtin:bm25")
 FULL = RunConfig(
     target="python:mine:find",
     dataset="notes",
+    columns=("query=Frage", "ids=docs"),
     split="dev",
     num_queries=7,
     seed=1,

@@ -112,7 +112,7 @@ class ChatAgent:
             mapping=context.mapping,
             extra=extra,
             headers=headers,
-            known=context.dataset.documents,
+            known=context.dataset.known_ids,
             track=context.track,
             policy=policy,
         )

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import orjson
 
@@ -138,7 +139,7 @@ async def _examine(
     if target.kind == "url":
         async with open_client(policy) as http:
             target = parse_target((await probe(http, target.address, policy)).target)
-    documents = {} if dataset is None else dataset.documents
+    documents = frozenset() if dataset is None else dataset.known_ids
     if target.kind == "a2a":
         plain = "text" in parse_ways(target.fragment)
 
@@ -246,18 +247,18 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
 def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
     """The report with what the data set says about the ids of the first call."""
     call = report.calls[0]
-    known = sum(each in dataset.documents for each in call.doc_ids)
+    known = sum(each in dataset.known_ids for each in call.doc_ids)
     problems = list(report.problems)
     hint = f"try: --map '{call.suggestion}'" if call.suggestion else ""
     if call.failure and hint:
         problems = [replace(each, remedy=hint) if each.grave else each for each in problems]
     elif call.doc_ids and not known:
-        ours = ", ".join(repr(each) for each in list(dataset.documents)[:2])
+        ours = ", ".join(repr(each) for each in islice(dataset.known_ids, 2))
         theirs = ", ".join(repr(each[:40]) for each in call.doc_ids[:2])
         what = f"no id is a document of {dataset.name!r}: got {theirs}; it has ids such as {ours}"
         remedy = hint or "map the field with these ids, --map ids=EXPR, or use another --dataset"
-        problems.append(Problem(what, remedy, grave=True))
-    elif known < len(call.doc_ids):
+        problems.append(Problem(what, remedy, grave=dataset.corpus_ids is not None))
+    elif dataset.documents and known < len(call.doc_ids):
         what = f"{len(call.doc_ids) - known} of {len(call.doc_ids)} ids are not in {dataset.name!r}"
         remedy = "unknown ids score nothing: search the documents of the data set alone"
         problems.append(Problem(what, remedy, grave=False))

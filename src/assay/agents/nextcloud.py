@@ -79,7 +79,7 @@ class NextcloudAgent:
             HttpServer(target.address, context.policy or UNRESTRICTED),
             doc_ids,
             tool=ANSWER if context.answers or way else SEARCH,
-            known=context.dataset.documents,
+            known=context.dataset.known_ids,
             track=context.track,
         )
 

@@ -64,7 +64,7 @@ class PythonAgent:
     def from_target(cls, target: Target, context: OpenContext) -> "PythonAgent":
         """`python:module:function`, imported now."""
         function = load_function(target.address)
-        known = context.dataset.documents
+        known = context.dataset.known_ids
         return cls(function, name=str(target), track=context.track, known=known)
 
     async def open(self) -> None:

@@ -89,7 +89,7 @@ class RestAgent:
         return cls(
             redact_target(str(target)),
             template,
-            AnswerReader(mapping, context.dataset.documents),
+            AnswerReader(mapping, context.dataset.known_ids),
             track=context.track,
             policy=policy,
             details=details,

@@ -26,6 +26,16 @@ _LABEL_WIDTH = 22
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Which column of a table holds what: query=Frage,ids=docs. Keys: query, ids, grades, "
+        "doc_id, grade, query_id, answer, tags.",
+        envvar="ASSAY_COLUMNS",
+        metavar="KEY=COLUMN",
+    ),
+]
+
 
 @data_app.command("list")
 def list_datasets(json: Json = False) -> None:
@@ -36,14 +46,15 @@ def list_datasets(json: Json = False) -> None:
         print_json(KNOWN)
         return
     show(*(_fact(name, what) for name, what in KNOWN.items()))
-    say("Every command also takes the path of a folder or zip in BEIR format.")
+    say("Every command also takes the path of a folder or zip in BEIR format, or of a table.")
 
 
 @data_app.command("info")
 def info(
     name: Annotated[
-        str, typer.Argument(help="nfcorpus, notes, or the path of a BEIR folder or zip.")
+        str, typer.Argument(help="nfcorpus, notes, or the path of a BEIR folder or zip or a table.")
     ],
+    columns: Columns = None,
     split: Annotated[
         str, typer.Option(help="Which judgments to describe.", envvar="ASSAY_SPLIT")
     ] = "test",
@@ -71,7 +82,7 @@ def info(
     from assay.measure.describe import ASSUMED_STD, describe
 
     with progress_bar() as progress:
-        dataset = load_dataset(name, archive=archive, progress=progress)
+        dataset = load_dataset(name, archive=archive, columns=columns or (), progress=progress)
     facts = describe(dataset, split, std=ASSUMED_STD if std is None else std)
     if json:
         print_json(asdict(facts))
@@ -102,9 +113,13 @@ def _rendered(facts: "DatasetFacts") -> Iterator["RenderableType"]:
 def _content(facts: "DatasetFacts") -> Iterator[tuple[str, str]]:
     from assay.report.numbers import count, percent
 
-    yield "documents", f"{count(facts.documents)}, of which empty: {count(facts.empty_documents)}"
-    median, longest = count(round(facts.median_length)), count(facts.longest)
-    yield "words in a document", f"{median} in the median, {longest} at most"
+    if facts.documents:
+        empty = count(facts.empty_documents)
+        yield "documents", f"{count(facts.documents)}, of which empty: {empty}"
+        median, longest = count(round(facts.median_length)), count(facts.longest)
+        yield "words in a document", f"{median} in the median, {longest} at most"
+    else:
+        yield "documents", "none: for a service that has its own"
     yield "queries", count(facts.queries)
     if facts.answers:
         yield "reference answers", count(facts.answers)

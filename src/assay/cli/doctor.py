@@ -103,7 +103,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
     nothing = Dataset(name="none", documents={}, queries={}, judgments={})
-    data = load_dataset(config.dataset) if with_data else None
+    data = load_dataset(config.dataset, columns=config.columns) if with_data else None
     mapping = parse_mapping([reveal(each) for each in config.mapping])
     refuse_unused_settings(config)
     sample = SampleQuery(query or _query_of(data), config.top_k, config.timeout)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -83,9 +83,9 @@ def evaluate(
     target = use_named_target(context, target, options) if folder is None else target
     if folder is not None:
         config = _resumed_config(folder, context)
-        data = choose_dataset(config.dataset, archive)
+        data = choose_dataset(config.dataset, archive, config.columns)
     else:
-        data = choose_dataset(options["dataset"], archive)
+        data = choose_dataset(options["dataset"], archive, options["columns"] or ())
         config = _new_config(context, target, options, data.name)
     refuse_unused_settings(config)
     evaluation = Evaluation.plan(config, data)
@@ -134,13 +134,17 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
+def choose_dataset(
+    name: str | None, archive: Path | None, columns: Sequence[str] = ()
+) -> "Dataset":
     """What was asked for; if nothing was, NFCorpus, or the bundled set with a warning."""
     from assay.data import load_dataset
 
     try:
         with progress_bar() as progress:
-            dataset = load_dataset(name or _DEFAULT, archive=archive, progress=progress)
+            dataset = load_dataset(
+                name or _DEFAULT, archive=archive, columns=columns, progress=progress
+            )
     except DownloadError as error:
         if name is not None:
             raise
@@ -154,6 +158,12 @@ def choose_dataset(name: str | None, archive: Path | None) -> "Dataset":
         dataset = load_dataset(_FALLBACK)
     for warning in dataset.warnings:
         warn(warning)
+    if not dataset.documents:
+        say(
+            f"note: {dataset.name!r} has questions and ids but no documents: ids that do not exist "
+            "are not noticed, answers are checked only against the contexts that the target "
+            "returns, and builtin: targets and --counterfactuals are not available"
+        )
     return dataset
 
 
@@ -286,6 +296,8 @@ def _warn_about_ids(run: "Run") -> None:
             f"all ids that came are unknown to {name!r}{shown}, so every score is 0: is this the "
             f"right --dataset? {look}"
         )
+    elif not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
+        warn(f"no id that came is one that {name!r} expects, so every score is 0; {look}")
     elif unknown.queries and unknown.queries == report.summary.successful_queries:
         say(f"every answer holds ids that {name!r} does not have: is this the right --dataset?")
 

@@ -95,6 +95,7 @@ def index(
     bm25 = Bm25Settings(bm25_k1, bm25_b)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
+        data.require_documents("an index")
         chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
         store = open_store(data.name, chosen)
         report = build_index(data.documents.values(), chosen, store, progress, bm25=bm25)

@@ -24,7 +24,7 @@ Qrels = Annotated[
 DatasetName = Annotated[
     str | None,
     typer.Option(
-        help="Use the judgments of nfcorpus, notes, or a BEIR folder or zip.",
+        help="Use the judgments of nfcorpus, notes, a BEIR folder or zip, or a table of questions.",
         envvar="ASSAY_DATASET",
         metavar="NAME|PATH",
     ),
@@ -66,4 +66,4 @@ def from_dataset(name: str, split: str, archive: Path | None) -> JudgmentSource:
     for warning in dataset.warnings:
         warn(warning)
     source = f"{dataset.name} {split}"
-    return JudgmentSource(source, dataset.judgments_in(split), dataset.documents.keys())
+    return JudgmentSource(source, dataset.judgments_in(split), dataset.corpus_ids)

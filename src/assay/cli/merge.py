@@ -61,7 +61,7 @@ def merge(
         config = merged_config(shards, target)
         if dataset is not None:
             config = replace(config, dataset=dataset)
-        data = choose_dataset(config.dataset, archive)
+        data = choose_dataset(config.dataset, archive, config.columns)
         merged = asyncio.run(merge_shards(shards, config, data, out))
     show_run(merged, as_json)
 

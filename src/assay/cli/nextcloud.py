@@ -101,6 +101,7 @@ def upload(
 
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
+        data.require_documents("an upload")
         report = _with_notes(
             host,
             username,

@@ -69,8 +69,8 @@ def score_answers(
     """Score the rows of a file, print the result, and return the exit code."""
     from assay.cli.eval import judge_spec
     from assay.cli.progress import progress_bar
-    from assay.data.logged_answers import parse_columns
-    from assay.data.table import read_table
+    from assay.data.logged_answers import COLUMNS
+    from assay.data.table import parse_columns, read_table
     from assay.evaluation.answers.logged_rows import LOG_TOP_K, score_rows
     from assay.measure.answers.criteria import read_criteria
     from assay.run.config import RunConfig
@@ -78,7 +78,7 @@ def score_answers(
     values = read_values(context, answer_settings(), options)
     values["judge"] = judge_spec(options["judge"], options["max_cost"])
     config = RunConfig(target="", answers=True, top_k=LOG_TOP_K, **values)
-    path, mapped = files.rows, parse_columns(files.columns)
+    path, mapped = files.rows, parse_columns(files.columns, COLUMNS)
     criteria = read_criteria(files.criteria) if files.criteria else []
     with progress_bar() as progress:
         scored = asyncio.run(

@@ -5,7 +5,7 @@ One more file is optional: answers.jsonl, for agents that answer.
 
 import re
 import zipfile
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from pathlib import Path, PurePosixPath
 from sys import intern
 from typing import Any
@@ -31,14 +31,17 @@ _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
 _WANTED = re.compile(r"(?:corpus|queries|answers)\.jsonl|qrels/[^/.][^/]*\.tsv")
 
 
-def read_beir(path: Path, name: str | None = None) -> Dataset:
+def read_beir(path: Path, name: str | None = None, findings: Findings | None = None) -> Dataset:
     """A data set from a folder or zip, whose files are in `path` itself or in one folder in it.
 
-    `name` is what the data set is called; by default the name of the file or folder.
+    `name` is what the data set is called; by default the name of the file or folder. Without
+    corpus.jsonl it has no documents.
     """
     files = _dataset_files(path)
-    findings = Findings()
-    documents = _read_documents(files["corpus.jsonl"], findings)
+    findings = Findings() if findings is None else findings
+    documents = {}
+    if "corpus.jsonl" in files:
+        documents = _read_documents(files["corpus.jsonl"], findings)
     queries = _read_queries(_needed(path, files, "queries.jsonl"), findings)
     judgments = {
         PurePosixPath(member).stem: _read_split(file, documents, queries, findings)
@@ -57,14 +60,20 @@ def read_beir(path: Path, name: str | None = None) -> Dataset:
 
 
 def write_beir(dataset: Dataset, folder: Path) -> None:
-    """Write documents, queries and judgments; read back, the data set has the same fingerprint."""
-    _write_lines(
-        folder / "corpus.jsonl",
-        (
-            {"_id": d.id, "title": d.title, "text": d.text, "metadata": dict(d.metadata)}
-            for d in dataset.documents.values()
-        ),
-    )
+    """Write a data set; read back, it has the same fingerprint and reference answers.
+
+    A file that would be empty is not written: corpus.jsonl, answers.jsonl.
+    """
+    if dataset.documents:
+        _write_lines(
+            folder / "corpus.jsonl",
+            (
+                {"_id": d.id, "title": d.title, "text": d.text, "metadata": dict(d.metadata)}
+                for d in dataset.documents.values()
+            ),
+        )
+    if dataset.answers:
+        _write_lines(folder / "answers.jsonl", map(_answer_record, dataset.answers.values()))
     _write_lines(
         folder / "queries.jsonl",
         (
@@ -80,6 +89,15 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
         ]
         content = "query-id\tcorpus-id\tscore\n" + "".join(rows)
         write_file(folder / "qrels" / f"{split}.tsv", content.encode())
+
+
+def _answer_record(reference: ReferenceAnswer) -> JsonObject:
+    return {
+        "query_id": reference.query_id,
+        "answer": reference.answer,
+        "facts": [{"text": fact.text, "accept": list(fact.accept)} for fact in reference.facts],
+        "documents": list(reference.documents),
+    }
 
 
 def _write_lines(path: Path, records: Iterable[JsonObject]) -> None:
@@ -115,17 +133,21 @@ def _folder_files(path: Path) -> dict[str, TextFile]:
 
 
 def _root(path: Path, files: dict[str, TextFile]) -> str:
-    if "corpus.jsonl" in files:
+    if "corpus.jsonl" in files or "queries.jsonl" in files:
         return ""
-    roots = [name.removesuffix("corpus.jsonl") for name in files if name.endswith("/corpus.jsonl")]
-    roots = [root for root in roots if root.count("/") == 1]
+    roots = {
+        name.removesuffix(ending)
+        for name in files
+        for ending in ("corpus.jsonl", "queries.jsonl")
+        if name.endswith(f"/{ending}") and name.count("/") == 1
+    }
     if not roots:
         message = f"has no corpus.jsonl; a data set in BEIR format has {_NEEDED}"
         raise DataError(message, file=path)
     if len(roots) > 1:
         several = ", ".join(repr(root) for root in sorted(roots))
         raise DataError(f"contains several data sets: {several}; pass one of them", file=path)
-    return roots[0]
+    return roots.pop()
 
 
 def _needed(path: Path, files: dict[str, TextFile], name: str) -> TextFile:
@@ -199,13 +221,13 @@ def _read_split(
     )
     for query_id, grades in judgments.items():
         for document_id in grades:
-            if document_id not in documents:
+            if documents and document_id not in documents:
                 findings.note(lacking, f"{document_id!r} for query {query_id!r}")
     return judgments
 
 
 def read_answers(
-    file: TextFile, documents: Container[str], queries: Container[str], findings: Findings
+    file: TextFile, documents: Collection[str], queries: Container[str], findings: Findings
 ) -> dict[str, ReferenceAnswer]:
     """Reference answers by query id; those of unknown queries are dropped with a warning."""
     answers = read_by_id(file, "query_id", _answer, findings)
@@ -215,7 +237,7 @@ def read_answers(
         findings.note(what, f"query {query_id!r}")
     for answer in answers.values():
         for document_id in answer.documents:
-            if document_id not in documents:
+            if documents and document_id not in documents:
                 what = f"{file.name}: answers whose document is not in corpus.jsonl"
                 findings.note(what, f"{document_id!r} for query {answer.query_id!r}")
     return answers

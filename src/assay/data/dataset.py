@@ -1,7 +1,7 @@
 """Documents, queries, graded relevance judgments and reference answers."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Set, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -94,7 +94,7 @@ class Dataset:
 
     Attributes:
         name: What reports call it.
-        documents: The documents by id.
+        documents: The documents by id; empty where only the service under test has them.
         queries: The queries by id, in the order of their file, which sampling relies on.
         judgments: For each split (`test`, `dev`, `train`) query id -> document id -> grade.
         answers: Reference answers by query id, where the data set has any.
@@ -153,6 +153,82 @@ class Dataset:
             known = ", ".join(sorted(self.judgments)) or "none"
             raise UsageError(f"data set {self.name!r} has no split {split!r}; it has: {known}")
         return self.judgments[split]
+
+    @property
+    def corpus_ids(self) -> Set[str] | None:
+        """The ids of all documents that exist; None where the data set comes without documents."""
+        return self.documents.keys() if self.documents else None
+
+    @cached_property
+    def known_ids(self) -> Set[str]:
+        """The ids that answers are recognized by: of all documents, else of the judged ones."""
+        if self.documents:
+            return self.documents.keys()
+        return {d for split in self.judgments.values() for grades in split.values() for d in grades}
+
+    def require_documents(self, what: str) -> None:
+        """Raise `UsageError` if there are no documents, which `what` needs."""
+        if not self.documents:
+            raise UsageError(
+                f"{what} needs the texts of documents, and data set {self.name!r} has only "
+                "questions and ids; use a data set with documents (corpus.jsonl)"
+            )
+
+    @classmethod
+    def from_dicts(
+        cls,
+        queries: object,
+        judgments: object,
+        documents: object = None,
+        *,
+        answers: Mapping[str, str | None] | None = None,
+        name: str = "memory",
+        split: str = "test",
+    ) -> "Dataset":
+        """A data set from dictionaries, lists of dictionaries or data frames.
+
+            >>> Dataset.from_dicts({"q1": "How long does tea steep?"}, {"q1": {"d1": 1}})
+            <Dataset memory: 0 documents, 1 query, splits test (1)>
+
+        Args:
+            queries: `{"q1": "text"}`, or rows with `query_id`, `query` and optionally `tags`.
+            judgments: `{"q1": {"d1": 2}}` or `{"q1": ["d1"]}`, or rows with `query_id`, `doc_id`
+                and optionally `grade`.
+            documents: `{"d1": "text"}` or `{"d1": {"title": ..., "text": ...}}`, or rows with
+                `doc_id`, `text` and optionally `title`. None for a service that has its own.
+            answers: reference answers by query id; None for a question without an answer.
+            name: what reports call it.
+            split: the split that the judgments are.
+
+        Raises:
+            DataError: a row or value is wrong; the message names it.
+        """
+        from assay.data.memory import dataset_from_dicts
+
+        return dataset_from_dicts(queries, judgments, documents, answers, name, split)
+
+    @classmethod
+    def from_rows(
+        cls, rows: object, *, columns: Mapping[str, str] | None = None, name: str = "memory"
+    ) -> "Dataset":
+        """A data set from one table of questions: a data frame or an iterable of dictionaries.
+
+            >>> Dataset.from_rows([{"query": "How long does tea steep?", "doc_ids": "d1;d7"}])
+            <Dataset memory: 0 documents, 1 query, splits test (1)>
+
+        Args:
+            rows: one a question (`query`, `doc_ids`) or one a judgment (`query`, `doc_id`,
+                `grade`), with the columns of a file that `--dataset` takes.
+            columns: names of columns that are called otherwise, `{"query": "Frage"}`.
+            name: what reports call it.
+
+        Raises:
+            DataError: a row is wrong; the message names it.
+        """
+        from assay.data.questions import dataset_of_rows
+        from assay.data.table import rows_of
+
+        return dataset_of_rows(rows_of(rows), name, "rows", columns)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,10 +1,13 @@
 """Data sets by name or by path."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.data.beir import read_beir
 from assay.data.dataset import Dataset
 from assay.data.nfcorpus import find_archive
+from assay.data.questions import COLUMNS, read_questions
+from assay.data.table import SUFFIXES, parse_columns, table_suffix
 from assay.errors import UsageError
 from assay.progress import Progress, silent
 
@@ -15,7 +18,11 @@ KNOWN = {
 
 
 def load_dataset(
-    name: str | Path, *, archive: Path | None = None, progress: Progress = silent
+    name: str | Path,
+    *,
+    archive: Path | None = None,
+    columns: Mapping[str, str] | Sequence[str] = (),
+    progress: Progress = silent,
 ) -> Dataset:
     """Load a data set.
 
@@ -23,9 +30,12 @@ def load_dataset(
         <Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>
 
     Args:
-        name: "nfcorpus", "notes", or the path of a folder or zip in BEIR format. A known
-            name wins over a folder of that name: write "./notes" for the folder.
+        name: "nfcorpus", "notes", the path of a folder or zip in BEIR format, or that of a table of
+            questions (.csv, .tsv, .jsonl, .json, .parquet). A known name wins over a folder of that
+            name: write "./notes" for the folder.
         archive: An nfcorpus.zip on this machine, instead of the cache or a download.
+        columns: For a table: names of columns that are called otherwise, `{"query": "Frage"}` or
+            `["query=Frage,ids=docs"]`.
         progress: Called as a download proceeds.
 
     Raises:
@@ -33,6 +43,10 @@ def load_dataset(
         DataError: Its files are wrong; the message names file and line.
         DownloadError: NFCorpus could not be downloaded.
     """
+    if columns and not is_table(name):
+        raise UsageError(
+            f"columns can be named only for a table ({', '.join(SUFFIXES)}), not for {str(name)!r}"
+        )
     if name == "nfcorpus":
         return read_beir(find_archive(archive, progress), "nfcorpus")
     if archive is not None:
@@ -43,7 +57,19 @@ def load_dataset(
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes")
     require_dataset(name)
-    return read_beir(Path(name).expanduser())
+    path = Path(name).expanduser()
+    return read_questions(path, column_names(columns)) if is_table(path) else read_beir(path)
+
+
+def column_names(columns: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
+    """`["query=Frage,ids=docs"]` as a mapping; a mapping as it is."""
+    return columns if isinstance(columns, Mapping) else parse_columns(columns, COLUMNS)
+
+
+def is_table(name: str | Path) -> bool:
+    """Whether a data set is named by the path of a table, by its suffix."""
+    path = Path(name).expanduser()
+    return table_suffix(path) in SUFFIXES and not path.is_dir()
 
 
 def require_dataset(name: str | Path) -> None:
@@ -51,5 +77,6 @@ def require_dataset(name: str | Path) -> None:
     if name not in KNOWN and not Path(name).expanduser().exists():
         raise UsageError(
             f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}; or pass the path "
-            "of a folder or a zip in BEIR format"
+            "of a folder or zip in BEIR format, or of a table of questions (.csv, .tsv, .jsonl, "
+            ".parquet)"
         )

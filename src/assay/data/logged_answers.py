@@ -4,17 +4,14 @@ Columns are found by the names that loggers and other evaluators write, or by th
 maps.
 """
 
-import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from assay.data.dataset import Fact
-from assay.data.table import TableRow
+from assay.data.table import TableRow, cell_list
 from assay.data.text_file import short_repr
-from assay.errors import DataError, UsageError
+from assay.errors import DataError
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "user_input", "input", "query_text"),
@@ -34,8 +31,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 _TEXTS = ("text", "content", "page_content")
 _IDS = ("id", "doc_id", "chunk_id")
-# A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
-_MAX_LITERAL = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +66,6 @@ class LoggedAnswer:
     citations: tuple[str, ...] | None = None
     relevant: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
-
-
-def parse_columns(given: Iterable[str]) -> dict[str, str]:
-    """`question=user_input,answer=response` as a mapping; `UsageError` for an unknown key."""
-    columns: dict[str, str] = {}
-    for part in (part.strip() for each in given for part in each.split(",")):
-        key, equals, name = (word.strip() for word in part.partition("="))
-        if not equals or not name or key not in COLUMNS:
-            raise UsageError(
-                f"--columns {part!r} is not KEY=COLUMN; the keys are {', '.join(COLUMNS)}"
-            )
-        columns[key] = name
-    return columns
 
 
 def looks_logged(fields: Mapping[str, object]) -> bool:
@@ -161,7 +143,7 @@ class _Reader:
 
     def reference(self) -> str:
         value = self.value("reference")
-        value = _as_list(value)[0] if isinstance(value, list) and value else value
+        value = cell_list(value)[0] if isinstance(value, list) and value else value
         if value in (None, []):
             return ""
         if not isinstance(value, str):
@@ -184,14 +166,14 @@ class _Reader:
         return str(value)
 
     def strings(self, key: str) -> tuple[str, ...]:
-        items = _as_list(self.value(key))
+        items = cell_list(self.value(key))
         texts = [_text_of(each) if isinstance(each, dict) else each for each in items]
         if not all(isinstance(each, str | int) for each in texts):
             raise self.wrong(key, "a list of strings", self.value(key))
         return tuple(str(each) for each in texts)
 
     def contexts(self) -> Iterator[LoggedContext]:
-        for each in _as_list(self.value("contexts")):
+        for each in cell_list(self.value("contexts")):
             if isinstance(each, str):
                 yield LoggedContext("", each)
             elif isinstance(each, dict) and isinstance(text := _text_of(each), str):
@@ -202,11 +184,11 @@ class _Reader:
                 raise self.wrong("contexts", what, each)
 
     def facts(self) -> Iterator[Fact]:
-        for each in _as_list(self.value("facts")):
+        for each in cell_list(self.value("facts")):
             if isinstance(each, str):
                 yield Fact(each, (each,))
             elif isinstance(each, dict) and isinstance(each.get("text"), str):
-                accept = tuple(str(wording) for wording in _as_list(each.get("accept")))
+                accept = tuple(str(wording) for wording in cell_list(each.get("accept")))
                 yield Fact(each["text"], accept or (each["text"],))
             else:
                 raise self.wrong("facts", 'a list of texts or of {"text", "accept"}', each)
@@ -237,28 +219,3 @@ def _look_up(row: TableRow, name: str) -> Any:
 
 def _text_of(value: Mapping[str, Any]) -> Any:
     return next((value[name] for name in _TEXTS if name in value), None)
-
-
-def _as_list(value: Any) -> Sequence[Any]:
-    """A list as it is, an array's values, the list that a cell spells out, or one thing alone."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if value is None or value == "":
-        return []
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        return _spelled_out(value)
-    return value if isinstance(value, list | tuple) else [value]
-
-
-def _spelled_out(text: str) -> Sequence[Any]:
-    """`["a", "b"]` as JSON, or `['a', 'b']` as a data frame writes lists into CSV."""
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        if len(text) > _MAX_LITERAL:
-            return [text]
-        try:
-            found = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return [text]
-    return found if isinstance(found, list) else [text]

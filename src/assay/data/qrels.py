@@ -42,17 +42,22 @@ def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, in
     judgments: dict[str, dict[str, int]] = {}
     layout: _Layout | None = None
     for line, text in file.lines():
-        if layout is None:
-            layout = _layout(file, line, text)
-            if layout.header:
-                continue
-        query, document, grade = _fields(file, line, text, layout)
+        try:
+            if layout is None:
+                layout = _layout(file, line, text)
+                if layout.header:
+                    continue
+            query, document, grade = _fields(file, line, text, layout)
+        except DataError as error:
+            findings.refuse(error)
+            continue
         grades = judgments.get(query)
         if grades is None:
             grades = judgments[intern(query)] = {}
         size = len(grades)
         if grades.setdefault(intern(document), grade) != grade:
-            raise _conflict(file, line, (query, document), grades[document], grade)
+            findings.refuse(_conflict(file, line, (query, document), grades[document], grade))
+            continue
         if len(grades) == size:
             what = f"{file.name}: judgments that repeat an earlier one (kept once)"
             findings.note(what, f"{query!r} {document!r} on line {line}")
@@ -82,20 +87,28 @@ def _fields(file: TextFile, line: int, text: str, layout: _Layout) -> tuple[str,
         raise DataError(
             "a column is empty; write a query, a document and a grade", file=file.label, line=line
         )
-    try:
-        grade = int(fields[-1])
-    except ValueError:
-        grade = _integer(file, line, fields[-1])
-    if abs(grade) > MAX_GRADE:
-        raise _wrong_grade(file, line, fields[-1])
+    grade = parse_grade(fields[-1])
+    if grade is None:
+        raise DataError(wrong_grade(fields[-1]), file=file.label, line=line)
     return query, document, grade
 
 
-def _integer(file: TextFile, line: int, text: str) -> int:
-    """Table software writes a column of integers as 1.0, 2.0."""
-    if not _is_number(text) or not float(text).is_integer():
-        raise _wrong_grade(file, line, text)
-    return int(float(text))
+def parse_grade(text: str) -> int | None:
+    """A grade; None if it is none. Table software writes a column of integers as 1.0, 2.0."""
+    try:
+        grade = int(text)
+    except ValueError:
+        if not _is_number(text) or not float(text).is_integer():
+            return None
+        grade = int(float(text))
+    return grade if abs(grade) <= MAX_GRADE else None
+
+
+def wrong_grade(value: object) -> str:
+    """The message for a value that `parse_grade` does not take."""
+    return (
+        f"a grade must be an integer up to {MAX_GRADE}, such as 0, 1 or 2, got {short_repr(value)}"
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -104,13 +117,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _wrong_grade(file: TextFile, line: int, text: str) -> DataError:
-    message = (
-        f"a grade must be an integer up to {MAX_GRADE}, such as 0, 1 or 2, got {short_repr(text)}"
-    )
-    return DataError(message, file=file.label, line=line)
 
 
 def _wrong_columns(file: TextFile, line: int, got: int, expected: int | None) -> DataError:

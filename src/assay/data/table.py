@@ -6,9 +6,10 @@ A row that cannot be read is a `DataError` with its line, and the rows after it 
 logs are dirty, and one bad line must not hide the others.
 """
 
+import ast
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,6 +30,8 @@ _MAX_JSON = 256 * 2**20
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
 _MAX_CELL = 16 * 2**20
 _BATCH = 1024
+# A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
+_MAX_LITERAL = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,44 @@ def rows_of(values: object, source: str = "rows") -> Iterator[TableRow | DataErr
         else:
             what = f"must be a dictionary, got {short_repr(fields)}"
             yield TableRow(source, number, {}).refusal(what)
+
+
+def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]:
+    """`question=user_input,answer=response` as a mapping; `UsageError` for an unknown key."""
+    columns: dict[str, str] = {}
+    for part in (part.strip() for each in given for part in each.split(",")):
+        key, equals, name = (word.strip() for word in part.partition("="))
+        if not equals or not name or key not in keys:
+            raise UsageError(
+                f"--columns {part!r} is not KEY=COLUMN; the keys are {', '.join(keys)}"
+            )
+        columns[key] = name
+    return columns
+
+
+def cell_list(value: Any) -> Sequence[Any]:
+    """A list as it is, an array's values, the list that a cell spells out, or one thing alone."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None or value == "":
+        return []
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return _spelled_out(value)
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _spelled_out(text: str) -> Sequence[Any]:
+    """`["a", "b"]` as JSON, or `['a', 'b']` as a data frame writes lists into CSV."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if len(text) > _MAX_LITERAL:
+            return [text]
+        try:
+            found = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return [text]
+    return found if isinstance(found, list) else [text]
 
 
 def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:

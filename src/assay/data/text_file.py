@@ -35,6 +35,8 @@ UNREADABLE = (
 """All that the standard library raises for damaged or hostile files."""
 
 _BYTE_ORDER_MARK = "\ufeff"
+_MAX_EXAMPLES = 10
+_MAX_ERRORS = 1000
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 
@@ -42,15 +44,33 @@ Item = TypeVar("Item")
 
 
 class Findings:
-    """Warnings of readers, counted by kind: one message for each kind, not one for each line."""
+    """Warnings of readers, counted by kind: one message for each kind, not one for each line.
 
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, str]] = {}
+    Parameters:
+        collect: keep errors and several examples of each kind, as a check of a data set needs
+            them, where a reader would stop at the first error.
+    """
+
+    def __init__(self, *, collect: bool = False) -> None:
+        self.errors: list[DataError] = []
+        self.error_count = 0
+        self._collect = collect
+        self._seen: dict[str, tuple[int, list[str]]] = {}
 
     def note(self, what: str, example: str, count: int = 1) -> None:
         """Count a finding; `what` is plural, as a count follows: "documents without text: 3"."""
-        before, first = self._seen.get(what, (0, example))
-        self._seen[what] = (before + count, first)
+        before, examples = self._seen.get(what, (0, []))
+        if not examples or (self._collect and len(examples) < _MAX_EXAMPLES):
+            examples.append(example)
+        self._seen[what] = (before + count, examples)
+
+    def refuse(self, error: DataError) -> None:
+        """Raise an error, or keep it where errors are collected: the caller skips what is wrong."""
+        if not self._collect:
+            raise error
+        self.error_count += 1
+        if len(self.errors) < _MAX_ERRORS:
+            self.errors.append(error)
 
     @property
     def messages(self) -> tuple[str, ...]:
@@ -58,8 +78,9 @@ class Findings:
         return tuple(_sentence(what, *seen) for what, seen in self._seen.items())
 
 
-def _sentence(what: str, count: int, example: str) -> str:
-    return f"{what}: {count:,}, for example {example}" if count > 1 else f"{what}: 1, {example}"
+def _sentence(what: str, count: int, examples: list[str]) -> str:
+    shown = "; ".join(examples)
+    return f"{what}: {count:,}, for example {shown}" if count > 1 else f"{what}: 1, {shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +189,20 @@ def read_by_id(
     same id is refused, because scores would depend on which of the two is used.
     """
     found: dict[str, Item] = {}
-    for record in records(file):
-        identifier = record.identifier(key)
-        item = build(record, identifier)
+    for line, text in file.lines():
+        try:
+            record = Record(file, line, _parse(file, line, text))
+            identifier = record.identifier(key)
+            item = build(record, identifier)
+        except DataError as error:
+            findings.refuse(error)
+            continue
         earlier = found.setdefault(identifier, item)
         if earlier is item:
             continue
         if not _same(earlier, item):
-            raise _conflict(record, key, identifier)
+            findings.refuse(_conflict(record, key, identifier))
+            continue
         what = f"{file.name}: lines that repeat an earlier one exactly (kept once)"
         findings.note(what, f"{identifier!r} on line {record.line}")
     return found
@@ -208,8 +235,20 @@ def _same(a: object, b: object) -> bool:
 
 
 def _conflict(record: Record, key: str, identifier: str) -> DataError:
-    first = next(r.line for r in records(record.file) if r.identifier(key) == identifier)
+    first = next(
+        line
+        for line, text in record.file.lines()
+        if _identifier_on(record.file, line, text, key) == identifier
+    )
     return record.refusal(
         f"{key} {identifier!r} was already used on line {first} for other content; "
         "ids must be unique: rename or delete one of the two"
     )
+
+
+def _identifier_on(file: TextFile, line: int, text: str, key: str) -> str | None:
+    """The id on a line; None where the line is wrong, which was said before."""
+    try:
+        return Record(file, line, _parse(file, line, text)).identifier(key)
+    except DataError:
+        return None

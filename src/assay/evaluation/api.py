@@ -33,6 +33,7 @@ def evaluate(
     agent: Target,
     dataset: str | Path | Dataset = "nfcorpus",
     *,
+    columns: Mapping[str, str] | str | Sequence[str] = (),
     split: str = "test",
     num_queries: int | None = None,
     seed: int = 42,
@@ -81,7 +82,9 @@ def evaluate(
             LlamaIndex, or any object with the methods of `Agent`. Functions may be async, and may
             return `{"doc_ids": [...], "answer": "...", "citations": [...]}`, or `contexts` with
             the chunks that the answer was written from.
-        dataset: `nfcorpus`, `notes`, the path of a BEIR folder or zip, or a `Dataset`.
+        dataset: `nfcorpus`, `notes`, the path of a BEIR folder or zip or of a table of questions
+            (`.csv`, `.tsv`, `.jsonl`, `.parquet`), or a `Dataset`.
+        columns: which column of the table holds what, `{"query": "Frage", "ids": "docs"}`.
         split: which judgments to use.
         num_queries: how many queries to draw; all by default.
         seed: decides which queries are drawn.
@@ -132,10 +135,14 @@ def evaluate(
         UsageError: an argument is wrong, or has no meaning without another one.
         TargetError: the agent cannot be reached.
     """
-    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
+    if isinstance(dataset, Dataset) and columns:
+        raise UsageError("columns names those of a file: it has no effect on a Dataset")
+    names = _pairs(columns)
+    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset, columns=names)
     config = RunConfig(
         target=_name(agent),
         dataset=data.name if isinstance(dataset, Dataset) else str(dataset),
+        columns=names,
         split=split,
         num_queries=num_queries,
         seed=seed,
@@ -204,7 +211,7 @@ async def _evaluate(evaluation: Evaluation, agent: Agent, other: Agent | None, o
 def _open(target: Target, config: RunConfig, dataset: Dataset) -> Agent:
     if isinstance(target, str):
         return open_agent(replace(config, target=target), dataset)
-    return as_agent(target, name=_name(target), track=config.track, known=dataset.documents)
+    return as_agent(target, name=_name(target), track=config.track, known=dataset.known_ids)
 
 
 def _refuse_meaningless(config: RunConfig) -> None:
@@ -214,6 +221,13 @@ def _refuse_meaningless(config: RunConfig) -> None:
         changed = getattr(config, setting.name) != setting.default
         if needs and changed and not getattr(config, needs):
             raise UsageError(f"{setting.name} has no effect without {needs}; set {needs} too")
+
+
+def _pairs(columns: Mapping[str, str] | Any) -> Any:
+    """`{"query": "Frage"}` as the option has it, `("query=Frage",)`."""
+    if isinstance(columns, Mapping):
+        return tuple(f"{key}={name}" for key, name in columns.items())
+    return _as_tuple(columns)
 
 
 def _as_tuple(texts: Any) -> Any:

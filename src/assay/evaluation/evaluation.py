@@ -90,6 +90,8 @@ class Evaluation:
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k) for text in config.gates]
         parse_separator(config.chunk_separator)
+        if config.counterfactuals:
+            dataset.require_documents("--counterfactuals")
         if config.ground_truth:
             from assay.evaluation.answers.cases import with_ground_truth
 

@@ -125,7 +125,7 @@ def gate_ceiling(
     if gate.metric is None:
         return math.inf
     judgments = judgments_of(dataset, config, queries)
-    known = dataset.documents.keys()
+    known = dataset.corpus_ids
     scores = score_rankings({}, judgments, [gate.metric], known=known, top_k=config.top_k)
     return scores.mean_ceiling(gate.metric)
 

@@ -31,7 +31,7 @@ class LiveFigures:
         self._metric = nDCG @ config.top_k
         self._top_k = config.top_k
         self._judgments = dataset.judgments_in(config.split)
-        self._documents = dataset.documents
+        self._known = dataset.corpus_ids
         self._total = total
         self._tell = tell
         self._done = self._scored = self._failed = 0
@@ -86,7 +86,7 @@ class LiveFigures:
         judgments = {query_id: self._judgments[query_id] for query_id in rankings}
         if judgments:
             scores = score_rankings(
-                rankings, judgments, [self._metric], known=self._documents, top_k=self._top_k
+                rankings, judgments, [self._metric], known=self._known, top_k=self._top_k
             )
             self._sum += float(scores.values[self._metric].sum())
         self._done += len(calls)

@@ -77,6 +77,8 @@ def open_agent(config: RunConfig, dataset: Dataset, progress: Progress = silent)
 
 
 def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agent:
+    if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
+        dataset.require_documents(f"target {config.target!r}")
     mapping = None
     if config.mapping:
         from assay.agents.mapping import parse_mapping

@@ -105,7 +105,7 @@ def collect_results(
     on_batch: Callable[[Batch], None] = lambda _batch: None,
 ) -> Results:
     """Score a run. A query without an answer scores 0 and is counted as a failure."""
-    known = dataset.documents.keys()
+    known = dataset.corpus_ids
     parts: list[Scores] = []
     latencies = np.full(len(queries), np.nan)
     failures: Counter[str] = Counter()

@@ -147,7 +147,7 @@ class JudgedDocuments:
             return "", "unjudged", ""
         if doc_id in before:
             return "×2", "fault", "duplicate: scores nothing"
-        if doc_id not in self.dataset.documents:
+        if (known := self.dataset.corpus_ids) is not None and doc_id not in known:
             return "?", "fault", "no document has this id"
         if len(before) >= self.top_k:
             return "+", "fault", "beyond top_k: scores nothing"

@@ -131,7 +131,8 @@ class QuestionDocuments:
         """Whether no document has this id; False without the data set, which it
         needs."""
         dataset = self.judged.dataset
-        return dataset is not None and doc_id not in dataset.documents
+        known = None if dataset is None else dataset.corpus_ids
+        return known is not None and doc_id not in known
 
     def href(self, doc_id: str) -> str:
         """The link to a document; empty if it is not on the page."""

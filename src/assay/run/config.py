@@ -34,12 +34,19 @@ class RunConfig(LabelSettings):
     target: str
     dataset: str = _option(
         "nfcorpus",
-        "nfcorpus, notes, or the path of a BEIR folder or zip. Default: nfcorpus, or notes "
-        "if it cannot be downloaded.",
+        "nfcorpus, notes, the path of a BEIR folder or zip, or a table of questions and expected "
+        "ids (.csv, .tsv, .jsonl, .parquet). Default: nfcorpus, or notes if there is no download.",
         metavar="NAME|PATH",
         label="Data set",
         optional=True,
     )
+    columns: tuple[str, ...] = _option(
+        (),
+        "Which column of a table holds what: query=Frage,ids=docs. Keys: query, ids, grades, "
+        "doc_id, grade, query_id, answer, tags.",
+        metavar="KEY=COLUMN", label="Columns of a table of questions", placeholder="by their names",
+        widget="lines", same_in_shards=True,
+    )  # fmt: skip
     split: str = _option("test", "Which judgments to use.", metavar="NAME", label="Split",
                          same_in_shards=True)  # fmt: skip
     num_queries: int | None = _option(

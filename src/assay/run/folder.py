@@ -321,7 +321,7 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     if not _is_here(source):
         return None, f"the data set {source!r} is not on this machine"
     try:
-        dataset = load_dataset(source)
+        dataset = load_dataset(source, columns=header.config.columns)
     except AssayError as error:
         return None, str(error)
     if dataset.fingerprint != header.dataset.fingerprint:

@@ -300,6 +300,7 @@ def open_retriever(
     that learned from judgments: that of `assay tune`, or one learned from the train split now,
     which takes minutes.
     """
+    dataset.require_documents("a search")
     embedder = embedder or open_embedder()
     store = store or open_store(dataset.name, embedder)
     bm25 = bm25 or Bm25Settings.from_environment()

@@ -71,6 +71,7 @@ async def load_retrieval(dataset: str, mode: str, progress: Progress = silent) -
 
 def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
     dataset = load_dataset(name, progress=progress)
+    dataset.require_documents("a search")
     if mode == "bm25":
         return Retrieval(dataset, InMemorySearcher(dataset), mode)
     return Retrieval(

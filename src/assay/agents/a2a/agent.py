@@ -89,7 +89,7 @@ class A2AAgent:
         return cls(
             target.address,
             mapping=mapping,
-            known=context.dataset.documents,
+            known=context.dataset.known_ids,
             streaming="stream" in ways,
             plain_text="text" in ways,
             track=context.track,

@@ -84,7 +84,7 @@ class McpAgent:
             server_of(target, context.policy),
             tool=target.fragment or None,
             mapping=context.mapping,
-            known=context.dataset.documents,
+            known=context.dataset.known_ids,
             track=context.track,
         )
 

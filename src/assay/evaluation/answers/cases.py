@@ -48,8 +48,10 @@ def _case(
 
 def invented_citations(cases: Sequence[AnswerCase], dataset: Dataset) -> Iterator[tuple[str, str]]:
     """Query id and document id, for every citation of a document that does not exist."""
+    if dataset.corpus_ids is None:
+        return
     for case in cases:
-        for doc_id in unknown_citations(case.citations, dataset.documents):
+        for doc_id in unknown_citations(case.citations, dataset.corpus_ids):
             yield case.query_id, doc_id
 
 

@@ -1,0 +1,74 @@
+"""docs/data.md: its spreadsheet is read by its command, and a service without a corpus measured."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from assay.cli.data import data_app
+from assay.cli.eval import evaluate
+from assay.data.questions import COLUMNS
+from assay.errors import UsageError
+from assay.evaluation.run import load_run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+(TABLE,) = re.findall(r"```csv\n(.*?)```", PAGE, flags=re.DOTALL)
+(COMMAND,) = re.findall(r"^assay eval .*$", PAGE, flags=re.MULTILINE)
+OPTIONS = shlex.split(COMMAND)[3:]
+
+app = typer.Typer()
+app.command()(evaluate)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("questions.csv").write_text(TABLE, encoding="utf-8")
+    Path("tea_service.py").write_text(
+        "def search(query, top_k):\n    return ['tea-7', 'tea-99']\n\n"
+        "def other(query, top_k):\n    return ['99']\n"
+    )
+
+
+def test_the_spreadsheet_measures_a_service_without_a_corpus() -> None:
+    result = CliRunner().invoke(app, ["python:tea_service:search", *OPTIONS])
+    assert result.exit_code == 0, result.output
+    assert "has questions and ids but no documents" in result.stderr
+    report = load_run("latest").report
+    assert report.metrics["recall@5"] == 0.75
+    assert report.violations["unknown"].ids == 0
+    assert report.dataset.documents == 0
+    assert report.config.columns == ("query=Frage,ids=docs",)
+    page = load_run("latest").folder.page_file.read_text(encoding="utf-8")
+    assert "Wie lange zieht Tee?" in page
+    assert "no document has this id" not in page
+
+
+def test_ids_of_another_kind_are_noticed_without_a_corpus() -> None:
+    result = CliRunner().invoke(app, ["python:tea_service:other", *OPTIONS])
+    assert "no id that came is one that 'questions' expects" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "extra", [["builtin:bm25"], ["python:tea_service:search", "--baseline", "builtin:bm25"]]
+)
+def test_what_needs_texts_says_so(extra: list[str]) -> None:
+    result = CliRunner().invoke(app, [*extra, *OPTIONS])
+    assert isinstance(result.exception, UsageError)
+    assert "target 'builtin:bm25' needs the texts of documents" in str(result.exception)
+
+
+def test_info_describes_the_spreadsheet() -> None:
+    result = CliRunner().invoke(data_app, ["info", *OPTIONS[1:]], catch_exceptions=False)
+    assert "none: for a service that has its own" in result.stdout
+    assert "lang=de 1, lang=en 1" in result.stdout
+
+
+def test_the_page_names_every_column_and_key() -> None:
+    for key, names in COLUMNS.items():
+        for name in (key, *names):
+            assert f"`{name}`" in PAGE
