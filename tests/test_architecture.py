@@ -108,6 +108,18 @@ ONCE = {
     r"\bos\.replace\(|\.replace\(path\)|\bpart\.replace\(": {"files.py"},
     r"\bflock\(|msvcrt": {"files.py"},
     r"2(?:\.0)? \*\* \(attempt": {"net/retry.py"},
+    # Of a document that is nested too deeply, servers say more than that it is not JSON. Files of
+    # a run are validated against their models.
+    r"orjson\.loads\(": {
+        "net/json.py",
+        "contract/responses.py",
+        "contract/server/requests.py",
+        "contract/server/streaming.py",
+        "run/calls.py",
+        "run/folder.py",
+        "run/report_file.py",
+        "serve/a2a/validation.py",
+    },
     r"\bimport duckdb\b|\bimport bm25s\b": set(),
 }
 
@@ -198,7 +210,7 @@ def test_a_query_passes_few_modules_on_its_way_to_the_page() -> None:
     assert done.returncode == 0, done.stderr
     found = re.search(r"^(\d+) modules$", done.stdout, flags=re.MULTILINE)
     assert found is not None
-    assert 15 <= int(found[1]) <= 25, done.stdout
+    assert 15 <= int(found[1]) <= 26, done.stdout
 
 
 @pytest.mark.parametrize("group", [(), ("serve",), ("nextcloud",), ("data",), ("judge",)])

@@ -132,3 +132,10 @@ def test_a_failed_root_has_no_answer_and_a_trace_without_a_question_no_row() -> 
 @pytest.mark.parametrize("broken", [{}, {"resourceSpans": [3]}, {"resourceSpans": None}])
 def test_what_is_no_export_has_no_rows(broken: dict[str, Any]) -> None:
     assert list(trace_rows([broken])) == []
+
+
+def test_a_time_of_thousands_of_digits_is_no_time() -> None:
+    asked = {"key": "input.value", "value": {"stringValue": "q"}}
+    span = {"traceId": "t", "startTimeUnixNano": "9" * 5000, "attributes": [asked]}
+    [row] = trace_rows([{"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}])
+    assert row["question"] == "q"

@@ -98,3 +98,21 @@ async def test_a_name_in_a_result_file_cannot_leave_the_folder(
     file = as_the_client_writes_it(document, tmp_path / "results.json")
     (found,) = runs_in_results(file, tmp_path / "unpacked")
     assert found.path == tmp_path / "unpacked" / "001"
+
+
+async def test_a_number_beyond_every_integer_does_not_break_a_result_file(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    found = await shards(3, make_dataset(120), tmp_path / "runs")
+    document = submission_of(found)
+    document["results"][0]["note"] = [1e300, -1e300, float(2**53)]
+    path = as_the_client_writes_it(document, tmp_path / "results.json")
+    (tmp_path / "read").mkdir()
+    assert len(runs_in_results(path, tmp_path / "read")) == 3
+
+
+def test_a_result_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text('{"results": ' + "[" * 900 + "]" * 900 + "}")
+    with pytest.raises(RunError, match="nested more than 128 deep"):
+        runs_in_results(path, tmp_path / "read")

@@ -6,8 +6,6 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
-import orjson
-
 from assay.agents.a2a.agent import A2AAgent, parse_ways
 from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
 from assay.agents.mapping import AnswerReader
@@ -20,7 +18,7 @@ from assay.agents.targets import parse_target, redact_target
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.net.client import open_client
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import printable, redact_url
 from assay.net.secret_text import mask_secrets, remove_secrets
@@ -180,7 +178,7 @@ async def _check_a2a(
         target=redact_target(str(replace(target, address=redact_url(base)))),
         details=agent.info.details,
         card_place=redact_url(agent.found.place),
-        card=orjson.loads(agent.found.document),
+        card=parse_json(agent.found.document),
         interfaces=tuple(
             f"{each.binding} {each.declared or '?'} {redact_url(each.url)}"
             for each in agent.card.interfaces

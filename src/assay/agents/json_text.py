@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import orjson
 
+from assay.net.json import is_deep, parse_json
+
 _MOST_STARTS = 64
 """How many braces in a text are tried as the start of an object: prose may be full of them."""
 _FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)```", re.DOTALL)
@@ -17,7 +19,7 @@ _decoder = json.JSONDecoder()
 def json_values(text: str) -> Iterator[object]:
     """Every JSON value in a text, likeliest first: the text itself, code fences, objects in it."""
     try:
-        yield orjson.loads(text)
+        yield parse_json(text)
         return
     except orjson.JSONDecodeError:
         pass
@@ -25,7 +27,7 @@ def json_values(text: str) -> Iterator[object]:
         if place == _MOST_FENCES:
             break
         try:
-            yield orjson.loads(fenced[1])
+            yield parse_json(fenced[1])
         except orjson.JSONDecodeError:
             continue
     yield from _embedded(text)
@@ -43,4 +45,5 @@ def _embedded(text: str) -> Iterator[object]:
         except (ValueError, RecursionError):
             start += 1
         else:
-            yield value
+            if not is_deep(value):
+                yield value

@@ -27,6 +27,7 @@ from assay.agents.protocol import AgentAnswer, document_id, is_unicode
 from assay.agents.suggestion import suggest_mapping
 from assay.answer.passages import ContextChunk
 from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.net.json import parse_json
 from assay.net.redact import printable
 from assay.privacy import is_private
 
@@ -68,7 +69,7 @@ class Received:
         """From a body that should be JSON."""
         text = content if isinstance(content, str) else content.decode("utf-8", "replace")
         try:
-            return cls(text, orjson.loads(content))
+            return cls(text, parse_json(content))
         except orjson.JSONDecodeError:
             return cls(text, problem="the answer is not JSON")
 

@@ -70,8 +70,10 @@ def audit(
 def _read(path: Path) -> Any:
     import orjson
 
+    from assay.net.json import parse_json
+
     try:
-        return orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        return parse_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except orjson.JSONDecodeError as error:

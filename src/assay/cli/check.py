@@ -148,10 +148,12 @@ def parse_inputs(text: str | None) -> "JsonObject | None":
     """The value of `--inputs`."""
     import orjson
 
+    from assay.net.json import parse_json
+
     if text is None:
         return None
     try:
-        value = orjson.loads(text)
+        value = parse_json(text)
     except orjson.JSONDecodeError as error:
         raise UsageError(f"--inputs is not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -39,7 +39,7 @@ from assay.net.client import (
     open_client,
 )
 from assay.net.http import HttpBreach, breach_of
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import JsonObject, parse_json, parse_object
 from assay.net.outbound import OutboundRefused
 from assay.net.redact import redact_url
 from assay.net.sse import Event, EventReader, EventTooLarge
@@ -59,7 +59,7 @@ def read_endpoints(environment: Mapping[str, str] = os.environ) -> dict[str, str
     if not text:
         return {}
     try:
-        value = orjson.loads(text)
+        value = parse_json(text)
     except orjson.JSONDecodeError as error:
         raise UsageError(f"{ENDPOINTS_VARIABLE} is not JSON: {error}") from None
     if not isinstance(value, dict):

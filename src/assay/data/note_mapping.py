@@ -8,6 +8,7 @@ import orjson
 
 from assay.data.text_file import short_repr, write_file
 from assay.errors import DataError
+from assay.net.json import parse_json
 
 VARIABLE = "ASSAY_NOTE_MAPPING"
 FILE = "note_mapping.json"
@@ -23,7 +24,7 @@ def note_mapping_path(given: Path | None = None) -> Path:
 def read_note_mapping(path: Path) -> dict[str, int]:
     """Note ids by document id; `DataError` where the file is missing or malformed."""
     try:
-        mapping = orjson.loads(path.read_bytes())
+        mapping = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             "no note mapping found; create one with: assay nextcloud upload, "

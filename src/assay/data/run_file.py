@@ -12,6 +12,7 @@ import orjson
 
 from assay.data.text_file import plain_file, short_repr
 from assay.errors import DataError
+from assay.net.json import parse_json
 
 _FORMS = (
     'a run is TREC lines, {"query": ["doc", ...]}, {"query": {"doc": score}} '
@@ -70,7 +71,7 @@ def rank_by_score(scored: Iterable[tuple[str, float]]) -> list[str]:
 
 def _from_json(path: str | Path, lines: list[tuple[int, str]]) -> dict[str, list[str]]:
     try:
-        value = orjson.loads("\n".join(text for _, text in lines))
+        value = parse_json("\n".join(text for _, text in lines))
     except orjson.JSONDecodeError as error:
         line = lines[error.lineno - 1][0]
         raise DataError(f"is not valid JSON: {error.msg}; {_FORMS}", file=path, line=line) from None

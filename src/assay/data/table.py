@@ -21,7 +21,7 @@ from assay.data.text_file import UNREADABLE, TextFile, plain_file, reason, short
 from assay.data.traces import holds_spans, trace_rows
 from assay.errors import DataError, UsageError
 from assay.extras import require_extras
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import JsonObject, parse_json, parse_object
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """The formats that `read_table` reads, each but Parquet also as `.gz`."""
@@ -128,7 +128,7 @@ def cell_list(value: Any) -> Sequence[Any]:
 def _spelled_out(text: str) -> Sequence[Any]:
     """`["a", "b"]` as JSON, or `['a', 'b']` as a data frame writes lists into CSV."""
     try:
-        found = orjson.loads(text)
+        found = parse_json(text)
     except orjson.JSONDecodeError:
         if len(text) > _MAX_LITERAL:
             return [text]
@@ -151,7 +151,7 @@ def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
     for line, text in chain([first], lines):
         row = TableRow(file.label, line, {}, lined=True)
         try:
-            fields = orjson.loads(text)
+            fields = parse_json(text)
         except orjson.JSONDecodeError as error:
             yield row.refusal(f"is not valid JSON: {error.msg} (column {error.colno})")
             continue
@@ -191,7 +191,7 @@ def read_json(path: Path) -> Any:
             file=path,
         )
     try:
-        return orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+        return parse_json(content.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
         raise DataError(f"is not valid JSON: {error.msg}", file=path, line=error.lineno) from None
 

@@ -20,7 +20,7 @@ import orjson
 
 from assay.errors import DataError
 from assay.files import atomic_write
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 
 UNREADABLE = (
     OSError,
@@ -215,7 +215,7 @@ def short_repr(value: object) -> str:
 
 def _parse(file: TextFile, line: int, text: str) -> JsonObject:
     try:
-        fields = orjson.loads(text)
+        fields = parse_json(text)
     except orjson.JSONDecodeError as error:
         message = (
             f"is not valid JSON: {error.msg} (column {error.colno}); correct or delete the line"

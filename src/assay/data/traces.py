@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 
 _DOCUMENT = re.compile(
     r"(retrieval\.documents|reranker\.output_documents)\.(\d{1,6})\.document\.(id|content|metadata)"
@@ -180,7 +180,7 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in "[{":
         return value
     try:
-        return orjson.loads(value)
+        return parse_json(value)
     except orjson.JSONDecodeError:
         return value
 
@@ -210,7 +210,9 @@ def _objects(value: Any) -> Iterator[JsonObject]:
 
 
 def _integer(value: Any) -> int:
-    return int(value) if isinstance(value, int) or str(value).isdecimal() else 0
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, str) and len(value) < 24 and value.isdecimal() else 0
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

@@ -16,7 +16,7 @@ import orjson
 from assay.errors import FailureKind, RunError
 from assay.evaluation.merge import merged_config
 from assay.files import make_private_folder
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.run.calls import Call, CallWriter
 from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE, FORMAT, QueryRow, Report, RunHeader
@@ -61,7 +61,7 @@ def _reports(path: Path) -> list[JsonObject]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise RunError(f"{path} has more than {MAX_BYTES:,} bytes; {_REMEDY}")
-        document = _whole_numbers(orjson.loads(path.read_bytes()))
+        document = _whole_numbers(parse_json(path.read_bytes()))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except orjson.JSONDecodeError as error:
@@ -135,12 +135,13 @@ def _failure(row: QueryRow, path: Path) -> FailureKind:
 
 
 def _whole_numbers(value: Any) -> Any:
-    """5.0 as 5, as it was before A2A carried it."""
+    """5.0 as 5, as it was before A2A carried it. Beyond 2**53 a double may be any of several."""
     if isinstance(value, dict):
         return {key: _whole_numbers(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_whole_numbers(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    whole = isinstance(value, float) and value.is_integer() and abs(value) <= 2**53
+    return int(value) if whole else value
 
 
 def _folder_name(name: object, number: int) -> str:

@@ -7,11 +7,48 @@ import orjson
 JsonObject = dict[str, Any]
 """An object of a foreign document, whose shape is not ours to declare."""
 
+MAX_DEPTH = 128
+"""How deep a document may be nested. What walks, prints or writes one again has a stack, and the
+parser alone would hand it a thousand levels."""
+
+
+def parse_json(content: str | bytes) -> Any:
+    """The value in `content`, in which no more than `MAX_DEPTH` lists and objects are nested.
+
+    Raises:
+        orjson.JSONDecodeError: the content is not JSON, or nested too deeply.
+    """
+    value = orjson.loads(content)
+    if _openings(content) > MAX_DEPTH and is_deep(value):
+        text = content if isinstance(content, str) else ""
+        raise orjson.JSONDecodeError(f"nested more than {MAX_DEPTH} deep", text, 0)
+    return value
+
 
 def parse_object(content: str | bytes) -> JsonObject | None:
     """The JSON object in `content`; None if it is not JSON, or not an object."""
     try:
-        value = orjson.loads(content)
+        value = parse_json(content)
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _openings(content: str | bytes) -> int:
+    """At least as many as there are levels, and counted in no time: most documents have few."""
+    if isinstance(content, str):
+        return content.count("[") + content.count("{")
+    return content.count(b"[") + content.count(b"{")
+
+
+def is_deep(value: Any) -> bool:
+    """Whether more than `MAX_DEPTH` lists and objects are nested in a value."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            each
+            for outer in level
+            for each in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(each, dict | list)
+        ]
+    return bool(level)

@@ -279,7 +279,7 @@ class NotesClient:
     def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._unreadable("no JSON") from None
 
     def _unreadable(self, what: str) -> NotesError:

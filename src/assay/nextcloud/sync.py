@@ -15,6 +15,7 @@ from assay.data.beir import write_beir
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
+from assay.net.json import parse_json
 from assay.nextcloud.client import Listing, NotesClient
 from assay.nextcloud.note import Note, document_from
 from assay.progress import Progress, silent
@@ -36,7 +37,7 @@ def read_sync_state(folder: Path, source: str) -> SyncState:
     """The state in `folder`; an empty one where the folder is new, so that all is fetched."""
     path = folder / _FILE
     try:
-        value = orjson.loads(path.read_bytes())
+        value = parse_json(path.read_bytes())
         seen = SyncState(
             str(value["source"]),
             value["etag"],

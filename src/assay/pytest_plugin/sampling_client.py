@@ -23,7 +23,7 @@ from assay.agents.target_kinds import MODES, TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.answer.providers.cached import CachedProvider
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.pytest_plugin.session_loop import SessionLoop
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _structured(name: str, result: "CallToolResult") -> JsonObject:
     if result.structured_content is not None:
         return dict(result.structured_content)
     try:
-        value = orjson.loads(texts[0])
+        value = parse_json(texts[0])
     except (IndexError, orjson.JSONDecodeError):
         value = None
     if not isinstance(value, dict):

@@ -17,7 +17,7 @@ import numpy as np
 
 from assay.errors import SearchError, UsageError
 from assay.net.client import open_sync_client
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.progress import Progress, silent
@@ -163,7 +163,7 @@ class RemoteEmbedder:
     def _request(self, texts: Sequence[str]) -> Vectors:
         answer = self._post(self._api.body(self._model, list(texts)))
         try:
-            vectors = np.array(self._api.vectors(answer.json()), np.float32, ndmin=1)
+            vectors = np.array(self._api.vectors(parse_json(answer.content)), np.float32, ndmin=1)
         except (ValueError, KeyError, TypeError) as error:
             raise self._error(f"the response cannot be parsed ({error!r})") from None
         wanted = (len(texts), self._dimension or vectors.shape[-1])
@@ -203,7 +203,7 @@ class RemoteEmbedder:
     def _served_model(self) -> str:
         """What the server says that it serves: vectors of two models must never mix."""
         try:
-            served = self._client.get(f"{self._url}/info").json()["model_id"]
+            served = parse_json(self._client.get(f"{self._url}/info").content)["model_id"]
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             served = None
         if not isinstance(served, str):

@@ -117,7 +117,7 @@ def _read(body: bytes) -> Any:
     """With Python's own parser, which takes numbers of any size: a caller's id may be one."""
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

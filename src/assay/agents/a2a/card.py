@@ -21,6 +21,7 @@ import orjson
 from assay.agents.a2a.dialect import HTTP_JSON, JSON_RPC, V03, V10
 from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
 from assay.net.http import exchange, failure_of_status, read_body
+from assay.net.json import parse_json
 from assay.net.outbound import (
     OutboundPolicy,
     OutboundRefused,
@@ -275,7 +276,7 @@ async def _fetch(http: httpx.AsyncClient, place: str) -> bytes:
 
 def _json(document: bytes) -> object:
     try:
-        return orjson.loads(document)
+        return parse_json(document)
     except orjson.JSONDecodeError:
         raise CardError("not JSON") from None
 

@@ -16,6 +16,7 @@ from assay.agents.mapping import AnswerReader, Received
 from assay.agents.protocol import AgentAnswer
 from assay.errors import AgentFailure, FailureKind
 from assay.net.http import MAX_BYTES, too_large
+from assay.net.json import parse_json
 from assay.net.redact import quote
 
 _NOT_JSON = "the result is neither structured content nor JSON text"
@@ -78,7 +79,7 @@ def received_text(texts: Sequence[str]) -> Received:
     others: list[str] = []
     for each in texts:
         try:
-            values.append(orjson.loads(each))
+            values.append(parse_json(each))
         except orjson.JSONDecodeError:
             others.append(each)
     if not others:

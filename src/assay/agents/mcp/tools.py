@@ -16,7 +16,7 @@ import orjson
 from assay.agents.mapping import CONSTANT
 from assay.agents.mcp.arguments import Argument, arguments_of, set_argument
 from assay.errors import TargetError, UsageError
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.net.redact import printable
 
 if TYPE_CHECKING:  # the MCP library takes half a second to import
@@ -69,7 +69,7 @@ class SearchTool:
 
     def arguments(self, query: str, top_k: int) -> JsonObject:
         """The arguments of one call."""
-        arguments: JsonObject = orjson.loads(orjson.dumps(self.constants))
+        arguments: JsonObject = parse_json(orjson.dumps(self.constants))
         text: Any = [query] if self.query_argument.takes_texts else query
         set_argument(arguments, self.query_argument.path, text)
         if (count := self.top_k_argument) is not None:
@@ -241,7 +241,7 @@ def _value(text: str, argument: Argument | None) -> Any:
     if argument is not None and argument.types == {"string"}:
         return text
     try:
-        return orjson.loads(text)
+        return parse_json(text)
     except orjson.JSONDecodeError:
         return text
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import orjson
-
 from assay.data.dataset import Document, Fact
+from assay.net.json import parse_json
 from assay.search.bm25 import Bm25Index
 from assay.text import stems
 
@@ -60,7 +59,7 @@ class QuestionCandidate:
 def parse_candidate(reply: str, document_id: str) -> QuestionCandidate | None:
     """The candidate in a model's reply; None if that is not the JSON which was asked for."""
     try:
-        fields = orjson.loads(reply[reply.index("{") : reply.rindex("}") + 1])
+        fields = parse_json(reply[reply.index("{") : reply.rindex("}") + 1])
         facts = [_fact(each) for each in fields["facts"]]
         candidate = QuestionCandidate(
             document_id,

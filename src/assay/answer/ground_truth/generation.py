@@ -25,7 +25,7 @@ from assay.data.dataset import Dataset, Document, Query
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.files import atomic_write
 from assay.net.gather import gather
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress, silent
 
 SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
@@ -132,7 +132,7 @@ class Journal:
 
 def _parsed(line: bytes, path: Path) -> object:
     try:
-        return orjson.loads(line)
+        return parse_json(line)
     except orjson.JSONDecodeError as error:
         raise DataError(
             f"has a line that is not JSON ({error}); delete the file to start over", file=path

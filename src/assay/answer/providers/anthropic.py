@@ -93,7 +93,7 @@ class AnthropicModel:
             raise self._failure(response)
         try:
             return _read(response.json())
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _unreadable() from None
 
     def _failure(self, response: httpx.Response) -> ProviderError:

@@ -121,7 +121,7 @@ class OpenAIModel:
             )
         try:
             return response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _unreadable(self._where) from None
 
     async def close(self) -> None:

@@ -12,6 +12,7 @@ import orjson
 from assay.answer.provider_kinds import PROVIDER_KINDS
 from assay.answer.providers.provider import Completion, TokenUsage
 from assay.errors import BudgetExceeded, UsageError
+from assay.net.json import parse_json
 
 PRICES_VARIABLE = "RAG_EVAL_PRICES"
 
@@ -73,7 +74,7 @@ def _configured_prices() -> dict[str, Price]:
     if not written:
         return {}
     try:
-        return {model: _price(pair) for model, pair in orjson.loads(written).items()}
+        return {model: _price(pair) for model, pair in parse_json(written).items()}
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
         raise UsageError(
             f"{PRICES_VARIABLE} must be a JSON object of US dollars per million input and "

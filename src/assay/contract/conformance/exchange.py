@@ -14,7 +14,7 @@ import orjson
 from assay.contract.responses import event_name, media_type
 from assay.net.client import EncodingRefused, ResponseTooLarge
 from assay.net.http import breach_of
-from assay.net.json import JsonObject, parse_object
+from assay.net.json import JsonObject, parse_json, parse_object
 from assay.net.redact import redact_url
 from assay.net.sse import Event, EventReader, EventTooLarge
 
@@ -136,7 +136,7 @@ class StreamView:
 
 def _is_json(text: str) -> bool:
     try:
-        orjson.loads(text)
+        parse_json(text)
     except orjson.JSONDecodeError:
         return False
     return True

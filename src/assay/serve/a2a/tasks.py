@@ -35,7 +35,7 @@ from a2a.utils.errors import UnsupportedOperationError
 from pydantic import ValidationError
 
 from assay.errors import AssayError
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.serve.a2a.admission import OVERLOADED, Place, claim_place
 from assay.serve.error_redaction import ONE_MESSAGE
 from assay.serve.readiness import Loaded, Loading
@@ -135,7 +135,7 @@ def message_object(message: Message) -> JsonObject:
     if data:
         return _object(data[0])
     try:
-        return _object(orjson.loads("".join(get_text_parts(message.parts))))
+        return _object(parse_json("".join(get_text_parts(message.parts))))
     except orjson.JSONDecodeError:
         raise TaskRefused("message: needs a data part, or a text part that holds JSON") from None
 

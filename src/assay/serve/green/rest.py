@@ -22,7 +22,7 @@ from assay.contract.openapi import (
     health_operations,
     openapi_route,
 )
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.serve.a2a.app import STREAM_GRACE_S
 from assay.serve.a2a.tasks import ServerUnavailable, TaskRefused
 from assay.serve.green.jobs import (
@@ -171,7 +171,7 @@ async def _find(service: EvaluationService, request: Request) -> AnyJob:
 
 def _object(body: bytes) -> JsonObject:
     try:
-        value = orjson.loads(body)
+        value = parse_json(body)
     except orjson.JSONDecodeError:
         raise TaskRefused("body: not valid JSON") from None
     if not isinstance(value, dict):

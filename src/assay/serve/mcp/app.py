@@ -24,6 +24,7 @@ from assay.contract.openapi import (
     openapi_route,
 )
 from assay.errors import AssayError
+from assay.net.json import parse_json
 from assay.serve.error_redaction import ErrorRedaction, redact_mcp_error
 from assay.serve.guards import (
     ADMIN_TOKEN_VARIABLE,
@@ -179,7 +180,7 @@ def rest_routes(documents: DocumentSearch, *, may_reset: bool) -> list[BaseRoute
 
     async def search(request: Request) -> Response:
         try:
-            wanted = SearchRequest.model_validate(orjson.loads(await request.body()))
+            wanted = SearchRequest.model_validate(parse_json(await request.body()))
         except orjson.JSONDecodeError:
             return _refusal(400, "the body is not valid JSON")
         except ValidationError as error:

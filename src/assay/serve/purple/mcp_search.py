@@ -16,6 +16,7 @@ from mcp_types import CallToolResult
 from assay.agents.mcp.agent import McpSession
 from assay.agents.mcp.connection import open_http
 from assay.errors import AgentFailure, SearchError, TargetError
+from assay.net.json import parse_json
 
 TOOL = "search_nfcorpus"
 MAX_RESULTS = 100
@@ -74,7 +75,7 @@ class McpSearch:
         if answer.status_code != 200:
             raise SearchError(f"the search server returned status {answer.status_code}")
         try:
-            return doc_ids(orjson.loads(answer.content))
+            return doc_ids(parse_json(answer.content))
         except orjson.JSONDecodeError:
             raise SearchError("the search server's response is not JSON") from None
 
@@ -125,6 +126,6 @@ def doc_ids(answer: Any) -> list[str]:
 def _text_json(result: CallToolResult) -> Any:
     text = "".join(getattr(part, "text", "") for part in result.content)
     try:
-        return orjson.loads(text)
+        return parse_json(text)
     except orjson.JSONDecodeError:
         return None

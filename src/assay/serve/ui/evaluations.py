@@ -28,6 +28,7 @@ from assay.errors import UsageError
 from assay.evaluation.live import LiveFigures, Tick
 from assay.evaluation.plan import draw_queries
 from assay.files import is_locked
+from assay.net.json import parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.secret_text import full_text
 from assay.report.numbers import count, counted, duration, figure
@@ -245,7 +246,7 @@ class CallTail:
         for line in content[:end].splitlines():
             # A damaged line is left out here; the run itself says so when it is read.
             with suppress(ValueError, KeyError, TypeError):
-                record = orjson.loads(line)
+                record = parse_json(line)
                 if record["status"] == WITHDRAWN:
                     self.withdrawn += 1
                 else:

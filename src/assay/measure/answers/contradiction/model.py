@@ -12,9 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from assay.errors import DataError
+from assay.net.json import parse_json
 
 MODEL_VARIABLE = "ASSAY_CONTRADICTION_MODEL"
 """A file that `scripts/train_contradiction.py` wrote, in place of the one that comes with Assay."""
@@ -85,7 +84,7 @@ def load_model(path: Path) -> ContradictionModel:
     try:
         if path.stat().st_size > _MAX_SIZE:
             raise DataError("is too large for a contradiction model", file=path)
-        value: Any = orjson.loads(path.read_bytes())
+        value: Any = parse_json(path.read_bytes())
         model = parse_model(value)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
