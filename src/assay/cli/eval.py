@@ -21,9 +21,9 @@ from assay.agents.targets import (
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
-from assay.errors import DownloadError
+from assay.errors import DownloadError, UsageError
 from assay.run.config import RunConfig
-from assay.run.options import command_settings, resumed
+from assay.run.options import command_settings, parse_shard, resumed
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -67,6 +67,15 @@ def evaluate(
             metavar="RUN",
         ),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask only this part of the queries, such as 2/4, on one of several machines; "
+            "`assay merge` joins the runs.",
+            envvar="ASSAY_SHARD",
+            metavar="I/N",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     **options: Any,
 ) -> None:
@@ -83,10 +92,15 @@ def evaluate(
     target = use_named_target(context, target, options) if folder is None else target
     if folder is not None:
         config = _resumed_config(folder, context)
+        if _is_given(context, "shard"):
+            _refuse_other_shard(config, shard or "")
         data = choose_dataset(config.dataset, archive, config.columns)
     else:
         data = choose_dataset(options["dataset"], archive, options["columns"] or ())
         config = _new_config(context, target, options, data.name)
+        if shard:
+            index, count = parse_shard(shard)
+            config = replace(config, shard_index=index, num_shards=count)
     refuse_unused_settings(config)
     evaluation = Evaluation.plan(config, data)
     if config.baseline:  # a wrong one is reported before the run, not after it
@@ -111,6 +125,15 @@ def _new_config(
     )
     default = DEFAULT_ANSWERING_TARGET if options["answers"] else DEFAULT_TARGET
     return RunConfig(target=target or default, **values)
+
+
+def _refuse_other_shard(config: RunConfig, shard: str) -> None:
+    if parse_shard(shard) != (config.shard_index, config.num_shards):
+        own = f"{config.shard_index + 1}/{config.num_shards}"
+        raise UsageError(
+            f"--shard {shard} is not the shard of the run that is resumed, which is {own}; leave "
+            "--shard out"
+        )
 
 
 def _resumed_config(folder: "RunFolder", context: typer.Context) -> RunConfig:

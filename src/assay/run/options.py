@@ -121,7 +121,19 @@ def arguments(config: RunConfig, *, full: bool = False) -> list[tuple[str, str |
         elif value is not None and (value != "" or setting.default != ""):
             text = shown(value) if isinstance(value, str) else setting.format(value)
             words.append((setting.flag, text))
+    if config.num_shards > 1:
+        words.append(("--shard", f"{config.shard_index + 1}/{config.num_shards}"))
     return words
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`shard_index` and `num_shards` of `I/N`, where I counts from 1. Raises `UsageError`."""
+    index, slash, count = text.strip().partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        raise UsageError(
+            f"--shard {text!r} is not a shard; write I/N with I from 1 to N, such as --shard 1/4"
+        )
+    return int(index) - 1, int(count)
 
 
 def unset_variables(config: RunConfig) -> frozenset[str]:

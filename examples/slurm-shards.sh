@@ -1,0 +1,12 @@
+#!/bin/sh
+# Evaluates one data set on four machines of a Slurm cluster: sbatch examples/slurm-shards.sh
+# Afterwards, on any machine that sees the same folder: assay merge runs-slurm/* --out runs
+#SBATCH --array=1-4
+#SBATCH --time=02:00:00
+set -eu
+
+SHARDS=${SHARDS:-4}
+DATASET=${DATASET:-nfcorpus}
+TARGET=${TARGET:-builtin:hybrid}
+
+assay eval "$TARGET" --dataset "$DATASET" --shard "$SLURM_ARRAY_TASK_ID/$SHARDS" --out runs-slurm

@@ -1,0 +1,82 @@
+"""`assay eval --shard I/N`, by hand and as the examples for schedulers start it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.cli.conftest import RunAssay
+
+from assay.errors import UsageError
+from assay.run.config import RunConfig
+from assay.run.options import arguments, parse_shard
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EVAL = ("eval", "builtin:bm25", "--dataset", "notes", "--json")
+
+
+def test_shards_merged_equal_the_whole_to_the_last_digit(run_assay: RunAssay, folder: Path) -> None:
+    whole = run_assay(*EVAL, "--out", "whole")
+    assert whole.returncode == 0, whole.stderr
+    for shard in ("1/3", "2/3", "3/3"):
+        done = run_assay(*EVAL, "--shard", shard, "--out", "shards")
+        assert done.returncode == 0, done.stderr
+    names = sorted(each.name for each in (folder / "shards").iterdir() if each.is_dir())
+    merged = run_assay("merge", *names, "--out", "shards", "--json")
+    assert merged.returncode == 0, merged.stderr
+    assert json.loads(merged.stdout)["metrics"] == json.loads(whole.stdout)["metrics"]
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "a/b", "1/", "-1/3", "1/3/5"])
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write I/N with I from 1 to N"):
+        parse_shard(text)
+
+
+def test_the_command_that_repeats_a_run_names_its_shard() -> None:
+    config = RunConfig(target="builtin:bm25", shard_index=1, num_shards=4)
+    assert ("--shard", "2/4") in arguments(config)
+    assert parse_shard("2/4") == (1, 4)
+
+
+def run_script(script: list[str], folder: Path, **variables: str) -> list[dict[str, int]]:
+    """The shards of the runs that the script makes, with `assay` on its path."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        script,
+        cwd=folder,
+        env=os.environ | variables | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    headers = [json.loads(each.read_text()) for each in folder.rglob("run.json")]
+    return [
+        {name: header["config"][name] for name in ("shard_index", "num_shards")}
+        for header in headers
+    ]
+
+
+def test_the_slurm_example_runs_its_shard(folder: Path) -> None:
+    script = ["sh", str(EXAMPLES / "slurm-shards.sh")]
+    made = run_script(
+        script, folder, SLURM_ARRAY_TASK_ID="2", DATASET="notes", TARGET="builtin:bm25"
+    )
+    assert made == [{"shard_index": 1, "num_shards": 4}]
+
+
+def test_the_kubernetes_example_runs_its_shard(folder: Path) -> None:
+    job = yaml.safe_load((EXAMPLES / "kubernetes-shards.yaml").read_text())["spec"]
+    assert job["completionMode"] == "Indexed"
+    (container,) = job["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert int(variables["SHARDS"]) == job["completions"]
+    args = container["args"][0].replace("/runs", str(folder / "pods"))
+    variables |= {"JOB_COMPLETION_INDEX": "3", "TARGET": "builtin:bm25"}
+    assert run_script([*container["command"], args], folder, **variables) == [
+        {"shard_index": 3, "num_shards": 4}
+    ]
