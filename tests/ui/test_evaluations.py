@@ -1,5 +1,6 @@
 """Evaluations from a form: started, followed, canceled, refused."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from assay.net.sse import EventReader
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.options import form_settings, unset_variables
+from assay.serve.ui import evaluations
 from assay.serve.ui.evaluation_pages import FormField, read_config, repeat_query
 from assay.serve.ui.evaluations import CallTail, Evaluations, child_arguments
 
@@ -129,7 +131,8 @@ def test_no_value_of_the_form_can_pass_for_another_option() -> None:
     config = RunConfig(target="--resume=x", dataset="--json", gates=("--out=/etc",))
     words = child_arguments(config, Path("runs"))
     assert words[-2:] == ["--", "--resume=x"]
-    assert all("=" in word for word in words[1:-2] if word != "--no-answers")
+    switches = {word for word in words[1:-2] if "=" not in word}
+    assert switches <= {"--no-" + setting.flag.removeprefix("--") for setting in form_settings()}
     config = RunConfig(target="x", answers=True, judge="--json")
     assert "--judge=--json" in child_arguments(config, Path("runs"))
 
@@ -143,6 +146,32 @@ def test_what_the_form_leaves_open_is_not_filled_in_by_the_environment() -> None
     )
     answers = child_arguments(RunConfig(target="x", answers=True), Path("runs"))
     assert {"--judge=extractive", "--no-counterfactuals"} <= set(answers)
+
+
+async def test_a_process_has_no_secret_on_its_command_line_and_may_write_lines_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bar that a target draws has no end of line: its reader must neither fail nor wait."""
+    given = tmp_path / "given.json"
+    child = (
+        "import json, sys; "
+        f"json.dump([sys.argv, json.load(sys.stdin)], open({str(given)!r}, 'w')); "
+        "sys.stderr.write('x' * 1_000_000 + '\\r 99 %\\r100 %'); sys.stderr.flush()"
+    )
+    monkeypatch.setattr(evaluations, "_START", child)
+    started = await Evaluations(tmp_path).start(RunConfig(target="http://u:hunter2@h.example"))
+    try:
+        async with asyncio.timeout(20):
+            while not (started.ended and started.lines):
+                await asyncio.sleep(0.02)
+    finally:
+        if not started.ended:
+            started.process.kill()
+    argv, read = orjson.loads(given.read_bytes())
+    assert "hunter2" not in str(argv)
+    assert read[-2:] == ["--", "http://u:hunter2@h.example"]
+    assert started.message == "100 %"
+    assert max(map(len, started.lines)) <= 500
 
 
 FULL = RunConfig(

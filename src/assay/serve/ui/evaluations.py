@@ -6,13 +6,15 @@ Progress is read from the run folder, so that runs started in a terminal are fol
 """
 
 import asyncio
+import json
 import os
+import re
 import signal
 import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -43,7 +45,12 @@ _LINES = 20
 _GRACE_S = 10.0
 _INTERVAL_S = 0.5
 _PING_S = 15
-_START = "from assay.cli.app import main; main()"
+# Everyone on the machine can read the command line of a process: what it is to do may hold a key.
+_START = (
+    "import json, sys; sys.argv[1:] = json.load(sys.stdin); from assay.cli.app import main; main()"
+)
+_LINE_END = re.compile(rb"[\r\n]+")
+_LONGEST_LINE = 4096
 
 
 @dataclass
@@ -110,8 +117,7 @@ class Evaluations:
             sys.executable,
             "-c",
             _START,
-            *child_arguments(config, self._runs),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             env={**environment, **self._policy.environment, "NO_COLOR": "1"},
@@ -119,6 +125,9 @@ class Evaluations:
         )
         started = StartedEvaluation(uuid.uuid4().hex[:12], config, process, since)
         self._started[started.id] = started
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(child_arguments(config, self._runs)).encode())
+        process.stdin.close()
         reader = asyncio.create_task(_read_lines(started))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
@@ -155,11 +164,21 @@ def child_arguments(config: RunConfig, runs: Path) -> list[str]:
 
 
 async def _read_lines(started: StartedEvaluation) -> None:
+    """Whatever comes is read, in lines of any length: a process whose pipe is full stands still."""
     assert started.process.stderr is not None
-    async for line in started.process.stderr:
+    rest = b""
+    while chunk := await started.process.stderr.read(2**16):
+        *lines, rest = _LINE_END.split(rest + chunk)
+        rest = rest[:_LONGEST_LINE]
+        _keep(started, lines)
+    _keep(started, [rest])
+    await started.process.wait()
+
+
+def _keep(started: StartedEvaluation, lines: Iterable[bytes]) -> None:
+    for line in lines:
         if words := line.decode("utf-8", "replace").strip():
             started.lines.append(words[:500])
-    await started.process.wait()
 
 
 @dataclass(frozen=True, slots=True)
