@@ -30,11 +30,14 @@ from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.privacy import is_private, private_mode
 from assay.run.config import RunConfig
+from assay.serve.green.request import parse_eval_request, to_spec
 from assay.serve.hostile import server as hostile
 from assay.serve.hostile.misbehavior import ANSWER, content_case, json_case
 from assay.serve.hostile.server import HostileServer
 from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
+from assay.serve.ui.evaluation_pages import read_config
+from assay.serve.ui.evaluations import child_arguments
 
 ROOT = Path(__file__).parents[2]
 DATA = Dataset(
@@ -321,3 +324,18 @@ def test_what_a_started_command_prints_is_discarded(tmp_path: Path, watch: Watch
         assay.evaluate(target, DATA, private=True, out=tmp_path / "runs")
     assert CANARY not in str(refused.value)
     assert watch.outside(tmp_path / "runs") == set()
+
+
+def test_every_run_of_a_private_process_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page's box that is not ticked, or a request that does not say, takes nothing back."""
+    assert not RunConfig(target="builtin:bm25").private
+    monkeypatch.setenv("ASSAY_PRIVATE", "1")
+    form = read_config({"target": "builtin:bm25"})
+    assert form.private
+    assert "--private" in child_arguments(form, Path("runs"))
+    participants = {"retrieval_agent": "http://agent.example:9009"}
+    request = parse_eval_request({"participants": participants, "config": {}})
+    assert to_spec(request, DATA, "ward", 1).config.private
+    assert RunConfig(target="builtin:bm25", private=False).private
+    written = {**RunConfig(target="builtin:bm25").to_json(), "private": False}
+    assert RunConfig.from_json(written).private

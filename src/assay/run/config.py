@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from assay.errors import RunError, UsageError
 from assay.net.secret_text import mask_secrets, remove_secrets
+from assay.privacy import is_private
 from assay.run.answer_settings import AnswerSettings
 from assay.run.labels import LabelSettings, check_labels
 from assay.run.option import Option, check_range, convert
@@ -291,6 +292,8 @@ class RunConfig(LabelSettings):
     def __post_init__(self) -> None:
         for name, kinds in field_types().items():
             object.__setattr__(self, name, convert(name, getattr(self, name), kinds))
+        if is_private():  # whatever starts the run: a page, a request, Python
+            object.__setattr__(self, "private", True)
         for name in MAY_HOLD_SECRETS:  # here and nowhere else: all that shows a run has it masked
             value = getattr(self, name)
             masked = (
