@@ -16,10 +16,13 @@ COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.star
 
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert len(COMMANDS) == 5
-    shown = {}
+    assert len(COMMANDS) == 6
+    shown, said = {}, list[str]()
     for command in COMMANDS:
         result = CliRunner().invoke(app, shlex.split(command)[1:])
         assert result.exit_code == 0, (command, result.output)
         shown[command] = result.stdout
+        said += result.stderr.splitlines()
+    (verdict,) = re.findall(r"^gate passed: .*$", PAGE, flags=re.MULTILINE)
+    assert verdict in said
     assert shown["assay runs --label bm25 --json"].count('"run": ') == 1

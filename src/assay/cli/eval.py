@@ -18,6 +18,7 @@ from assay.agents.targets import (
     complete_target,
     targets_help,
 )
+from assay.cli.ci_files import Junit, Markdown, errors_in_junit, say_gates, write_ci_files
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
@@ -76,6 +77,8 @@ def evaluate(
             metavar="I/N",
         ),
     ] = None,
+    junit: Junit = None,
+    markdown: Markdown = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     **options: Any,
 ) -> None:
@@ -105,11 +108,13 @@ def evaluate(
     evaluation = Evaluation.plan(config, data)
     if config.baseline:  # a wrong one is reported before the run, not after it
         open_agent(replace(config, target=config.baseline), data)
-    run = run_evaluation(evaluation, out, folder)
     compared = True
-    if config.baseline and run.state == "complete":
-        run, compared = _compare_with_baseline(evaluation, run, out)
+    with errors_in_junit(junit, config.target):
+        run = run_evaluation(evaluation, out, folder)
+        if config.baseline and run.state == "complete":
+            run, compared = _compare_with_baseline(evaluation, run, out)
     _print(run, as_json)
+    write_ci_files(run, junit, markdown)
     raise typer.Exit(eval_exit_code(run) if compared else 130)
 
 
@@ -327,6 +332,7 @@ def _warn_about_ids(run: "Run") -> None:
 
 def _print(run: "Run", as_json: bool) -> None:
     show_run(run, as_json)
+    say_gates(run)
     report = run.report
     answers, answered = report.answers, report.summary.successful_queries
     if not answered:

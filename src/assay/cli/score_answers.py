@@ -98,9 +98,10 @@ def score_answers(
     if files.out is not None:
         _write_rows(files.out, scored)
     _print(scored, path, as_json)
+    from assay.report.terminal import gate_verdict
+
     for gate in scored.gates:
-        if not gate.passed:
-            say(f"gate failed: {gate.gate}, got {_figure(gate.value)}")
+        say(gate_verdict(gate))
     return 3 if scored.report.trouble else 0 if scored.gates_passed else 1
 
 
@@ -129,7 +130,7 @@ def _as_json(scored: "ScoredAnswers", path: Path) -> Mapping[str, Any]:
     return {
         "file": str(path),
         "answers": scored.report.model_dump(mode="json"),
-        "gates": [gate.model_dump(mode="json") for gate in scored.gates],
+        "gates": [gate.model_dump(mode="json", exclude_unset=True) for gate in scored.gates],
         "skipped": list(scored.skipped),
     }
 

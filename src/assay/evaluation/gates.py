@@ -20,7 +20,8 @@ from assay.measure.metrics import Metric, parse_metric
 from assay.measure.scoring import score_rankings
 from assay.report.numbers import figure
 from assay.run.config import RunConfig
-from assay.run.models import GateResult, RunSummary
+from assay.run.gate_result import GateResult
+from assay.run.models import RunSummary
 
 _SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 # A blank parts two gates only where a number ends: "ndcg@5 >= 0.3" is one.

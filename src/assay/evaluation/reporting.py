@@ -31,11 +31,10 @@ from assay.run.answers import AnswersReport
 from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
+from assay.run.gate_result import GateResult
 from assay.run.models import (
     FORMAT,
     AnswerRow,
-    GateResult,
-    Latency,
     MeasuredDataset,
     QueryRow,
     Report,
@@ -46,7 +45,7 @@ from assay.run.models import (
     ViolationCount,
     ViolationExample,
 )
-from assay.run.pacing import PacingRecord
+from assay.run.pacing import Latency, PacingRecord
 from assay.run.report_file import ReportWriter
 
 if TYPE_CHECKING:
@@ -192,7 +191,11 @@ def build_report(
     )
     checked = None if answers is None else _with_failed_gates(answers, gates, report.gates)
     changes = {"answers": checked, "pacing": _pacing(results, header, config)}
-    return report.model_copy(update={k: each for k, each in changes.items() if each is not None})
+    report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
+    if trouble := report.trouble:  # what is left of such a run says nothing about the agent
+        failed = [gate.failed_because(trouble) for gate in report.gates]
+        report = report.model_copy(update={"gates": failed})
+    return report
 
 
 def _with_failed_gates(

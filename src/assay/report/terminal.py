@@ -1,7 +1,9 @@
 """A run and a comparison as tables for a terminal, 80 columns wide."""
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from assay.errors import AssayError
 from assay.measure.figures import AnswerFigure, parse_figure
 from assay.report.console import SafeConsole, facts_table
 from assay.report.numbers import (
@@ -27,6 +30,7 @@ from assay.report.numbers import (
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     from assay.run.answers import AnswersReport, ContextName, ContradictionsReport, JudgeRecord
+    from assay.run.gate_result import GateResult
     from assay.run.models import Comparison, PairedResult, Report
 
 _VIOLATIONS = {
@@ -104,6 +108,24 @@ def verdict(comparison: "Comparison", *, a: str = "a", b: str = "b") -> str:
     ranked = [name for name in names if not isinstance(parse_figure(name), AnswerFigure)]
     headlines = dict.fromkeys([*names[:1], *ranked[:1]])
     return " ".join(_verdict(name, comparison.metrics[name], a, b) for name in headlines)
+
+
+def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
+    """How a gate ended, in one line: `gate failed: ndcg@5>=0.30, got 0.2713 [0.2401, 0.3020]`.
+
+    The interval is that of the metric in `report`, where the gate is on one of its metrics.
+    """
+    from assay.measure.metrics import parse_metric
+
+    value = "no value" if gate.value is None else figure(gate.value)
+    if report is not None:
+        with suppress(AssayError):
+            name = parse_metric(re.split("[<>]", gate.gate)[0].strip()).slug
+            if row := report.statistics.get(name):
+                value = with_interval(row.mean, row.low, row.high)
+    word = "passed" if gate.passed else "failed"
+    why = f": {gate.reason}" if gate.reason else ""
+    return f"gate {word}: {gate.gate}, got {value}{why}"
 
 
 def scores_table(lines: Iterable[ScoreLine]) -> Table:
@@ -200,7 +222,8 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     yield from _pacing(report)
     for gate in report.gates:
         word = "passed" if gate.passed else "FAILED"
-        yield "gate", f"{gate.gate}  {word}: {figure(gate.value)}"
+        why = f"; {gate.reason}" if gate.reason else ""
+        yield "gate", f"{gate.gate}  {word}: {figure(gate.value)}{why}"
 
 
 def _pacing(report: "Report") -> Iterator[tuple[str, str]]:

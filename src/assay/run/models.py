@@ -26,7 +26,8 @@ from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
 from assay.run.answers import AnswerContradiction, AnswersReport
 from assay.run.config import RunConfig
-from assay.run.pacing import PacingRecord
+from assay.run.gate_result import GateResult
+from assay.run.pacing import Latency, PacingRecord
 from assay.run.provenance import ProvenanceFields
 
 FORMAT = 2
@@ -186,14 +187,6 @@ class UnseenQueries(RunModel):
     high: float | None
 
 
-class GateResult(RunModel):
-    """How a gate ended; `value` is None for a figure that the run could not give."""
-
-    gate: str
-    value: float | None
-    passed: bool
-
-
 class ViolationExample(RunModel):
     """One id that broke a rule."""
 
@@ -208,21 +201,6 @@ class ViolationCount(RunModel):
     queries: int
     examples: list[ViolationExample] = []
     hint: str | None = None
-
-
-class Latency(RunModel):
-    """Milliseconds of answered queries, and of timeouts at their limit; 0 if nothing was timed.
-
-    `queries` is None in runs that are older than the count.
-    """
-
-    p50: float
-    p90: float
-    p95: float
-    p99: float
-    max: float
-    queries: int | None = None
-    timeouts: int = 0
 
 
 class PairedResult(RunModel):
@@ -302,6 +280,15 @@ class Report(RunModel):
     def gates_passed(self) -> bool:
         """Whether no gate failed."""
         return all(gate.passed for gate in self.gates)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no gate can pass: the target, its services or the judge failed; else None."""
+        if self.answers and self.answers.trouble:
+            return f"not all answers were judged: {self.answers.trouble}"
+        if self.state != COMPLETE:
+            return f"the run is {self.state}"
+        return None if self.summary.successful_queries else "no query was answered"
 
     def __repr__(self) -> str:
         metric, score = self.headline

@@ -1,4 +1,4 @@
-"""How the queries of a run were asked: the warm-up before them, and how many at once."""
+"""How the queries of a run were asked: the warm-up before them, how many at once, how long."""
 
 from typing import Literal
 
@@ -44,3 +44,18 @@ class PacingRecord(_PacingModel):
     lowest_concurrency: int
     asked_again: int = 0
     answered_again: int = 0
+
+
+class Latency(_PacingModel):
+    """Milliseconds of answered queries, and of timeouts at their limit; 0 if nothing was timed.
+
+    `queries` is None in runs that are older than the count.
+    """
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+    queries: int | None = None
+    timeouts: int = 0

@@ -34,7 +34,8 @@ from assay.measure.answers.criteria import Criterion, read_criteria
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport, InventedCitations, InventedExample
 from assay.run.config import RunConfig
-from assay.run.models import AnswerRow, GateResult
+from assay.run.gate_result import GateResult
+from assay.run.models import AnswerRow
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -200,6 +201,9 @@ async def score_rows(
         metrics = {name: each.mean for name, each in statistics.items()}
         section = section.model_copy(update={"statistics": statistics, "metrics": metrics})
     results = [_check(gate, section.metrics) for gate in gates]
+    if section.trouble:
+        reason = f"not all answers were judged: {section.trouble}"
+        results = [each.failed_because(reason) for each in results]
     return ScoredAnswers(
         section, tuple(log.skipped), tuple(results), lambda: _rows(report, log, rated)
     )

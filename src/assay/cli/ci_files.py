@@ -1,0 +1,84 @@
+"""`--junit` and `--markdown` of `assay eval`: what a run leaves for continuous integration."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli.console import say
+from assay.errors import AssayError, UsageError
+
+if TYPE_CHECKING:
+    from assay.evaluation.run import Run
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+Junit = Annotated[
+    Path | None,
+    typer.Option(
+        "--junit",
+        help="Write the gates as JUnit XML, which CI systems show as tests.",
+        envvar="ASSAY_JUNIT",
+        metavar="FILE",
+    ),
+]
+Markdown = Annotated[
+    Path | None,
+    typer.Option(
+        "--markdown",
+        help="Write a summary in Markdown; it is appended to $GITHUB_STEP_SUMMARY.",
+        envvar="ASSAY_MARKDOWN",
+        metavar="FILE",
+    ),
+]
+
+
+@contextmanager
+def errors_in_junit(junit: Path | None, target: str) -> Iterator[None]:
+    """An evaluation that breaks off without a report is an error in the JUnit file as well."""
+    try:
+        yield
+    except AssayError as error:
+        if junit is not None:
+            from assay.report.ci import render_junit_error
+
+            _write(junit, render_junit_error(target, str(error)))
+        raise
+
+
+def write_ci_files(run: "Run", junit: Path | None, markdown: Path | None) -> None:
+    """Write what was asked for. Raises `UsageError` where a file cannot be written."""
+    if junit is None and markdown is None:
+        return
+    from assay.report.ci import render_junit, render_markdown
+
+    if junit is not None:
+        _write(junit, render_junit(run.report, run.name))
+    if markdown is not None:
+        text = render_markdown(run.report, run.folder.read_header(), run.name)
+        _write(markdown, text.encode())
+
+
+def say_gates(run: "Run") -> None:
+    """The verdict of every gate on stderr, whatever stdout is used for."""
+    from assay.report.terminal import gate_verdict
+
+    for gate in run.report.gates:
+        say(gate_verdict(gate, run.report))
+
+
+def _write(path: Path, content: bytes) -> None:
+    from assay.files import atomic_write
+
+    try:
+        if str(path) == os.environ.get(SUMMARY_VARIABLE):  # other steps of the job write there too
+            with path.open("ab") as file:
+                file.write(content)
+        else:
+            atomic_write(path, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    say(f"wrote {path}")

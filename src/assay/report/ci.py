@@ -1,0 +1,169 @@
+"""A run for continuous integration: JUnit XML for test reports, Markdown for a job's summary."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from assay.measure.figures import parse_figure
+from assay.net.redact import printable
+from assay.report.numbers import (
+    count,
+    difference,
+    duration,
+    figure,
+    interval,
+    p_value,
+    with_interval,
+)
+from assay.report.terminal import gate_verdict, verdict
+from assay.run.models import Comparison, Report, RunHeader
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+def render_junit(report: Report, name: str) -> bytes:
+    """One test case a gate, and one for the run itself: an error where it did not complete.
+
+    Parameters:
+        report: the figures of the run.
+        name: the name of the run's folder.
+    """
+    suite = _suite(f"{report.target.name} on {report.dataset.name} {report.dataset.split}")
+    suite.set("timestamp", report.started)
+    suite.set("time", f"{report.summary.total_time_seconds:.3f}")
+    case = _case(suite, "run", f"{report.summary.total_time_seconds:.3f}")
+    if trouble := report.trouble:
+        SubElement(case, "error", message=_xml(trouble), type="RunFailed").text = _xml(name)
+    for gate in report.gates:
+        case = _case(suite, gate.gate, "0")
+        if not gate.passed:
+            words = _xml(gate_verdict(gate, report))
+            SubElement(case, "failure", message=words, type="GateFailed").text = words
+    out = SubElement(suite, "system-out")
+    out.text = "\n".join(f"{_xml(metric)} {score}" for metric, score in _scores(report))
+    return _document(suite)
+
+
+def render_junit_error(target: str, message: str) -> bytes:
+    """The file of an evaluation that could not start, or broke off without a report."""
+    suite = _suite(target)
+    SubElement(_case(suite, "run", "0"), "error", message=_xml(message), type="RunFailed")
+    return _document(suite)
+
+
+def render_markdown(report: Report, header: RunHeader, name: str) -> str:
+    """Headline, gates, scores and comparison, short enough for the page of a pull request.
+
+    Parameters:
+        report: the figures of the run.
+        header: where the run comes from.
+        name: the name of the run's folder.
+    """
+    return "\n".join(_markdown(report, header, name)) + "\n"
+
+
+def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
+    metric, score = report.headline
+    where = f"{report.dataset.name} {report.dataset.split}"
+    yield f"### {_escape(report.target.name)} on {_escape(where)}"
+    yield ""
+    yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {_counts(report)}"
+    if trouble := report.trouble:
+        yield ""
+        yield f"**{_escape(trouble)}**"
+    if report.gates:
+        yield ""
+        yield from _table(("gate", "verdict", "value", "reason"), _gates(report))
+    yield ""
+    yield from _table(("metric", "mean and 95% interval"), _scores(report))
+    if report.comparison:
+        yield ""
+        yield from _comparison(report.comparison)
+    yield ""
+    yield _origin(header, name)
+
+
+def _counts(report: Report) -> str:
+    summary, latency = report.summary, report.latency_ms
+    answered = f"{count(summary.successful_queries)} of {count(summary.total_queries)}"
+    timed = latency.p50 / 1000 if summary.successful_queries else None
+    return f"({answered} queries answered, median latency {duration(timed)})"
+
+
+def _gates(report: Report) -> Iterator[tuple[str, ...]]:
+    for gate in report.gates:
+        word = "passed" if gate.passed else "**FAILED**"
+        yield _escape(gate.gate), word, figure(gate.value), _escape(gate.reason or "")
+
+
+def _scores(report: Report) -> Iterator[tuple[str, str]]:
+    for name, row in report.statistics.items():
+        yield str(parse_figure(name)), with_interval(row.mean, row.low, row.high)
+    for name, each in (report.answers.statistics if report.answers else {}).items():
+        yield name, with_interval(each.mean, each.low, each.high)
+
+
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    a, b = _escape(comparison.a), _escape(comparison.b)
+    if comparison.a == comparison.b:
+        a, b = "before", "now"
+    yield from _table(
+        ("metric", a, b, "difference", "95% interval", "p (Holm)"), _differences(comparison)
+    )
+    yield ""
+    yield _escape(verdict(comparison, a=a, b=b))
+    for warning in comparison.warnings:
+        yield ""
+        yield f"Note: {_escape(warning)}"
+
+
+def _differences(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    for name, row in comparison.metrics.items():
+        means = (figure(row.mean_a), figure(row.mean_b), difference(row.difference))
+        yield str(parse_figure(name)), *means, interval(row.low, row.high), p_value(row.p_adjusted)
+
+
+def _origin(header: RunHeader, name: str) -> str:
+    words = [f"Run `{name}`"]
+    if header.label:
+        words.append(f"label {_escape(header.label)}")
+    if git := header.git:
+        commit = (git.commit or "")[:8] + (" with changes" if git.dirty else "")
+        words.append(" ".join(filter(None, (_escape(git.branch or ""), commit))))
+    words.append(f"assay {header.versions.get('agent-assay', '')}".strip())
+    return ", ".join(filter(None, words)) + "."
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(headings)} |"
+    yield f"|{'---|' * len(headings)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _escape(text: str) -> str:
+    """Foreign words in one line of Markdown, shown as they are."""
+    return _MARKDOWN.sub(r"\\\1", printable(" ".join(text.split())))
+
+
+def _suite(name: str) -> Element:
+    return Element("testsuite", name=_xml(f"assay: {name}"))
+
+
+def _case(suite: Element, name: str, seconds: str) -> Element:
+    return SubElement(suite, "testcase", classname="assay", name=_xml(name), time=seconds)
+
+
+def _document(suite: Element) -> bytes:
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", str(len(suite.findall("testcase/error"))))
+    whole = Element("testsuites")
+    whole.append(suite)
+    indent(whole)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + tostring(whole) + b"\n"
+
+
+def _xml(text: str) -> str:
+    """Without the characters that no XML document may hold."""
+    return re.sub("[^\\t\\n\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]", "?", text)

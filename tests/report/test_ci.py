@@ -1,0 +1,133 @@
+"""What a run leaves for continuous integration: JUnit XML, Markdown, verdicts."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tests.conftest import MakeDataset
+from typer.testing import CliRunner
+
+from assay import Run, evaluate
+from assay.cli.app import app
+from assay.report.ci import render_junit, render_junit_error, render_markdown
+from assay.report.terminal import gate_verdict
+from assay.run.gate_result import GateResult
+
+GATES = ("ndcg@5>=0.1", "ndcg@5>=0.9")
+NOTES = ("--dataset", "notes", "--num-queries", "10")
+
+
+def some(query: str, top_k: int) -> list[str]:
+    number = int(query.split()[1])
+    return [f"d{number}"] if number % 2 else []
+
+
+@pytest.fixture
+def run(make_dataset: MakeDataset, tmp_path: Path) -> Run:
+    return evaluate(some, make_dataset(20), gates=GATES, label="a|b", out=tmp_path)
+
+
+def test_every_gate_is_a_test_case(run: Run) -> None:
+    suite = ElementTree.fromstring(render_junit(run.report, run.name))[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "0")
+    cases = {case.get("name"): case.find("failure") for case in suite.iter("testcase")}
+    assert list(cases) == ["run", *GATES]
+    failure = cases[GATES[1]]
+    assert failure is not None
+    assert str(failure.get("message")).startswith("gate failed: ndcg@5>=0.9, got 0.")
+    assert cases[GATES[0]] is None
+
+
+def test_a_run_that_failed_is_an_error_and_passes_no_gate(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def broken(query: str, top_k: int) -> list[str]:
+        raise ValueError("on purpose \x00")
+
+    gates = ("ndcg@5<=0.5", "success_rate<=1")
+    run = evaluate(broken, make_dataset(5), gates=gates, out=tmp_path)
+    assert [gate.passed for gate in run.report.gates] == [False, False]
+    assert {gate.reason for gate in run.report.gates} == {"no query was answered"}
+    suite = ElementTree.fromstring(render_junit(run.report, run.name))[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("2", "1")
+    page = render_markdown(run.report, run.folder.read_header(), run.name)
+    assert "**no query was answered**" in page
+
+
+@pytest.mark.parametrize("state", ["target lost", "not judged", "interrupted"])
+def test_the_trouble_of_a_run_is_named(run: Run, state: str) -> None:
+    report = run.report.model_copy(update={"state": state})
+    assert report.trouble == f"the run is {state}"
+    assert run.report.trouble is None
+
+
+def test_the_markdown_has_gates_scores_and_origin_and_keeps_its_tables(run: Run) -> None:
+    page = render_markdown(run.report, run.folder.read_header(), run.name)
+    lines = page.splitlines()
+    assert lines[0].startswith("### ")
+    assert r"| ndcg@5\>=0.9 | **FAILED** |" in page
+    assert r"label a\|b" in page
+    for line in lines:
+        if line.startswith("| ndcg"):
+            assert line.replace(r"\|", "").count("|") == 5
+
+
+def test_the_markdown_of_a_run_with_a_baseline_compares(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    run = evaluate(some, make_dataset(20), baseline=lambda q, k: [], out=tmp_path)
+    page = render_markdown(run.report, run.folder.read_header(), run.name)
+    assert "| difference | 95% interval | p (Holm) |" in page
+    assert "a significant difference with 20 queries" in page
+
+
+def test_what_xml_cannot_hold_is_replaced() -> None:
+    root = ElementTree.fromstring(render_junit_error("a2a:http://x/?a&b", "bad \x1b[31m <tag>"))
+    error = root.find("testsuite/testcase/error")
+    assert error is not None
+    assert error.get("message") == "bad ?[31m <tag>"
+
+
+def test_a_verdict_without_a_figure_says_why() -> None:
+    gate = GateResult(gate="correctness>=0.5", value=None, passed=False, reason="judge lost")
+    assert gate_verdict(gate) == "gate failed: correctness>=0.5, got no value: judge lost"
+
+
+def test_verdicts_are_on_stderr_also_with_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gates = ("--gate", "ndcg@5>=0.1", "--gate", "ndcg@5>=0.999")
+    files = ("--junit", "out/junit.xml", "--markdown", "summary.md")
+    done = CliRunner().invoke(app, ["eval", "builtin:bm25", *NOTES, *gates, *files, "--json"])
+    assert done.exit_code == 1, done.output
+    assert "gate passed: ndcg@5>=0.1, got 0." in done.stderr
+    assert "gate failed: ndcg@5>=0.999, got 0." in done.stderr
+    assert "gate passed" not in done.stdout
+    json.loads(done.stdout)
+    assert ElementTree.parse("out/junit.xml").getroot()[0].get("failures") == "1"
+    assert Path("summary.md").read_text().startswith("### builtin:bm25 on notes test\n")
+
+
+def test_the_summary_of_a_github_step_is_appended_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    summary = tmp_path / "summary"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    done = CliRunner().invoke(app, ["eval", "builtin:bm25", *NOTES, "--markdown", str(summary)])
+    assert done.exit_code == 0, done.output
+    assert summary.read_text().startswith("before\n### builtin:bm25")
+
+
+def test_a_target_that_cannot_be_reached_is_an_error_in_the_junit_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = "a2a:http://127.0.0.1:9/"
+    options = ("--warm-up", "0", "--retries", "0", "--junit", "junit.xml")
+    done = CliRunner().invoke(app, ["eval", target, *NOTES, *options])
+    assert done.exit_code != 0
+    assert ElementTree.parse("junit.xml").getroot()[0].get("errors") == "1"
