@@ -356,9 +356,9 @@ def _mask_each(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def option_table() -> dict[str, Option]:
-    """The option of every field of `RunConfig`, in their order; those about answers last."""
-    of_answers = {each.name for each in fields(AnswerSettings)}
-    ordered = sorted(fields(RunConfig), key=lambda each: each.name in of_answers)
+    """The option of every field of `RunConfig`, in their order; labels, then answers last."""
+    inherited = [{each.name for each in fields(kind)} for kind in (LabelSettings, AnswerSettings)]
+    ordered = sorted(fields(RunConfig), key=lambda each: sum(each.name in of for of in inherited))
     return {each.name: each.metadata["option"] for each in ordered if "option" in each.metadata}
 
 
