@@ -99,6 +99,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         model="models/mini",
         device="cpu",
         warm_up=1.0,
+        columns=("query=q",),
         label="tuned",
         tags=("chunks=512",),
         note="larger",
