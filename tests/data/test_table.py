@@ -1,13 +1,17 @@
 """Tables of others: each format gives the same rows, and a bad row names its line."""
 
 import gzip
+import io
 import json
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
+from assay.data import table, text_file
 from assay.data.table import TableRow, read_table, rows_of
 from assay.errors import DataError, UsageError
 
@@ -114,3 +118,54 @@ def test_rows_in_memory_are_numbered() -> None:
     assert str(second) == "rows: row 2: must be a dictionary, got 'b'"
     with pytest.raises(UsageError, match="iterable of dictionaries, got dict"):
         list(rows_of({"a": 1}))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+@pytest.mark.parametrize("start", ["", "question,answer\n", 'question,answer\n"'])
+def test_a_line_without_an_end_is_refused_before_it_is_in_memory(
+    monkeypatch: pytest.MonkeyPatch, name: str, start: str
+) -> None:
+    """Two kilobytes of gzip unpack to megabytes: what is read of them is bounded."""
+    monkeypatch.setattr(text_file, "MAX_LINE", 50_000)
+    monkeypatch.setattr(table, "_MAX_ROW", 50_000)
+    source = Counting((start + "a" * 2_000_000).encode())
+    endless = text_file.TextFile(name, lambda: io.BufferedReader(source))
+    monkeypatch.setattr(table, "plain_file", lambda _path: endless)
+    with suppress(DataError):
+        rows = list(read_table(Path(name)))
+        assert isinstance(rows[-1], DataError)
+    assert 0 < source.count < 200_000
+
+
+class Counting(io.RawIOBase):
+    """Bytes of a file, and how many of them were read."""
+
+    def __init__(self, content: bytes) -> None:
+        self._inner = io.BytesIO(content)
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._inner.readinto(buffer)
+        self.count += count
+        return count
+
+
+def test_cells_that_hold_ends_of_lines_do_not_add_up_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "_MAX_ROW", 1000)
+    path = tmp_path / "a.csv"
+    path.write_text('question,answer\nq,a\n"' + '\n","' * 1000)
+    good, refused = read_table(path)
+    assert not isinstance(good, DataError)
+    assert "a.csv:3: is not valid CSV: a row of more than" in str(refused)
+
+
+def test_a_header_with_a_cell_beyond_every_limit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("question," + "a" * (17 * 2**20) + "\nq,a\n")
+    with pytest.raises(DataError, match="is not valid CSV: field larger"):
+        list(read_table(path))

@@ -29,6 +29,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 _MAX_JSON = 256 * 2**20
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
 _MAX_CELL = 16 * 2**20
+_MAX_ROW = 2 * _MAX_CELL
 _BATCH = 1024
 # A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
 _MAX_LITERAL = 2**20
@@ -213,13 +214,19 @@ def _from_delimited(file: TextFile, delimiter: str) -> Iterator[TableRow | DataE
 def _cells(
     file: TextFile, text: io.TextIOWrapper, delimiter: str
 ) -> Iterator[TableRow | DataError]:
-    header_line = text.readline()
-    if delimiter == "," and "," not in header_line and ";" in header_line:
-        delimiter = ";"  # as spreadsheets write it where the comma is in numbers
-    header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
-    reader = csv.reader(text, delimiter=delimiter)
+    lines = _RowLines(text)
+    try:
+        header_line = next(lines, "")
+        if delimiter == "," and "," not in header_line and ";" in header_line:
+            delimiter = ";"  # as spreadsheets write it where the comma is in numbers
+        names = next(csv.reader([header_line], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise DataError(f"is not valid CSV: {error}", file=file.label, line=1) from None
+    header = [name.strip() for name in names]
+    reader = csv.reader(lines, delimiter=delimiter)
     while True:
         first = reader.line_num + 2  # after the header
+        lines.begin_row()
         try:
             cells = next(reader, None)
         except csv.Error as error:
@@ -234,9 +241,33 @@ def _cells(
             yield row
 
 
+class _RowLines:
+    """The lines of a text. Those of one row, which may hold ends of lines, are bounded together."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        self._left = _MAX_ROW
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(self._left + 1)
+        if len(line) > self._left:
+            raise csv.Error(f"a row of more than {_MAX_ROW // 2**20} million characters")
+        self._left -= len(line)
+        if not line:
+            raise StopIteration
+        return line
+
+
 def _from_parquet(path: Path) -> Iterator[TableRow | DataError]:
     require_extras("reading Parquet", "pyarrow")
     import pyarrow.parquet as parquet
+    from pyarrow import ArrowException
 
     try:
         with parquet.ParquetFile(path) as file:
@@ -245,5 +276,5 @@ def _from_parquet(path: Path) -> Iterator[TableRow | DataError]:
                 for fields in batch.to_pylist():
                     number += 1
                     yield TableRow(str(path), number, fields)
-    except (OSError, ValueError) as error:  # pyarrow's errors are among these
+    except (OSError, ValueError, OverflowError, ArrowException) as error:
         raise DataError(f"is not valid Parquet: {reason(error)}", file=path) from None

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from sys import intern
 from typing import IO, TypeVar
@@ -33,6 +34,9 @@ UNREADABLE = (
     zipfile.BadZipFile,
 )
 """All that the standard library raises for damaged or hostile files."""
+
+MAX_LINE = 64 * 2**20
+"""How many bytes one line may have; a few kilobytes of gzip unpack to gigabytes without an end."""
 
 _BYTE_ORDER_MARK = "\ufeff"
 _MAX_EXAMPLES = 10
@@ -111,7 +115,11 @@ class TextFile:
     def _raw_lines(self) -> Iterator[bytes]:
         try:
             with self.open() as stream:
-                yield from stream
+                for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE + 1), b""), 1):
+                    if len(raw) > MAX_LINE:
+                        what = f"is longer than {MAX_LINE // 2**20} MB; is it a file of text lines?"
+                        raise DataError(what, file=self.label, line=number)
+                    yield raw
         except UNREADABLE as error:
             message = f"cannot be read: {reason(error)}; check its permissions, or get a new copy"
             raise DataError(message, file=self.label) from error
