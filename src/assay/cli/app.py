@@ -13,6 +13,7 @@ from assay.cli.check import check
 from assay.cli.console import say
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
+from assay.cli.export import export
 from assay.cli.ground_truth import ground_truth
 from assay.cli.index import index
 from assay.cli.judge import judge_app
@@ -63,6 +64,7 @@ app.command("eval")(eval_verb.evaluate)
 app.command("runs")(runs_verbs.runs)
 app.command("report")(runs_verbs.report)
 app.command("compare")(runs_verbs.compare)
+app.command("export")(export)
 app.command("merge")(merge)
 app.command("submission")(submission)
 app.command("index")(index)

@@ -1,0 +1,341 @@
+"""Runs in the formats of other tools: tables of runs, of queries and of comparisons; TREC files.
+
+A table is a list of columns and an iterator of rows, so that the rows of a large run are written as
+they are read.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+import orjson
+
+from assay.errors import RunError, UsageError
+from assay.extras import require_extras
+from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.metrics import MRR, Recall, nDCG
+from assay.net.redact import printable
+from assay.report.numbers import figure
+from assay.run.answers import AnswerStatistic
+from assay.run.comparison import ComparedRun, compare_with_each
+from assay.run.folder import RunFolder
+from assay.run.models import Comparison, Report, RunHeader, Statistic
+
+Format = Literal["csv", "markdown", "latex", "trec", "parquet", "jsonl"]
+FORMATS: tuple[Format, ...] = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
+TABLES = ("runs", "queries", "comparison")
+
+Cell = str | float | int | bool | list[str] | None
+Row = Mapping[str, Cell]
+
+_PARQUET_ROWS = 10_000
+_USUAL = (nDCG.name, Recall.name, MRR.name)
+_USUAL_ANSWERS = ("correctness", "faithfulness")
+_LATEX = {
+    **{each: f"\\{each}" for each in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+@dataclass(frozen=True)
+class ExportedRun:
+    """A run with what tells it apart."""
+
+    folder: RunFolder
+    header: RunHeader
+    report: Report
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> "ExportedRun":
+        """From the files of a run. Raises `RunError`."""
+        return cls(folder, folder.read_header(), folder.read_report())
+
+    @property
+    def system(self) -> str:
+        """What a table calls it: its label, or else its target."""
+        return self.header.label or self.report.target.name
+
+    def statistic(self, name: str) -> Statistic | AnswerStatistic | None:
+        """A figure of rankings or answers by the name that reports have for it."""
+        found = self.report.statistics.get(name)
+        if found is not None or self.report.answers is None:
+            return found
+        return self.report.answers.statistics.get(name)
+
+    @property
+    def figures(self) -> list[str]:
+        """The names of all its figures."""
+        answers = self.report.answers.statistics if self.report.answers else {}
+        return [*self.report.statistics, *answers]
+
+
+def figures_of(runs: Sequence[ExportedRun], given: Sequence[str] = (), *, few: bool) -> list[str]:
+    """The figures that a table of `runs` has: those `given`, else what all runs have.
+
+    Parameters:
+        runs: the runs of the table.
+        given: names in any spelling.
+        few: take only the usual ones, as a paper prints them.
+
+    Raises:
+        UsageError: a figure is missing in a run, or the runs have none in common.
+    """
+    if given:
+        names = [parse_figure(each).slug for each in given]
+        for run in runs:
+            for name in names:
+                if run.statistic(name) is None:
+                    has = ", ".join(run.figures)
+                    raise UsageError(f"run {run.folder.name!r} has no {name}; it has: {has}")
+        return names
+    shared = [name for name in runs[0].figures if all(run.statistic(name) for run in runs)]
+    if not shared:
+        raise UsageError("the runs have no metric in common; run them with the same --top-k")
+    usual = [name for name in shared if _is_usual(name)] if few else []
+    return usual or shared
+
+
+def _is_usual(name: str) -> bool:
+    parsed = parse_figure(name)
+    if isinstance(parsed, AnswerFigure):
+        return name in _USUAL_ANSWERS
+    return parsed.name in _USUAL and "(" not in str(parsed)
+
+
+def run_rows(runs: Sequence[ExportedRun], figures: Sequence[str]) -> Iterator[Row]:
+    """One row a run: where it comes from, and each figure with its interval."""
+    for run in runs:
+        report, git = run.report, run.header.git
+        row: dict[str, Cell] = {
+            "run": run.folder.name,
+            "label": run.header.label,
+            "target": report.target.name,
+            "dataset": report.dataset.name,
+            "split": report.dataset.split,
+            "state": report.state,
+            "started": report.started,
+            "branch": git.branch if git else None,
+            "commit": git.commit if git else None,
+            "queries": report.summary.total_queries,
+            "failed_queries": report.summary.failed_queries,
+            "latency_p50_ms": report.latency_ms.p50,
+        }
+        for name in figures:
+            if found := run.statistic(name):
+                row |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+        yield row
+
+
+def query_rows_of(runs: Iterable[ExportedRun]) -> Iterator[Row]:
+    """One row a query of each run: what came back and how it scored."""
+    for run in runs:
+        for row in run.folder.read_rows():
+            yield {
+                "run": run.folder.name,
+                "query_id": row.query_id,
+                "query_text": row.query_text,
+                "status": row.status,
+                "failure": row.failure,
+                "latency_ms": row.latency_ms,
+                "retrieved_docs": row.retrieved_docs,
+                **row.scores,
+            }
+
+
+def comparison_rows(
+    comparisons: Sequence[Comparison], runs: Sequence[ExportedRun]
+) -> Iterator[Row]:
+    """One row a metric of each comparison of the first run with another."""
+    for comparison, other in zip(comparisons, runs[1:], strict=True):
+        names = {"run_a": runs[0].folder.name, "run_b": other.folder.name}
+        for name, result in comparison.metrics.items():
+            yield {
+                **names,
+                "metric": name,
+                **result.model_dump(),
+                "significant": result.significant,
+            }
+
+
+def compare_with_first(runs: Sequence[ExportedRun], figures: Sequence[str]) -> list[Comparison]:
+    """Each further run with the first, corrected for all of them. Raises `RunError`."""
+    first, *others = [ComparedRun.read(run.folder) for run in runs]
+    return compare_with_each(first, others, [parse_figure(each) for each in figures])
+
+
+def write_rows(rows: Iterable[Row], form: Format, stream: BinaryIO) -> None:
+    """Write a table as CSV, JSON lines, Markdown or Parquet."""
+    if form == "parquet":
+        _write_parquet(rows, stream)
+    elif form == "jsonl":
+        for row in rows:
+            stream.write(orjson.dumps(dict(row), option=orjson.OPT_APPEND_NEWLINE))
+    elif form == "csv":
+        _write_csv(rows, stream)
+    else:
+        _write_lines(_markdown_lines(list(rows)), stream)
+
+
+def write_paper_table(
+    runs: Sequence[ExportedRun],
+    figures: Sequence[str],
+    comparisons: Sequence[Comparison],
+    form: Format,
+    stream: BinaryIO,
+) -> None:
+    """One line a run, the best of each column in bold; a dagger marks a significant difference
+    from the first run. `comparisons` are those of `compare_with_first`, or none.
+    """
+    marks = [set[str]()] + [
+        {name for name, result in each.metrics.items() if result.significant}
+        for each in comparisons
+    ]
+    marks += [set()] * (len(runs) - len(marks))
+    comparable = len(runs) > 1 and len(comparisons) == len(runs) - 1
+    columns = [[_mean(run, name) for run in runs] for name in figures]
+    best = [max(map(figure, column)) if comparable else "" for column in columns]
+    latex = form == "latex"
+    rows = []
+    for number, run in enumerate(runs):
+        cells = [_latex(run.system) if latex else _cell(run.system)]
+        for name, column, top in zip(figures, columns, best, strict=True):
+            text = figure(column[number])
+            strong = r"\textbf{%s}" if latex else "**%s**"
+            shown = strong % text if text == top else text
+            dagger = r"$^{\dagger}$" if latex else "†"
+            cells.append(shown + (dagger if name in marks[number] else ""))
+        rows.append(cells)
+    headings = [str(parse_figure(name)) for name in figures]
+    note = "Differs significantly from the first line (paired test, p < 0.05, Holm)."
+    shown_note = note if any(marks) else ""
+    lines = (
+        _latex_lines(headings, rows, shown_note) if latex else _plain(headings, rows, shown_note)
+    )
+    _write_lines(lines, stream)
+
+
+def write_trec(run: ExportedRun, stream: BinaryIO) -> None:
+    """The rankings as a TREC run file: `qid Q0 docid rank score tag`.
+
+    Scores descend by one, as trec_eval orders by them alone: an agent's own may be equal, or none.
+    A repeated id is written once. Raises `RunError` for an id with a blank in it.
+    """
+    tag = re.sub(r"\s+", "-", printable(run.system)) or "assay"
+    for row in run.folder.read_rows():
+        documents = list(dict.fromkeys(row.retrieved_docs))
+        for rank, doc_id in enumerate(documents, start=1):
+            for text in (row.query_id, doc_id):
+                if len(text.split()) != 1 or text.split()[0] != text:
+                    raise RunError(
+                        f"id {text!r} is empty or holds a blank, which a TREC run file cannot; "
+                        "export it with: --format jsonl"
+                    )
+            score = len(documents) - rank + 1
+            stream.write(f"{row.query_id} Q0 {doc_id} {rank} {score} {tag}\n".encode())
+
+
+def _mean(run: ExportedRun, name: str) -> float | None:
+    found = run.statistic(name)
+    return None if found is None else found.mean
+
+
+def _write_csv(rows: Iterable[Row], stream: BinaryIO) -> None:
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    try:
+        writer: csv.DictWriter[str] | None = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(text, list(row), extrasaction="ignore", lineterminator="\n")
+                writer.writeheader()
+            writer.writerow({key: _flat(value) for key, value in row.items()})
+    finally:
+        text.detach()  # the stream belongs to the caller
+
+
+def _flat(value: Cell) -> str | float | int | None:
+    return ";".join(value) if isinstance(value, list) else value
+
+
+def _write_parquet(rows: Iterable[Row], stream: BinaryIO) -> None:
+    require_extras("writing Parquet", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
+    writer, batch = None, list[Row]()
+
+    def flush() -> None:
+        nonlocal writer
+        if not batch:
+            return
+        schema = None if writer is None else writer.schema
+        table = pyarrow.Table.from_pylist([dict(row) for row in batch], schema=schema)
+        if writer is None:
+            writer = parquet.ParquetWriter(stream, table.schema)
+        writer.write_table(table)
+        batch.clear()
+
+    for row in rows:
+        batch.append(row)
+        if len(batch) >= _PARQUET_ROWS:
+            flush()
+    flush()
+    if writer is not None:
+        writer.close()
+
+
+def _write_lines(lines: Iterable[str], stream: BinaryIO) -> None:
+    for line in lines:
+        stream.write(f"{line}\n".encode())
+
+
+def _markdown_lines(rows: Sequence[Row]) -> Iterator[str]:
+    headings = list(rows[0]) if rows else []
+    yield f"| {' | '.join(headings)} |"
+    yield f"|{'---|' * len(headings)}"
+    for row in rows:
+        yield f"| {' | '.join(_shown(row.get(each)) for each in headings)} |"
+
+
+def _shown(value: Cell) -> str:
+    if isinstance(value, float):
+        return figure(value)
+    return "" if value is None else _cell(str(_flat(value)))
+
+
+def _plain(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> Iterator[str]:
+    yield f"| system | {' | '.join(headings)} |"
+    yield f"|---|{'---:|' * len(headings)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    if note:
+        yield ""
+        yield f"† {note}"
+
+
+def _latex_lines(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str
+) -> Iterator[str]:
+    yield r"% needs \usepackage{booktabs}"
+    if note:
+        yield f"% dagger: {note}"
+    yield rf"\begin{{tabular}}{{l{'r' * len(headings)}}}"
+    yield r"\toprule"
+    yield rf"System & {' & '.join(map(_latex, headings))} \\"
+    yield r"\midrule"
+    for row in rows:
+        yield rf"{' & '.join(row)} \\"
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(each, each) for each in printable(" ".join(text.split())))
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([\\`*_<>|])", r"\\\1", printable(" ".join(text.split())))

@@ -1,0 +1,143 @@
+"""`assay export`: what other tools read is what the run has."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+from tests.conftest import MakeDataset
+from typer.testing import CliRunner
+
+from assay import Run, evaluate, load_dataset
+from assay.cli.app import app
+from assay.errors import AssayError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def bm25(folder: Path) -> Run:
+    return evaluate("builtin:bm25", "notes", label="bm25 & co")
+
+
+@pytest.fixture
+def nothing(folder: Path) -> Run:
+    return evaluate(lambda query, top_k: [], "notes", label="nothing")
+
+
+def export(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["export", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_trec_file_scores_as_the_run_did(bm25: Run) -> None:
+    export("latest", "--format", "trec", "--out", "bm25.run")
+    first = Path("bm25.run").read_text().splitlines()[0].split(" ")
+    assert len(first) == 6
+    assert (first[1], first[3], first[5]) == ("Q0", "1", "bm25-&-co")
+    options = ["--dataset", "notes", "--top-k", "5", "--metric", "ndcg@5", "--json"]
+    done = CliRunner().invoke(app, ["score", "bm25.run", *options])
+    assert done.exit_code == 0, done.output
+    scored = json.loads(done.stdout)["metrics"]["ndcg@5"]["mean"]
+    assert scored == bm25.report.metrics["ndcg@5"]
+
+
+def test_a_trec_file_is_read_by_trec_eval(bm25: Run) -> None:
+    import pytrec_eval
+
+    export(bm25.name, "--format", "trec", "--out", "bm25.run")
+    with Path("bm25.run").open() as file:
+        ranked = pytrec_eval.parse_run(file)
+    dataset = load_dataset("notes")
+    wanted = [row for row in bm25.rows() if row.retrieved_docs]
+    assert set(ranked) == {row.query_id for row in wanted}
+    qrels = {query: dict(grades) for query, grades in dataset.judgments_in("test").items()}
+    found = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_5"}).evaluate(ranked)
+    for row in wanted:
+        assert found[row.query_id]["ndcg_cut_5"] == pytest.approx(row.score("ndcg@5"))
+
+
+def test_repeated_ids_are_written_once_and_blanks_are_refused(folder: Path) -> None:
+    evaluate(lambda query, top_k: ["a", "a", "b"], "notes", num_queries=1)
+    lines = export("latest", "--format", "trec").splitlines()
+    assert [line.split()[2:5] for line in lines] == [["a", "1", "2"], ["b", "2", "1"]]
+    evaluate(lambda query, top_k: ["a b"], "notes", num_queries=1, out="other")
+    done = CliRunner().invoke(app, ["export", "latest", "--runs", "other", "--format", "trec"])
+    assert "id 'a b' is empty or holds a blank" in str(done.exception)
+
+
+def test_csv_has_a_row_for_each_run_with_intervals(bm25: Run, nothing: Run) -> None:
+    rows = list(csv.DictReader(io.StringIO(export(bm25.name, nothing.name, "--format", "csv"))))
+    assert [row["run"] for row in rows] == [bm25.name, nothing.name]
+    score = bm25.report.statistics["ndcg@5"]
+    assert (float(rows[0]["ndcg@5"]), float(rows[0]["ndcg@5_low"])) == (score.mean, score.low)
+    assert rows[0]["label"] == "bm25 & co"
+
+
+def test_jsonl_and_parquet_have_a_row_for_each_query(bm25: Run) -> None:
+    lines = [json.loads(line) for line in export("latest", "--format", "jsonl").splitlines()]
+    expected = list(bm25.rows())
+    assert [line["query_id"] for line in lines] == [row.query_id for row in expected]
+    assert lines[0]["retrieved_docs"] == expected[0].retrieved_docs
+    assert lines[0]["ndcg_at_5"] == expected[0].score("ndcg@5")
+    export("latest", "--format", "parquet", "--out", "rows.parquet")
+    assert parquet.read_table("rows.parquet").to_pylist() == lines
+
+
+def test_latex_has_booktabs_bold_and_marks(bm25: Run, nothing: Run) -> None:
+    page = export(nothing.name, bm25.name, "--format", "latex", "--metric", "ndcg@5")
+    score = f"{bm25.report.metrics['ndcg@5']:.4f}"
+    assert page.splitlines()[2:] == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"System & nDCG@5 \\",
+        r"\midrule",
+        r"nothing & 0.0000 \\",
+        rf"bm25 \& co & \textbf{{{score}}}$^{{\dagger}}$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_runs_on_other_data_are_listed_without_marks(bm25: Run, make_dataset: MakeDataset) -> None:
+    other = evaluate(lambda query, top_k: ["d1"], make_dataset(5))
+    done = CliRunner().invoke(app, ["export", bm25.name, other.name, "--format", "markdown"])
+    assert done.exit_code == 0, done.output
+    assert "nothing is bold or marked in the table: the runs are on different" in done.stderr
+    assert "**" not in done.stdout
+    assert "†" not in done.stdout
+
+
+def test_a_comparison_has_a_row_for_each_metric(bm25: Run, nothing: Run) -> None:
+    page = export(nothing.name, bm25.name, "--format", "csv", "--table", "comparison")
+    rows = list(csv.DictReader(io.StringIO(page)))
+    result = bm25.compare(nothing).metrics
+    assert [row["metric"] for row in rows] == list(result)
+    assert float(rows[0]["difference"]) == result["ndcg@5"].difference
+    assert (rows[0]["run_a"], rows[0]["significant"]) == (nothing.name, "True")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--format", "xls"), "--format must be one of csv, markdown, latex, trec, parquet, jsonl"),
+        (("--format", "csv", "--table", "rows"), "--table must be one of runs, queries"),
+        (("--format", "trec", "--table", "runs"), "a TREC run file holds the rankings of one run"),
+        (("--format", "csv", "--table", "comparison"), "--table comparison needs two runs"),
+        (("--format", "latex", "--metric", "ndcg@10"), "has no ndcg@10; it has: ndcg@5"),
+        (("--format", "csv", "--out", "runs"), "cannot write 'runs'"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    bm25: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    done = CliRunner().invoke(app, ["export", "latest", *arguments])
+    assert isinstance(done.exception, AssayError)
+    assert message in str(done.exception)
