@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 # From top to bottom: a package may import from those after it, never from those before it.
 LAYERS = [
+    {"__main__"},
     {"cli", "pytest_plugin"},
     {"serve"},
     {"evaluation"},

@@ -231,6 +231,7 @@ def test_a_secret_that_an_agent_repeats_is_masked() -> None:
         ("overloaded: HTTP 429 from the agent", "http", "--concurrency"),
         ("HTTP 503", "a2a", "loading"),
         ("HTTP 404", "rest", "check the URL"),
+        ("HTTP 422", "rest", "compare the request with what the service expects"),
         ("the task ended 'failed'", "a2a", "log"),
     ],
 )

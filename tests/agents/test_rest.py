@@ -275,6 +275,7 @@ async def test_a_service_that_is_not_there_is_a_target_error() -> None:
         ("http://h/{query}", {"headers": ("X-A:",)}, "has no value"),
         ("http://h/{query}", {"headers": ("X-A: $NOT_SET_1",)}, "variable NOT_SET_1, which is not"),
         ("http://h/{query}", {"headers": ("Authorization: Bearer abc",)}, "spells a secret out"),
+        ("http://h/{query}", {"headers": ("Authorization: Bearer abc",)}, ": Bearer $TOKEN'"),
         ("http://h/{query}", {"headers": ("api-key: abc",)}, "spells a secret out"),
         ("http://h/?q={query}&api_key=abc", {}, "'api_key=${API_KEY}'"),
         ("http://h/?q={query}&k=${NOT_SET_1}", {}, "variable NOT_SET_1"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.answer.citations import EMPTY_REPLY, NO_CITATION, read_generated
+from assay.answer.citations import EMPTY_REPLY, NO_CITATION, read_generated, without_markers
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import NOT_FOUND, Passage
 from assay.answer.prompt import ABSTAIN, SYSTEM, answer_prompts, load_prompt, question_prompt
@@ -30,6 +30,21 @@ def test_markers_are_checked_against_the_sources(
 ) -> None:
     answer = read_generated(text, 2, model="m", stop_reason="endTurn")
     assert (answer.text, answer.citations) == (cleaned, cited)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("It costs 40. [note-203]", "It costs 40."),
+        ("It costs 40 [MED-10][MED-11].", "It costs 40."),
+        ("It costs 40 [d1, d2] 【note-7】.", "It costs 40."),
+        ("It costs 40 [docs/2024/a.md#3].", "It costs 40."),
+        ("Use [Python3](https://example.org).", "Use [Python3](https://example.org)."),
+        ("To do: [x] buy [good] tea [ ]", "To do: [x] buy [good] tea [ ]"),
+    ],
+)
+def test_ids_in_brackets_are_markers_and_other_words_are_not(text: str, left: str) -> None:
+    assert without_markers(text) == left
 
 
 def test_an_answer_without_citations_says_so() -> None:

@@ -47,6 +47,12 @@ def test_what_is_right_is_shown() -> None:
         ([{"i": "u"}, {"i": "v", "d": NOTES[0]}], ["ids=[].i"], "try: --map 'ids=[].d'"),
         (f"See [{NOTES[0]}].", ["ids=x"], r"try: --map 'ids=re:\[([^\]]+)\]'"),
         ({"hits": [{"id": "other"}]}, ["ids=hits[].id"], "map the field with these ids"),
+        ({"hits": [f"KB_{each}" for each in NOTES[:3]]}, ["ids=hits"], "ids=re:"),
+        (
+            {"hits": [f"{each}#chunk-0" for each in NOTES[:3]]},
+            ["ids=hits"],
+            "try: --chunk-separator '#chunk'",
+        ),
     ],
 )
 def test_what_to_try_next_is_said(value: Any, options: list[str], words: str) -> None:
@@ -92,6 +98,7 @@ def test_a_path_to_known_ids_is_found(value: Any, path: str | None) -> None:
     [
         ([], "no answer holds a document id, so every score is 0"),
         (["other-1"], "all ids that came are unknown to 'notes', such as 'other-1'"),
+        ([f"{NOTES[0]}#1"], "so every score is 0: these look like chunks of documents"),
     ],
 )
 def test_a_run_that_read_nothing_warns(
@@ -100,5 +107,21 @@ def test_a_run_that_read_nothing_warns(
     (tmp_path / "empty.py").write_text(f"def find(query, top_k):\n    return {answer!r}\n")
     done = run_assay("eval", "python:empty:find", "--dataset", "notes", "--num-queries", "3")
     assert done.returncode == 0, done.stderr
-    assert f"warning: {words}" in done.stderr
+    assert words in done.stderr
     assert "assay doctor TARGET --dataset notes" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("returned", "warned"),
+    [("IDS[:3]", True), ("IDS[: len(query) % 4]", False), ("IDS[:5]", False)],
+)
+def test_a_number_of_results_that_was_not_passed_on_is_told(
+    returned: str, warned: bool, tmp_path: Path, run_assay: Any
+) -> None:
+    (tmp_path / "capped.py").write_text(
+        f"IDS = {NOTES[:5]!r}\ndef find(query, top_k):\n    return {returned}\n"
+    )
+    done = run_assay("eval", "python:capped:find", "--dataset", "notes", "--num-queries", "9")
+    assert done.returncode == 0, done.stderr
+    said = "warning: every answer has exactly 3 documents, --top-k is 5" in done.stderr
+    assert said is warned, done.stderr

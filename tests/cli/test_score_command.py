@@ -124,3 +124,7 @@ def test_the_real_ceilings_stand_beside_the_scores(tmp_path: Path) -> None:
     content = json.loads(invoke(str(run), *arguments))
     assert content["queries"] == 323
     assert content["metrics"]["recall@10"]["ceiling"] == pytest.approx(0.615, abs=5e-4)
+
+
+def test_a_file_that_is_missing_is_told_before_anything_else(tmp_path: Path) -> None:
+    assert str(refused(str(tmp_path / "none.jsonl"))).endswith("none.jsonl: no such file")

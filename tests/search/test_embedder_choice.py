@@ -11,7 +11,7 @@ import assay
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
 from assay.search import index as index_module
-from assay.search.embedding import EmbedderSettings, Vectors
+from assay.search.embedding import EmbedderSettings, Vectors, open_embedder
 from assay.search.index import open_retriever, open_store
 
 DATASET = assay.Dataset(
@@ -100,6 +100,19 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 def test_settings_that_cannot_be_meant_are_refused(settings: tuple[str, ...], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         EmbedderSettings(*settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (("", "", "cuda"), "--device cuda has no effect on the built-in model"),
+        (("tei:http://127.0.0.1:9", "", "cuda:1"), "--device cuda:1 has no effect on a server"),
+        (("some/model",), r"is invalid; use one of .* Did you mean st:some/model\?"),
+    ],
+)
+def test_what_cannot_have_an_effect_is_refused(settings: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        open_embedder(EmbedderSettings(*settings))
 
 
 def test_prompts_stand_before_queries_and_documents() -> None:

@@ -34,7 +34,7 @@ from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, fetch, read_body, read_chunks, too_large
 from assay.net.json import JsonObject, parse_object
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, split_address
-from assay.net.redact import quote
+from assay.net.redact import quote, redact_url
 from assay.net.sse import EventReader, EventTooLarge
 
 _PATH = "/chat/completions"
@@ -125,7 +125,8 @@ class ChatAgent:
         await require_listener(self._http, self._base, self._policy)
         if not self._model and "model" not in self._extra:
             self._model = await self._first_model(self._http)
-        self.info = replace(self.info, details=f"model {self._model}" if self._model else "")
+        model = f"model {self._model}" if self._model else "no model named"
+        self.info = replace(self.info, details=f"POST {redact_url(self._base + _PATH)}, {model}")
 
     async def close(self) -> None:
         """Close the connections."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from assay.agents.a2a.agent import A2AAgent, parse_ways
+from assay.agents.a2a.answers import PLAIN_TEXT_HINT
 from assay.agents.a2a.card import WELL_KNOWN, Finding, base_address
+from assay.agents.chunks import suggest_separator
 from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
@@ -247,7 +249,12 @@ def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
     call = report.calls[0]
     known = sum(each in dataset.known_ids for each in call.doc_ids)
     problems = list(report.problems)
+    separator = suggest_separator(call.doc_ids, dataset.documents)
     hint = f"try: --map '{call.suggestion}'" if call.suggestion else ""
+    if separator is not None:
+        hint = f"these look like chunks of documents; try: --chunk-separator '{separator}'"
+    elif PLAIN_TEXT_HINT in call.message:
+        hint = f"{PLAIN_TEXT_HINT}{hint and '; else '}{hint}"
     if call.failure and hint:
         problems = [replace(each, remedy=hint) if each.grave else each for each in problems]
     elif call.doc_ids and not known:

@@ -31,6 +31,7 @@ _STATUSES = {
     503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
     504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
 }
+_REFUSED = "compare the request with what the service expects: the URL, --request and --header"
 _CREDENTIALS = {
     "mcp": "set MCP_SERVER_TOKEN to a token that the server accepts",
     "nextcloud": "set MCP_SERVER_TOKEN to a token that the server accepts",
@@ -55,5 +56,7 @@ def remedy_for(failure: str, message: str, target: str) -> str:
         return _CREDENTIALS.get(target, default)
     if number in _STATUSES:
         return _STATUSES[number]
+    if 400 <= number < 500 and target in ("rest", "openai"):
+        return _REFUSED
     kinds = _KINDS | _FUNCTION_KINDS if target == "python" else _KINDS
     return kinds[failure]

@@ -234,9 +234,10 @@ def _parse_header(text: str) -> tuple[str, str]:
         raise UsageError(f"--header '{name}: ...' has no value, or one with control characters")
     variables = [match for match in _HEADER_VARIABLE.finditer(value) if match[0] != "$$"]
     if SECRET_NAME.fullmatch(name) and not variables:
+        scheme = "Bearer " if value.casefold().startswith("bearer ") else ""
         raise UsageError(
             f"--header '{name}: ...' spells a secret out, which would be stored with the run; set "
-            f"a variable and write --header '{name}: $TOKEN', in single quotes"
+            f"a variable and write --header '{name}: {scheme}$TOKEN', in single quotes"
         )
     return name, value
 

@@ -11,6 +11,7 @@ from assay.agents.detection import find_known, strings_in
 
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|*=]+")
 _STEP = re.compile(r"[^/\\#?&.:]+")
+_JOINT = re.compile(r"[_-]")
 _TRAILING = ".:!?"
 _READ = 100_000
 """Characters of a text that are looked through."""
@@ -103,7 +104,9 @@ def _places(text: str, known: Container[str]) -> list[_Place]:
         token = match[0]
         tail = token.rpartition(":")[2]  # of "id:note-7"
         steps = _STEP.findall(token)[::-1]  # of "https://host/docs/note-7.html"
-        for each in (token, token.rstrip(_TRAILING), tail, tail.rstrip(_TRAILING), *steps):
+        tails = [token[end.end() :] for end in _JOINT.finditer(token)]  # of "KB_note-7"
+        tails = [each for each in tails if not each.isdigit()]
+        for each in (token, token.rstrip(_TRAILING), tail, tail.rstrip(_TRAILING), *steps, *tails):
             if each in known:
                 start = match.start() + token.rindex(each)
                 places.append((start, start + len(each)))

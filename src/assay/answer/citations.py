@@ -15,6 +15,10 @@ _PLACE = (
 _INSIDE = rf"{_GAP}{_PLACE}(?:{_GAP}[,;]{_GAP}{_PLACE})*{_GAP}"
 _ONE = rf"(?:\[{_INSIDE}\]|【{_INSIDE}(?:†[^】\[]{{0,40}})?】)"
 _MARKER = re.compile(rf"(\s?)({_ONE}(?:{_GAP}[,;]?{_GAP}{_ONE})*)", re.IGNORECASE)
+# [note-7] and [d1, d2], ids of documents: letters first and a digit somewhere. The text of a link,
+# [Python3](https://...), is a part of the sentence.
+_ID = r"(?=[\w.:/#-]{0,80}\d)[^\W\d_][\w.:/#-]{0,80}"
+_ID_MARKER = re.compile(rf"\s?[\[【]{_ID}(?:{_GAP}[,;]{_GAP}{_ID})*[\]】](?!\()")
 # After † comes a name that the model chose, digits included.
 _NUMBERS = re.compile(r"†[^】]*|(\d+)(?:\s*[-–]\s*(\d+))?")
 _WIDEST = 20
@@ -82,8 +86,8 @@ def _named(numbers: re.Match[str]) -> Sequence[int]:
 
 
 def without_markers(text: str) -> str:
-    """The text without citation markers."""
-    return _MARKER.sub("", text)
+    """The text without citation markers: places, as in `[2]`, and ids, as in `[note-7]`."""
+    return _ID_MARKER.sub("", _MARKER.sub("", text))
 
 
 def _warnings(cited: list[int], invented: list[int]) -> Iterable[str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _DEFAULT = "nfcorpus"
 _FALLBACK = "notes"
+_ENOUGH_ANSWERS = 5
 
 Archive = Annotated[
     Path | None,
@@ -320,14 +321,27 @@ def _warn_about_ids(run: "Run") -> None:
     elif unknown.ids >= returned:
         example = next(iter(unknown.examples), None)
         shown = "" if example is None else f", such as {example.doc_id[:60]!r}"
+        why = unknown.hint or "do they have a prefix, or is this the wrong --dataset?"
         warn(
-            f"all ids that came are unknown to {name!r}{shown}, so every score is 0: is this the "
-            f"right --dataset? {look}"
+            f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}; {look}"
         )
     elif not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
         warn(f"no id that came is one that {name!r} expects, so every score is 0; {look}")
     elif unknown.queries and unknown.queries == report.summary.successful_queries:
         say(f"every answer holds ids that {name!r} does not have: is this the right --dataset?")
+
+
+def _warn_about_count(run: "Run") -> None:
+    """Always the same number of documents, and fewer than `top_k`: the number was not passed on."""
+    top_k = run.report.config.top_k
+    possible = min(top_k, run.report.dataset.documents or top_k)
+    counts = {len(row.retrieved_docs) for row in run.rows() if row.status == "ok"}
+    several = run.report.summary.successful_queries >= _ENOUGH_ANSWERS
+    if several and len(counts) == 1 and 0 < (count := counts.pop()) < possible:
+        warn(
+            f"every answer has exactly {count} document{'' if count == 1 else 's'}, --top-k is "
+            f"{top_k}: is the number of results passed on, or does the target limit it?"
+        )
 
 
 def _print(run: "Run", as_json: bool) -> None:
@@ -344,6 +358,7 @@ def _print(run: "Run", as_json: bool) -> None:
         )
     if answered:
         _warn_about_ids(run)
+        _warn_about_count(run)
     trouble = answers.trouble if answers else None
     if trouble:
         say(f"not all answers were judged: {trouble}")

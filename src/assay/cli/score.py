@@ -111,6 +111,8 @@ def score(
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the judge gave no verdicts.
     """
+    if not run.exists():
+        raise UsageError(f"{run}: no such file")
     if columns or holds_answers(run):
         files = AnswerFiles(run, columns or (), criteria, rows_out, reasons, strict)
         code = score_answers(context, files, options, as_json)

@@ -197,7 +197,9 @@ class _WarmUp:
         why = WITHHELD if is_private() else why
         if why != self._said:
             self._said = why
-            self._say(f"waiting until the agent is ready ({why}), at most {self._limit:g} s")
+            self._say(
+                f"waiting until the agent is ready ({why}), at most {round(self._limit, 1):g} s"
+            )
 
     def _ready(self, way: Way, calls: int = 0) -> WarmUpRecord:
         if self._said or way == "call":

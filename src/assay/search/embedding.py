@@ -131,6 +131,12 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
         from assay.search.torch_embedding import TorchEmbedder
 
         return TorchEmbedder(settings.embedder[3:], device=settings.device)
+    if not settings.model and settings.device not in ("auto", "cpu"):
+        what = "a server" if settings.embedder else "the built-in model, which runs on the CPU"
+        raise UsageError(
+            f"--device {settings.device} has no effect on {what}; it is for --embedder st:NAME and "
+            "--model DIR"
+        )
     if settings.embedder:
         from assay.search.remote_embedding import open_remote
 

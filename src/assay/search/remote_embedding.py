@@ -80,7 +80,9 @@ def open_remote(spec: str) -> "RemoteEmbedder":
     kind, _, rest = spec.partition(":")
     model, _, url = ("", "", rest) if kind == "tei" else rest.partition("@")
     if kind not in _APIS or not (model or kind == "tei"):
-        raise UsageError(f"--embedder {redact_url(spec)!r} is invalid; use one of {EMBEDDER_FORMS}")
+        known = f"use one of {EMBEDDER_FORMS}"
+        hint = "" if ":" in spec else f". Did you mean st:{spec}?"
+        raise UsageError(f"--embedder {redact_url(spec)!r} is invalid; {known}{hint}")
     api = _APIS[kind]
     url = url or os.environ.get("OLLAMA_HOST", "") * (kind == "ollama") or api.default_url
     url = url.rstrip("/").removesuffix("/v1") if kind == "openai" else url.rstrip("/")

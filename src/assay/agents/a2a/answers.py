@@ -24,6 +24,7 @@ Sources = Sequence[Sequence[Mapping[str, Any]]]
 
 _FEWEST_PIECES = 4
 _LONGEST_PIECE = 40
+PLAIN_TEXT_HINT = "for an agent that takes a question in plain text, use a2a:URL#text"
 _NO_JSON = "the agent's answer contains no JSON"
 
 
@@ -152,4 +153,5 @@ def _what_instead(other: object, parts: int) -> str:
         return "the answer is an object without 'doc_ids'"
     if other is not None:
         return f"the answer is a {type(other).__name__}, not an object with 'doc_ids'"
-    return f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"
+    missing = f"no JSON object with 'doc_ids' in {parts} part{'' if parts == 1 else 's'}"
+    return f"{missing}; {PLAIN_TEXT_HINT}" if parts else missing

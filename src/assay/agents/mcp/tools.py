@@ -142,7 +142,8 @@ def _search_tool(tool: "Tool", mapping: Mapping[str, str]) -> SearchTool:
     if missing:
         options = " ".join(f"--map arg.{each.name}={_example(each)}" for each in missing[:4])
         named = " and ".join(repr(each.name) for each in missing[:4])
-        raise TargetError(f"tool {tool.name!r} requires {named}; set it with: {options}")
+        them = "them" if len(missing) > 1 else "it"
+        raise TargetError(f"tool {tool.name!r} requires {named}; set {them} with: {options}")
     return chosen
 
 
