@@ -1,6 +1,7 @@
 import pytest
 
-from assay.net.redact import redact_credentials, redact_places, redact_url
+from assay.net.redact import quote, redact_credentials, redact_places, redact_url
+from assay.net.secret_text import mask_secrets, remove_secrets
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,36 @@ def test_an_address_within_an_address_has_no_credentials_either() -> None:
 )
 def test_credentials_in_urls_are_left_out(text: str, expected: str) -> None:
     assert redact_credentials(text) == expected
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "wrong password for user:p%40ss/word",
+        "wrong password: p@ss/word",
+        "wrong password: p%40ss%2Fword",
+        "got Basic dXNlcjpwQHNzL3dvcmQ=",
+        "key=a/b+cdef&x=1",
+        "key=a%2Fb%2Bcdef",
+    ],
+)
+def test_a_secret_is_hidden_in_every_form_in_which_it_travels(said: str) -> None:
+    target = mask_secrets("rest:http://user:p%40ss%2Fword@host/x?api_key=a%2Fb%2Bcdef")
+    hidden = remove_secrets(said.replace("%40ss/", "%40ss%2F"), [target])
+    for secret in ("p@ss", "p%40ss", "dXNlcjp", "a/b", "a%2Fb"):
+        assert secret not in hidden
+    assert "***" in hidden
+
+
+@pytest.mark.parametrize(
+    "name", ["AGENT_TOKEN", "MCP_SERVER_TOKEN", "ASSAY_EMBEDDER_KEY", "OPENAI_API_KEY"]
+)
+def test_a_token_that_an_agent_repeats_is_in_no_quote(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "hunter2 hunter2")
+    monkeypatch.setenv("MODE_KEY", "off")
+    assert quote(b'{"error": "unknown token hunter2 hunter2, switched off"}') == (
+        "unknown token ***, switched off"
+    )
+    assert quote("sent as aHVudGVyMiBodW50ZXIy") == "sent as ***"

@@ -6,6 +6,7 @@ sets and files may hold anything.
 
 import re
 
+from assay.net.secret_text import environment_secrets, hide
 from assay.privacy import is_private
 
 PLACE = "a URL from its settings"
@@ -60,10 +61,12 @@ def redact_credentials(text: str) -> str:
 
 
 def redact_secrets(text: str, *secrets: str | None, length: int = _QUOTE_LENGTH) -> str:
-    """A service's message on one short line, without `secrets` or anything like a key."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
+    """A service's message on one short line, without `secrets` or anything like a key.
+
+    The keys and tokens in this process's environment are always among the secrets: a service may
+    repeat the one that it was sent.
+    """
+    text = hide(text, [*filter(None, secrets), *environment_secrets()])
     return _KEY.sub("***", " ".join(text.split()))[:length]
 
 

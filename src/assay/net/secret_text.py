@@ -5,8 +5,11 @@ without having to know of it. What connects to an agent asks for the full form w
 was masked cannot be read back from a file: a run that needs it again is given it again.
 """
 
+import os
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote, unquote
 
 from assay.errors import UsageError
 
@@ -60,6 +63,10 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _COMMAND = "mcp-stdio:"
+_SCHEMES = ("basic", "bearer", "token")
+_SECRET_VARIABLE = re.compile(r".*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|_KEY)", re.IGNORECASE)
+_SHORTEST_VARIABLE = 6
+"""Shorter values, such as `none` and `test`, are words rather than keys."""
 
 
 class SecretText(str):
@@ -113,10 +120,39 @@ def reveal(text: str) -> str:
 def remove_secrets(words: str, texts: Iterable[str]) -> str:
     """What others say without the secrets of `texts`, which they may repeat."""
     found = {each for text in texts if isinstance(text, SecretText) for each in text.secrets}
-    for secret in sorted(found, key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
-            words = words.replace(secret, MASK)
+    return hide(words, (each for each in found if len(each) >= _SHORTEST))
+
+
+def hide(words: str, secrets: Iterable[str]) -> str:
+    """`words` without the secrets, in every form in which they travel: as they were given, with
+    and without the percent signs of a URL, a password without its user, both in Base64.
+    """
+    forms = {form for secret in secrets for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        words = words.replace(form, MASK)
     return words
+
+
+def environment_secrets() -> list[str]:
+    """The keys and tokens in the variables of this process, one of which an agent was sent."""
+    return [
+        value
+        for name, value in os.environ.items()
+        if _SECRET_VARIABLE.fullmatch(name) and len(value) >= _SHORTEST_VARIABLE
+    ]
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    plain = unquote(secret)
+    scheme, _, credentials = plain.partition(" ")
+    if scheme.lower() in _SCHEMES and credentials:
+        plain = credentials
+    password = plain.partition(":")[2]
+    spelled = [plain, password, secret.partition(":")[2]] if password else [plain]
+    encoded = [quote(each, safe="") for each in spelled]
+    in_base64 = [b64encode(plain.encode("utf-8", "replace")).decode()]
+    yield from (each for each in (*spelled, *encoded, *in_base64) if len(each) >= _SHORTEST)
 
 
 def _is_masked(text: str) -> bool:
