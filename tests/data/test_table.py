@@ -92,7 +92,7 @@ def test_a_cell_may_be_larger_than_the_limit_of_the_csv_module(tmp_path: Path) -
     [
         ("log.json", b'{"a": 1}', "must hold a list of rows"),
         ("log.json", b"{", "is not valid JSON"),
-        ("log.csv", b"a,b\n\xff,1\n", "is not UTF-8 (byte 0xff)"),
+        ("log.csv", b"a,b\n\xff,1\n", "log.csv:2: is not UTF-8 (byte 0xff in column 1)"),
         ("log.parquet", b"PAR0", "is not valid Parquet"),
     ],
 )

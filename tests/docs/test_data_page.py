@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from assay.cli.data import data_app
 from assay.cli.eval import evaluate
+from assay.data import load_dataset
 from assay.data.questions import COLUMNS
 from assay.errors import UsageError
 from assay.evaluation.run import load_run
@@ -66,6 +67,17 @@ def test_info_describes_the_spreadsheet() -> None:
     result = CliRunner().invoke(data_app, ["info", *OPTIONS[1:]], catch_exceptions=False)
     assert "none: for a service that has its own" in result.stdout
     assert "lang=de 1, lang=en 1" in result.stdout
+
+
+def test_the_commands_that_check_import_and_sample_run() -> None:
+    commands = re.findall(r"^assay data (?:check|import|sample) .*$", PAGE, flags=re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        result = CliRunner().invoke(data_app, shlex.split(command)[2:], catch_exceptions=False)
+        assert result.exit_code == 0, (command, result.output)
+    assert load_dataset("my-set").queries_in("test")[0].tags == ("lang=de",)
+    small = load_dataset("small-notes")
+    assert (len(small.queries), len(small.documents)) == (20, 100)
 
 
 def test_the_page_names_every_column_and_key() -> None:

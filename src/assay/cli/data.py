@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.cli.console import print_json, say, show
+from assay.cli.data_files import Archive, Columns, Json, check, import_dataset, sample
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,24 +17,16 @@ if TYPE_CHECKING:
 
 data_app = typer.Typer(
     name="data",
-    help="List and describe data sets.",
+    help="List, describe, check, import and sample data sets.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 _LABEL_WIDTH = 22
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Which column of a table holds what: query=Frage,ids=docs. Keys: query, ids, grades, "
-        "doc_id, grade, query_id, answer, tags.",
-        envvar="ASSAY_COLUMNS",
-        metavar="KEY=COLUMN",
-    ),
-]
+data_app.command("import")(import_dataset)
+data_app.command("check")(check)
+data_app.command("sample")(sample)
 
 
 @data_app.command("list")
@@ -58,13 +50,7 @@ def info(
     split: Annotated[
         str, typer.Option(help="Which judgments to describe.", envvar="ASSAY_SPLIT")
     ] = "test",
-    archive: Annotated[
-        Path | None,
-        typer.Option(
-            help="A local nfcorpus.zip to use instead of downloading it. [env var: "
-            "NFCORPUS_ARCHIVE]"
-        ),
-    ] = None,
+    archive: Archive = None,
     std: Annotated[
         float | None,
         typer.Option(

@@ -4,6 +4,8 @@ One more file is optional: answers.jsonl, for agents that answer.
 """
 
 import re
+import secrets
+import shutil
 import zipfile
 from collections.abc import Collection, Container, Iterable
 from pathlib import Path, PurePosixPath
@@ -24,7 +26,7 @@ from assay.data.text_file import (
     short_repr,
     write_file,
 )
-from assay.errors import DataError
+from assay.errors import DataError, UsageError
 from assay.net.json import JsonObject
 
 _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
@@ -39,22 +41,27 @@ def read_beir(path: Path, name: str | None = None, findings: Findings | None = N
     """
     files = _dataset_files(path)
     findings = Findings() if findings is None else findings
-    documents = {}
-    if "corpus.jsonl" in files:
-        documents = _read_documents(files["corpus.jsonl"], findings)
-    queries = _read_queries(_needed(path, files, "queries.jsonl"), findings)
-    judgments = {
-        PurePosixPath(member).stem: _read_split(file, documents, queries, findings)
-        for member, file in sorted(files.items())
-        if member.startswith("qrels/")
-    }
+    documents: dict[str, Document] = {}
+    queries: dict[str, Query] = {}
+    judgments: dict[str, Judgments] = {}
+    with findings.errors_collected():
+        if "corpus.jsonl" in files:
+            documents = _read_documents(files["corpus.jsonl"], findings)
+    with findings.errors_collected():
+        queries = _read_queries(_needed(path, files, "queries.jsonl"), findings)
+    for member, file in sorted(files.items()):
+        if member.startswith("qrels/"):
+            with findings.errors_collected():
+                split = _read_split(file, documents, queries, findings)
+                judgments[PurePosixPath(member).stem] = split
     if not judgments:
         findings.note(
             "data sets without qrels/*.tsv, so no ranking can be measured", repr(str(path))
         )
     answers = {}
     if "answers.jsonl" in files:
-        answers = read_answers(files["answers.jsonl"], documents, queries, findings)
+        with findings.errors_collected():
+            answers = read_answers(files["answers.jsonl"], documents, queries, findings)
     name = name or path.resolve().name.removesuffix(".zip")
     return Dataset(name, documents, queries, judgments, answers, findings.messages)
 
@@ -82,13 +89,33 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
         ),
     )
     for split, judgments in dataset.judgments.items():
+        _refuse_breaks({doc_id for grades in judgments.values() for doc_id in grades})
+        _refuse_breaks(judgments)
         rows = [
-            _qrels_row(query_id, document_id, grade)
+            f"{query_id}\t{document_id}\t{grade}\n"
             for query_id, grades in judgments.items()
             for document_id, grade in grades.items()
         ]
         content = "query-id\tcorpus-id\tscore\n" + "".join(rows)
         write_file(folder / "qrels" / f"{split}.tsv", content.encode())
+
+
+def write_new_beir(dataset: Dataset, folder: Path) -> None:
+    """Write a data set into a folder that does not exist or is empty, all of it or nothing."""
+    folder = folder.expanduser().absolute()
+    part = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.part")
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} is not empty; name another folder, or delete it first")
+        try:
+            write_beir(dataset, part)
+            if folder.exists():  # a folder is not renamed over another one everywhere
+                folder.rmdir()
+            part.rename(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=folder) from error
 
 
 def _answer_record(reference: ReferenceAnswer) -> JsonObject:
@@ -105,11 +132,10 @@ def _write_lines(path: Path, records: Iterable[JsonObject]) -> None:
     write_file(path, b"".join(lines))
 
 
-def _qrels_row(query_id: str, document_id: str, grade: int) -> str:
-    for identifier in (query_id, document_id):
+def _refuse_breaks(identifiers: Iterable[str]) -> None:
+    for identifier in identifiers:
         if re.search(r"[\t\r\n]", identifier):
             raise DataError(f"id {identifier!r} has a tab or newline, which qrels cannot represent")
-    return f"{query_id}\t{document_id}\t{grade}\n"
 
 
 def _dataset_files(path: Path) -> dict[str, TextFile]:
@@ -213,7 +239,7 @@ def _read_split(
     judgments = read_judgments(file, findings)
     if not judgments:
         findings.note("splits without judgments", repr(file.name))
-    for query_id in [query_id for query_id in judgments if query_id not in queries]:
+    for query_id in [each for each in judgments if queries and each not in queries]:
         what = f"{file.name}: judgments dropped, because their query is not in queries.jsonl"
         findings.note(what, f"query {query_id!r}", count=len(judgments.pop(query_id)))
     lacking = (

@@ -8,6 +8,7 @@ from assay.data.dataset import Dataset
 from assay.data.nfcorpus import find_archive
 from assay.data.questions import COLUMNS, read_questions
 from assay.data.table import SUFFIXES, parse_columns, table_suffix
+from assay.data.text_file import Findings
 from assay.errors import UsageError
 from assay.progress import Progress, silent
 
@@ -43,22 +44,35 @@ def load_dataset(
         DataError: Its files are wrong; the message names file and line.
         DownloadError: NFCorpus could not be downloaded.
     """
+    return read_dataset(name, archive, columns, progress)
+
+
+def read_dataset(
+    name: str | Path,
+    archive: Path | None,
+    columns: Mapping[str, str] | Sequence[str],
+    progress: Progress,
+    findings: Findings | None = None,
+) -> Dataset:
+    """See `load_dataset`; `findings` may collect the errors of a data set that is checked."""
     if columns and not is_table(name):
         raise UsageError(
             f"columns can be named only for a table ({', '.join(SUFFIXES)}), not for {str(name)!r}"
         )
     if name == "nfcorpus":
-        return read_beir(find_archive(archive, progress), "nfcorpus")
+        return read_beir(find_archive(archive, progress), "nfcorpus", findings)
     if archive is not None:
         raise UsageError(
             f"an archive can be passed only for 'nfcorpus', not for {str(name)!r}; "
             "pass another archive as the data set itself: --dataset FILE"
         )
     if name == "notes":
-        return read_beir(Path(__file__).parent / "notes", "notes")
+        return read_beir(Path(__file__).parent / "notes", "notes", findings)
     require_dataset(name)
     path = Path(name).expanduser()
-    return read_questions(path, column_names(columns)) if is_table(path) else read_beir(path)
+    if is_table(path):
+        return read_questions(path, column_names(columns), findings)
+    return read_beir(path, findings=findings)
 
 
 def column_names(columns: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:

@@ -1,11 +1,12 @@
 """Data sets from values in memory: dictionaries, lists of dictionaries, data frames."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
 from assay.data.qrels import parse_grade, wrong_grade
-from assay.data.table import TableRow, cell_list, rows_of
+from assay.data.table import TableRow, cell_list, read_table, rows_of
 from assay.data.text_file import short_repr
 from assay.errors import DataError
 
@@ -45,28 +46,43 @@ def dataset_from_dicts(
     return Dataset(name, found, asked, {split: judged}, references)
 
 
+def read_documents_table(path: Path) -> dict[str, Document]:
+    """Documents by id from a table with `doc_id`, `text` and optionally `title`."""
+    found = _items(read_table(path), _document, _DOC_IDS)
+    if not found:
+        raise DataError("has no documents", file=path)
+    return found
+
+
 def _by_id(
     values: object,
     source: str,
     build: Callable[[TableRow, str], _Item],
     ids: tuple[str, ...],
 ) -> dict[str, _Item]:
+    return _items(_rows(values, source, ids[0]), build, ids)
+
+
+def _items(
+    rows: Iterable[TableRow | DataError],
+    build: Callable[[TableRow, str], _Item],
+    ids: tuple[str, ...],
+) -> dict[str, _Item]:
     items: dict[str, _Item] = {}
-    for row in _rows(values, source, ids[0]):
+    for row in rows:
+        if isinstance(row, DataError):
+            raise row
         item = build(row, _identifier(row, ids))
         if items.setdefault(item.id, item) != item:
             raise row.refusal(f"id {item.id!r} is already used for other content")
     return items
 
 
-def _rows(values: object, source: str, key: str) -> Iterator[TableRow]:
+def _rows(values: object, source: str, key: str) -> Iterator[TableRow | DataError]:
     """Rows of either form; `{id: value}` becomes a row with its id."""
     if isinstance(values, Mapping):
         values = [_row_of(key, identifier, value) for identifier, value in values.items()]
-    for row in rows_of(values, source):
-        if isinstance(row, DataError):
-            raise row
-        yield row
+    return rows_of(values, source)
 
 
 def _row_of(key: str, identifier: object, value: object) -> dict[str, Any]:
@@ -93,6 +109,8 @@ def _judged(judgments: object) -> Iterator[tuple[TableRow, str, str, int]]:
     if isinstance(judgments, Mapping):
         judgments = list(_judgment_rows(judgments))
     for row in _rows(judgments, "judgments", "query_id"):
+        if isinstance(row, DataError):
+            raise row
         value = next((row.fields[name] for name in _GRADES if name in row.fields), 1)
         grade = parse_grade(str(value))
         if grade is None:

@@ -40,6 +40,7 @@ SPLIT = "test"
 _SEPARATORS = "\n;|,"
 _MAX_TAG_VALUES = 100
 _MAX_TAG_LENGTH = 100
+_USUAL_GRADES: Mapping[str, int] = {str(grade): grade for grade in range(4)}
 _MISSING = ("NAType", "NaTType")  # of pandas
 
 
@@ -193,11 +194,11 @@ class _Builder:
     def _list(self, row: TableRow, value: object) -> list[object]:
         """The parts of a cell: a list, a JSON list, or text with one of the separators."""
         if isinstance(value, str) and not value.lstrip().startswith("["):
-            separator = next((each for each in _SEPARATORS if each in value), None)
-            if separator is None:
-                return [value] if value.strip() else []
-            self.separators.setdefault(separator, row.number)
-            return [part for part in value.split(separator) if part.strip()]
+            for separator in _SEPARATORS:
+                if separator in value:
+                    self.separators.setdefault(separator, row.number)
+                    return [part for part in value.split(separator) if part.strip()]
+            return [value] if value.strip() else []
         return [] if _plain(value) == "" else list(cell_list(value))
 
     def _tag(self, row: TableRow, layout: _Layout, tags: dict[str, str]) -> None:
@@ -240,6 +241,8 @@ class _Builder:
 
 
 def _kept(tags: Mapping[str, str], prose: set[str]) -> tuple[str, ...]:
+    if not prose:
+        return tuple(tags)
     return tuple(tag for tag, column in tags.items() if column not in prose)
 
 
@@ -319,6 +322,8 @@ def _grade(row: TableRow, name: str | None) -> int:
 
 
 def _as_grade(row: TableRow, value: object) -> int:
+    if isinstance(value, str) and value in _USUAL_GRADES:
+        return _USUAL_GRADES[value]
     grade = parse_grade(_plain(value) or "")
     if grade is None:
         raise row.refusal(wrong_grade(value))

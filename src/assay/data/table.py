@@ -202,11 +202,10 @@ def _from_delimited(file: TextFile, delimiter: str) -> Iterator[TableRow | DataE
     try:
         with file.open() as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
             yield from _cells(file, text, delimiter)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"is not UTF-8 (byte 0x{error.object[error.start]:02x}); save it as UTF-8",
-            file=file.label,
-        ) from None
+    except UnicodeDecodeError:
+        for _ in file.lines():  # says which line it is
+            pass
+        raise
     except UNREADABLE as error:
         raise DataError(f"cannot be read: {reason(error)}", file=file.label) from error
 

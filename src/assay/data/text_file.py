@@ -10,7 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,6 +75,14 @@ class Findings:
         self.error_count += 1
         if len(self.errors) < _MAX_ERRORS:
             self.errors.append(error)
+
+    @contextmanager
+    def errors_collected(self) -> Iterator[None]:
+        """Around what reads a whole file: an error in it may be collected, too."""
+        try:
+            yield
+        except DataError as error:
+            self.refuse(error)
 
     @property
     def messages(self) -> tuple[str, ...]:

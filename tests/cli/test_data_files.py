@@ -1,0 +1,86 @@
+"""`assay data import`, `check` and `sample`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from assay.cli.data import data_app
+from assay.data import load_dataset
+from assay.errors import DataError, UsageError
+
+QUESTIONS = "query_id,query,doc_ids,grades,answer,lang\n1,how?,d1;d2,2;1,so,de\n2,why?,d9,,,en\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("set.csv").write_text(QUESTIONS)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(data_app, arguments)
+
+
+def test_an_imported_table_is_the_same_data_set() -> None:
+    result = invoke("import", "set.csv", "--out", "mine", "--json")
+    assert json.loads(result.stdout) == {
+        "folder": "mine",
+        "queries": 2,
+        "judgments": 3,
+        "documents": 0,
+        "answers": 1,
+    }
+    before, after = load_dataset("set.csv"), load_dataset("mine")
+    assert after.fingerprint == before.fingerprint
+    assert after.queries == before.queries
+    assert after.answers == before.answers
+    assert sorted(path.name for path in Path().iterdir()) == ["mine", "set.csv"]
+
+
+def test_documents_come_from_a_second_table() -> None:
+    Path("docs.tsv").write_text("id\ttitle\ttext\nd1\tTea\tSteep.\nd2\t\tBoil.\n")
+    result = invoke("import", "set.csv", "--out", "mine", "--corpus", "docs.tsv")
+    assert "expected ids that docs.tsv does not have: 1, for example 'd9'" in result.stderr
+    assert load_dataset("mine").documents["d1"].full_text == "Tea Steep."
+
+
+def test_a_folder_with_content_is_never_written_into() -> None:
+    Path("mine").mkdir()
+    Path("mine", "keep.txt").touch()
+    result = invoke("import", "set.csv", "--out", "mine")
+    assert isinstance(result.exception, UsageError)
+    assert "mine is not empty" in str(result.exception)
+    assert [path.name for path in Path("mine").iterdir()] == ["keep.txt"]
+
+
+def test_nothing_is_left_of_an_import_that_failed() -> None:
+    Path("set.jsonl").write_text('{"query": "how?", "doc_ids": ["a\\tb"]}')
+    result = invoke("import", "set.jsonl", "--out", "mine")
+    assert isinstance(result.exception, DataError)
+    assert sorted(path.name for path in Path().iterdir()) == ["set.csv", "set.jsonl"]
+
+
+def test_check_prints_places_and_fails() -> None:
+    Path("set.csv").write_text(QUESTIONS + "2,other,d1,,,\n")
+    result = invoke("check", "set.csv")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("error: set.csv:4: query id '2' was already used in line 3")
+    assert "1 error, 0 warnings: 2 queries, 3 judgments and 0 documents" in result.stdout
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
+def test_warnings_fail_only_a_strict_check(options: tuple[str, ...], code: int) -> None:
+    Path("set.csv").write_text(QUESTIONS + "3,who?,,,,\n")
+    result = invoke("check", "set.csv", "--json", *options)
+    assert result.exit_code == code
+    assert json.loads(result.stdout)["warnings"] == [
+        "questions without expected ids, which no ranking is measured on: 1, on line 4"
+    ]
+
+
+def test_a_sample_says_that_its_scores_are_its_own() -> None:
+    result = invoke("sample", "notes", "--out", "small", "-n", "5", "--documents", "30")
+    assert "compare them only with each other" in result.stderr
+    assert len(load_dataset("small").queries) == 5
