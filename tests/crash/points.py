@@ -245,7 +245,7 @@ def main() -> int:
     _environment(url)
     gc.disable()  # a collection would copy every page of the parent into each fork
     typer.main.get_command = functools.cache(typer.main.get_command)
-    embedding.open_embedder = lambda **_: WordEmbedder()
+    embedding.open_embedder = lambda *_: WordEmbedder()
     failed = False
     try:
         for name in given.scenario or SCENARIOS:

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,6 +30,7 @@ class FakeProcess:
         self.deaf = deaf
         self.signals: list[int] = []
         self._ended = asyncio.Event()
+        self.stdin = BytesIO()
         self.stderr = self._lines()
 
     async def _lines(self) -> AsyncIterator[bytes]:
