@@ -18,6 +18,7 @@ def test_a_sound_data_set_has_nothing_wrong() -> None:
     found = check_dataset("notes")
     assert (found.error_count, found.documents, found.queries) == (0, 230, 120)
     assert found.errors == ()
+    assert found.warnings == ()
 
 
 def test_every_wrong_row_of_a_table_is_listed(tmp_path: Path) -> None:

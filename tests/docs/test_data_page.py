@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import assay
 from assay.cli.data import data_app
 from assay.cli.eval import evaluate
 from assay.data import load_dataset
@@ -47,6 +48,23 @@ def test_the_spreadsheet_measures_a_service_without_a_corpus() -> None:
     page = load_run("latest").folder.page_file.read_text(encoding="utf-8")
     assert "Wie lange zieht Tee?" in page
     assert "no document has this id" not in page
+
+
+def test_faithfulness_is_measured_only_where_there_are_texts() -> None:
+    Path("answered.csv").write_text("query,doc_ids,answer\nHow long?,tea-7,Three minutes.\n")
+    Path("answering_service.py").write_text(
+        "def bare(query, top_k):\n"
+        "    return {'doc_ids': ['tea-7'], 'answer': 'Three minutes.', 'citations': ['tea-7']}\n\n"
+        "def shown(query, top_k):\n"
+        "    return bare(query, top_k) | {'contexts': [{'id': 'tea-7', 'text': 'Three minutes'}]}\n"
+    )
+    found = {}
+    for name in ("bare", "shown"):
+        run = assay.evaluate(f"python:answering_service:{name}", "answered.csv", answers=True)
+        assert run.report.answers is not None
+        found[name] = run.report.answers.metrics.get("faithfulness")
+    assert found["bare"] is None
+    assert found["shown"] == 1.0
 
 
 def test_ids_of_another_kind_are_noticed_without_a_corpus() -> None:

@@ -19,6 +19,7 @@ from assay.agents.mapping import AnswerReader, Received, parse_mapping
 from assay.agents.targets import parse_target, redact_target
 from assay.contract.responses import parse_response, parse_response_object
 from assay.data import load_dataset
+from assay.data.checking import check_dataset
 from assay.data.qrels import read_qrels
 from assay.data.run_file import read_run
 from assay.errors import AgentFailure, AssayError
@@ -41,6 +42,12 @@ ANSWERS = tuple(
         ["d1", "d2"],
         {"payload": {"items": [{"docno": "d1", "s": 1}]}, "answer": None},
     )
+)
+QUESTIONS = (
+    b'query_id,query,doc_ids,grades,answer,lang\n1,how?,d1;d2,2;1,so,de\n2,why?,"d3,d4",,,en\n',
+    b"query\tdoc_id\tgrade\nhow?\td1\t2\nhow?\td2\t0\n",
+    b'{"query": "how?", "doc_ids": ["d1", 2], "tags": ["a"]}\n{"query": "w", "ids": {"d": 1}}\n',
+    b'[{"query": "how?", "doc_ids": "d1|d2", "grade": 1.0}]',
 )
 MAPPINGS = (
     "ids=payload.items[].docno",
@@ -267,6 +274,22 @@ def test_beir(corpus: bytes, queries: bytes, qrels: bytes, references: bytes | N
             return
         assert dataset.fingerprint
         assert all(each.id in dataset.queries for each in dataset.queries_in("test"))
+
+
+@given(content=almost(*QUESTIONS), suffix=st.sampled_from([".csv", ".tsv", ".jsonl", ".json"]))
+def test_tables_of_questions(content: bytes, suffix: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"questions{suffix}")
+        path.write_bytes(content)
+        checked = check_dataset(path)
+        try:
+            dataset = load_dataset(path)
+        except OURS:
+            assert checked.error_count
+            return
+        assert not checked.error_count
+        assert dataset.fingerprint
+        assert dataset.queries.keys() == dataset.judgments_in("test").keys()
 
 
 @given(content=almost(CALLS))

@@ -77,6 +77,9 @@ def _note_doubtful(dataset: Dataset, findings: Findings) -> None:
             findings.note("queries without any judgment, which no run asks", repr(query.id))
     for split, judgments in dataset.judgments.items():
         for query_id, grades in judgments.items():
+            reference = dataset.answers.get(query_id)
+            if reference is not None and reference.answer is None:
+                continue  # nothing answers it, and that is what it asks for
             if grades and not any(grade > 0 for grade in grades.values()):
                 what = f"queries of split {split!r} whose documents are all judged not relevant"
                 findings.note(what, repr(query_id))

@@ -11,7 +11,7 @@ from assay.evaluation.answers.contradictions import contradiction_row, contradic
 from assay.evaluation.answers.examination import AnswerExamination, Verdict
 from assay.evaluation.answers.verdict_scores import (
     decided_outcome,
-    measure_examined,
+    measure_run,
     verdict_of,
 )
 from assay.measure.answers.answer_metrics import (
@@ -80,7 +80,7 @@ class AnswerReport:
         self._found = examination
         self._dataset = dataset
         self._config = config
-        self._scores = scores or measure_examined(cases, examination, dataset.documents)
+        self._scores = scores or measure_run(cases, examination, dataset)
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from assay.data.dataset import Document
+from assay.data.dataset import Dataset, Document
 from assay.evaluation.answers.examination import AnswerExamination, Verdict
 from assay.measure.answers.answer_metrics import (
     AnswerCase,
@@ -14,6 +14,8 @@ from assay.measure.answers.answer_metrics import (
     outcome_of,
 )
 from assay.measure.graded import Floats
+
+_OF_TEXTS = ("faithfulness", "judged_faithfulness")
 
 
 def measure_examined(
@@ -40,6 +42,22 @@ def measure_examined(
         if column
     }
     return AnswerScores(ids | scores.query_ids, values | scores.values)
+
+
+def measure_run(
+    cases: Sequence[AnswerCase], found: AnswerExamination, dataset: Dataset
+) -> AnswerScores:
+    """The metrics of a run. Nothing is called unfaithful where there is no text to compare with:
+    the data set has no documents, and the agent returned no contexts.
+    """
+    scores = measure_examined(cases, found, dataset.documents)
+    if dataset.documents or any(case.contexts for case in cases):
+        return scores
+    kept = [name for name in scores.query_ids if name not in _OF_TEXTS]
+    return AnswerScores(
+        {name: scores.query_ids[name] for name in kept},
+        {name: scores.values[name] for name in kept},
+    )
 
 
 def _column(
