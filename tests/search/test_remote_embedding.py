@@ -11,6 +11,8 @@ import pytest
 from tests.search.samples import WordEmbedder
 
 from assay.errors import SearchError, UsageError
+from assay.privacy import private_mode
+from assay.search import remote_embedding
 from assay.search.embedding import EmbedderSettings, open_embedder
 
 Answer = tuple[int, dict[str, str], Any]
@@ -223,6 +225,8 @@ def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
         lambda _: {"embeddings": [["a"]]},
         lambda _: [],
         lambda _: {"embeddings": [[float("nan")] * 3]},
+        lambda _: {"embeddings": [[1e39]]},
+        lambda _: b"[" * 900 + b"]" * 900,
     ],
 )
 def test_an_answer_of_another_shape_is_told(
@@ -253,3 +257,41 @@ def test_tokens_are_rather_over_than_underestimated(server: EmbeddingServer) -> 
     embedder = open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
     assert embedder.count_tokens(["", "green tea", "绿茶"]) == [0, 3, 2]
     assert np.all(np.array(embedder.count_tokens(["word " * 100])) >= 100)
+
+
+def test_vectors_beyond_every_dimension_are_refused(server: EmbeddingServer) -> None:
+    server.change = lambda _: {"embeddings": [[1] * 70_000]}
+    with pytest.raises(SearchError, match=r"vectors of 70,000 numbers, more than 65,536"):
+        open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
+
+
+def test_the_largest_numbers_do_not_vanish(server: EmbeddingServer) -> None:
+    server.change = lambda _: {"embeddings": [[3e38, 3e38]]}
+    [vector] = open_embedder(EmbedderSettings(f"ollama:m@{server.url}")).embed(["tea"])
+    assert vector == pytest.approx([0.5**0.5] * 2)
+
+
+@pytest.mark.parametrize("name", ["", "a\x1b[2J", "a\nb", "a" * 5000])
+def test_a_model_without_a_usable_name_is_refused(server: EmbeddingServer, name: str) -> None:
+    server.info = {"model_id": name}
+    with pytest.raises(SearchError, match="names no model_id"):
+        open_embedder(EmbedderSettings(f"tei:{server.url}"))
+
+
+@pytest.mark.parametrize("status", [400, 200])
+def test_a_server_that_repeats_a_document_is_not_quoted_in_a_private_run(
+    server: EmbeddingServer, status: int
+) -> None:
+    server.faults = [(status, {}, {"embeddings": [["Jane Doe has asthma"]], "error": "Jane Doe"})]
+    with private_mode(), pytest.raises(SearchError) as caught:
+        open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
+    assert "Jane" not in str(caught.value)
+
+
+def test_a_body_that_trickles_is_given_up(
+    server: EmbeddingServer, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte comes in time, and the end never."""
+    monkeypatch.setattr(remote_embedding, "LONGEST_S", -1.0)
+    with pytest.raises(SearchError, match=r"took too long as a whole .after 5 attempts"):
+        open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))

@@ -14,7 +14,7 @@ import httpx
 from assay.errors import AgentFailure
 from assay.net.http import AWAY, fetch
 from assay.net.json import JsonObject, parse_object
-from assay.net.redact import printable, redact_secrets
+from assay.net.redact import redact_secrets
 
 READY_PATH = "/health/ready"
 
@@ -94,12 +94,12 @@ def _not_ready(status: int, body: JsonObject) -> AgentReadiness:
     words = [each for each in body.values() if isinstance(each, str)]
     failed = next((each for each in words if each.startswith("failed")), None)
     if failed is not None:
-        return AgentReadiness(ReadyState.FAILED, redact_secrets(printable(failed), length=_WORDS))
+        return AgentReadiness(ReadyState.FAILED, redact_secrets(failed, length=_WORDS))
     stage = body.get("stage")
     what = stage.get("what") if isinstance(stage, dict) else None
     shown = what if isinstance(what, str) else f"HTTP {status} from {READY_PATH}"
     return AgentReadiness(
         ReadyState.LOADING,
-        redact_secrets(printable(shown), length=_WORDS),
+        redact_secrets(shown, length=_WORDS),
         repr(stage)[:_WORDS] if isinstance(stage, dict) else "",
     )

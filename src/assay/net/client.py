@@ -4,7 +4,9 @@ No response, read by our own code or by an SDK, can exhaust
 memory: raw and decoded bytes are counted below everything that reads them.
 """
 
+import math
 import os
+import time
 import zlib
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from typing import Any
@@ -120,12 +122,17 @@ class _AsyncBoundedStream(httpx.AsyncByteStream):
 
 
 class _BoundedStream(httpx.SyncByteStream):
-    def __init__(self, inner: httpx.SyncByteStream, decoder: BoundedDecoder) -> None:
+    def __init__(
+        self, inner: httpx.SyncByteStream, decoder: BoundedDecoder, ends: float = math.inf
+    ) -> None:
         self._inner = inner
         self._decoder = decoder
+        self._ends = ends
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._inner:
+            if time.monotonic() > self._ends:
+                raise httpx.ReadTimeout("the response took too long as a whole")
             yield self._decoder.feed(chunk)
 
     def close(self) -> None:
@@ -168,13 +175,15 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 
 
 class SyncBoundedTransport(httpx.BaseTransport):
-    """`BoundedTransport` for clients that block."""
+    """`BoundedTransport` for clients that block; `longest` bounds the seconds of a response."""
 
-    def __init__(self, inner: httpx.BaseTransport, limit: int) -> None:
+    def __init__(self, inner: httpx.BaseTransport, limit: int, longest: float = math.inf) -> None:
         self._inner = inner
         self._limit = limit
+        self._longest = longest
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        ends = time.monotonic() + self._longest
         response = self._inner.handle_request(request)
         try:
             decoder = _decoder_for(request, response, self._limit)
@@ -182,7 +191,7 @@ class SyncBoundedTransport(httpx.BaseTransport):
             response.close()
             raise
         assert isinstance(response.stream, httpx.SyncByteStream)
-        response.stream = _BoundedStream(response.stream, decoder)
+        response.stream = _BoundedStream(response.stream, decoder, ends)
         return response
 
     def close(self) -> None:
@@ -285,17 +294,21 @@ def open_sync_client(
     timeout: httpx.Timeout | float | None = None,
     headers: Mapping[str, str] | None = None,
     follow_redirects: bool = False,
+    longest: float = math.inf,
 ) -> httpx.Client:
-    """`open_client` for code that blocks: downloads and embedding services."""
+    """`open_client` for code that blocks: downloads and embedding services.
+
+    `longest`: how many seconds a response may take as a whole, where `timeout` bounds each read.
+    """
     client = httpx.Client(
         timeout=_TIMEOUT if timeout is None else timeout,
         headers={**_HEADERS, **(headers or {})},
         limits=_LIMITS,
         follow_redirects=follow_redirects,
     )
-    client._transport = SyncBoundedTransport(client._transport, max_bytes)
+    client._transport = SyncBoundedTransport(client._transport, max_bytes, longest)
     client._mounts = {
-        pattern: None if mounted is None else SyncBoundedTransport(mounted, max_bytes)
+        pattern: None if mounted is None else SyncBoundedTransport(mounted, max_bytes, longest)
         for pattern, mounted in client._mounts.items()
     }
     return client

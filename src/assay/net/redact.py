@@ -64,9 +64,13 @@ def redact_secrets(text: str, *secrets: str | None, length: int = _QUOTE_LENGTH)
     """A service's message on one short line, without `secrets` or anything like a key.
 
     The keys and tokens in this process's environment are always among the secrets: a service may
-    repeat the one that it was sent.
+    repeat the one that it was sent. Empty in private mode: it may repeat the text as well.
     """
-    text = hide(text, [*filter(None, secrets), *environment_secrets()])
+    return "" if is_private() else _cleaned(text, *secrets, length=length)
+
+
+def _cleaned(text: str, *secrets: str | None, length: int) -> str:
+    text = hide(printable(text), [*filter(None, secrets), *environment_secrets()])
     return _KEY.sub("***", " ".join(text.split()))[:length]
 
 
@@ -82,7 +86,7 @@ def quote(text: str | bytes, *secrets: str | None, private: bool | None = None) 
     start = text[:_QUOTED_BYTES]
     if isinstance(start, bytes):
         start = start.decode("utf-8", "replace")
-    return redact_secrets(printable(_message_in(start)), *secrets, length=QUOTE_LENGTH)
+    return _cleaned(_message_in(start), *secrets, length=QUOTE_LENGTH)
 
 
 def _message_in(text: str) -> str:

@@ -27,6 +27,10 @@ from assay.text import strip_controls
 MAX_TOKENS = 256
 TEXTS_IN_A_REQUEST = 64
 TIMEOUT = httpx.Timeout(120.0, connect=10.0)
+LONGEST_S = 300.0
+"""For one request as a whole: a server that sends a byte now and then keeps every other limit."""
+MAX_DIMENSION = 65_536
+_MAX_NAME = 200
 RETRIES = RetryPolicy(attempts=5, max_retry_after=60.0, cap_retry_after=True)
 
 
@@ -102,7 +106,7 @@ class RemoteEmbedder:
         self._model, self._url, self._api = model, url, api
         self._key = next((os.environ[one] for one in api.key_names if os.environ.get(one)), None)
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = open_sync_client(timeout=TIMEOUT, headers=headers)
+        self._client = open_sync_client(timeout=TIMEOUT, headers=headers, longest=LONGEST_S)
         weakref.finalize(self, self._client.close)
         self._parallel = _parallel_requests()
         self._path = api.paths[0]
@@ -159,19 +163,29 @@ class RemoteEmbedder:
         finally:
             pool.shutdown(cancel_futures=True)
         vectors = np.concatenate(parts)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        # In double precision, where no square of a number is too large.
+        squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+        norms = np.sqrt(squares)[:, np.newaxis]
         return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)
 
     def _request(self, texts: Sequence[str]) -> Vectors:
         answer = self._post(self._api.body(self._model, list(texts)))
         try:
-            vectors = np.array(self._api.vectors(parse_json(answer.content)), np.float32, ndmin=1)
+            with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+                vectors = np.array(
+                    self._api.vectors(parse_json(answer.content)), np.float32, ndmin=1
+                )
         except (ValueError, KeyError, TypeError) as error:
-            raise self._error(f"the response cannot be parsed ({error!r})") from None
+            # The class alone: a message may quote what came.
+            raise self._error(f"the response cannot be parsed ({type(error).__name__})") from None
         wanted = (len(texts), self._dimension or vectors.shape[-1])
         if vectors.shape != wanted or 0 in vectors.shape or not np.isfinite(vectors).all():
             raise self._error(
                 f"expected a matrix of {wanted} finite numbers, got one of {vectors.shape}"
+            )
+        if vectors.shape[1] > MAX_DIMENSION:
+            raise self._error(
+                f"vectors of {vectors.shape[1]:,} numbers, more than {MAX_DIMENSION:,}"
             )
         return vectors
 
@@ -193,8 +207,8 @@ class RemoteEmbedder:
                 if answer.status_code == 404 and self._path != self._api.paths[-1]:
                     self._path = self._api.paths[self._api.paths.index(self._path) + 1]
                     continue
-                said = redact_secrets(answer.text, self._key) or answer.reason_phrase
-                reason = f"HTTP {answer.status_code}: {said}"
+                said = redact_secrets(answer.text, self._key)
+                reason = ": ".join(filter(None, [f"HTTP {answer.status_code}", said]))
                 if answer.status_code != 429 and answer.status_code < 500:
                     raise self._error(reason)
                 retry_after = parse_retry_after(answer.headers.get("Retry-After"))
@@ -208,7 +222,11 @@ class RemoteEmbedder:
             served = parse_json(self._client.get(f"{self._url}/info").content)["model_id"]
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             served = None
-        if not isinstance(served, str):
+        if (
+            not isinstance(served, str)
+            or not 0 < len(served) <= _MAX_NAME
+            or not (served.isprintable())
+        ):
             raise self._error("GET /info names no model_id")
         return served
 
