@@ -16,7 +16,7 @@ COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.star
 
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert len(COMMANDS) == 11
+    assert len(COMMANDS) == 12
     shown, said = {}, list[str]()
     for command in COMMANDS:
         result = CliRunner().invoke(app, shlex.split(command)[1:])

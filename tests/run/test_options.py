@@ -54,6 +54,7 @@ FULL = RunConfig(
     private=True,
     label="tuned",
     tags=("chunks=512", "reader=b=2"),
+    compare_to="main",
     note="with the larger model",
     answers=True,
     judge="gguf",

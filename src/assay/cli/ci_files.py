@@ -35,6 +35,14 @@ Markdown = Annotated[
     ),
 ]
 
+FailOnRegression = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-regression",
+        help="Exit with 1 if the run is significantly worse than the one that it is compared with.",
+    ),
+]
+
 
 @contextmanager
 def errors_in_junit(junit: Path | None, target: str) -> Iterator[None]:
@@ -68,6 +76,22 @@ def say_gates(run: "Run") -> None:
 
     for gate in run.report.gates:
         say(gate_verdict(gate, run.report))
+
+
+def say_regressions(run: "Run") -> bool:
+    """Whether a compared metric fell significantly (Holm); each one that did is said on stderr."""
+    from assay.measure.figures import parse_figure
+    from assay.report.numbers import difference, interval
+
+    comparison = run.report.comparison
+    if comparison is None:
+        return False
+    metrics = comparison.metrics.items()
+    worse = {name: each for name, each in metrics if each.significant and each.difference < 0}
+    for name, each in worse.items():
+        size = f"{difference(each.difference)} {interval(each.low, each.high)}"
+        say(f"regression: {parse_figure(name)} {size} against {comparison.run}")
+    return bool(worse)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -18,7 +18,15 @@ from assay.agents.targets import (
     complete_target,
     targets_help,
 )
-from assay.cli.ci_files import Junit, Markdown, errors_in_junit, say_gates, write_ci_files
+from assay.cli.ci_files import (
+    FailOnRegression,
+    Junit,
+    Markdown,
+    errors_in_junit,
+    say_gates,
+    say_regressions,
+    write_ci_files,
+)
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
@@ -78,6 +86,7 @@ def evaluate(
             metavar="I/N",
         ),
     ] = None,
+    fail_on_regression: FailOnRegression = False,
     junit: Junit = None,
     markdown: Markdown = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -88,8 +97,11 @@ def evaluate(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     or the target or the judge could not be reached, 130 interrupted.
     """
+    from assay.evaluation.baseline import compare_with_baseline
+    from assay.evaluation.compare_to import with_reference
     from assay.evaluation.evaluation import Evaluation
     from assay.evaluation.plan import open_agent, refuse_unused_settings
+    from assay.evaluation.run import Run
     from assay.run.folder import find_run
 
     folder = find_run(resume, out) if resume else None
@@ -106,7 +118,9 @@ def evaluate(
             index, count = parse_shard(shard)
             config = replace(config, shard_index=index, num_shards=count)
     refuse_unused_settings(config)
-    evaluation = Evaluation.plan(config, data)
+    if fail_on_regression and not (config.compare_to or config.baseline):
+        raise UsageError("--fail-on-regression needs --compare-to or --baseline")
+    evaluation = with_reference(Evaluation.plan(config, data), out, folder)
     if config.baseline:  # a wrong one is reported before the run, not after it
         open_agent(replace(config, target=config.baseline), data)
     compared = True
@@ -114,9 +128,13 @@ def evaluate(
         run = run_evaluation(evaluation, out, folder)
         if config.baseline and run.state == "complete":
             run, compared = _compare_with_baseline(evaluation, run, out)
+        elif evaluation.reference is not None and run.state == "complete":
+            earlier = evaluation.reference.folder
+            run = compare_with_baseline(run, Run(earlier, earlier.read_report()), data)
     _print(run, as_json)
     write_ci_files(run, junit, markdown)
-    raise typer.Exit(eval_exit_code(run) if compared else 130)
+    code = eval_exit_code(run) if compared else 130
+    raise typer.Exit(1 if code == 0 and fail_on_regression and say_regressions(run) else code)
 
 
 def _new_config(

@@ -31,9 +31,10 @@ def bench(
             metavar="SET",
         ),
     ] = None,
-    judge: Annotated[
+    judges: Annotated[
         list[str] | None,
         typer.Option(
+            "--judge",
             help=f"Which judge: {_MODEL_FREE}, or a model, {PROVIDER_FORMS}. Repeatable. Default: "
             f"{_MODEL_FREE}.",
             metavar="SPEC",
@@ -99,7 +100,7 @@ def bench(
     opened = {"max_cost": max_cost, "timeout": judge_timeout, "concurrency": judge_concurrency}
     results: list[tuple[BenchResult, dict[str, Any] | None]] = []
     with progress_bar() as progress:
-        for spec in judge or MODEL_FREE:
+        for spec in judges or MODEL_FREE:
             results += asyncio.run(_bench(spec, claims, judge_votes, opened, progress))
     if as_json:
         print_json([{**asdict(result), "spending": cost} for result, cost in results])

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 FILE = "assay.toml"
 
 REPEATABLE = frozenset(
-    {"gate", "header", "map", "metric", "skip", "runs", "more", "tag", "targets", "tasks"}
+    {
+        *("columns", "gate", "header", "judges", "map", "metric", "more", "runs", "sets", "skip"),
+        *("tag", "targets", "tasks"),
+    }
 )
 """Options and arguments that take several values; a test holds this to the command line."""
 

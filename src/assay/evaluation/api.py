@@ -15,6 +15,7 @@ from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
+from assay.evaluation.compare_to import with_reference
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import open_agent, refuse_unused_settings
 from assay.evaluation.run import Run
@@ -60,6 +61,7 @@ def evaluate(
     private: bool = False,
     label: str | None = None,
     tags: Mapping[str, str] | Sequence[str] = (),
+    compare_to: str = "",
     note: str = "",
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
@@ -116,6 +118,8 @@ def evaluate(
         private: write nothing of queries, documents and answers; see SECURITY.md.
         label: a name for what is tried, to find the run by.
         tags: facts to keep with the run, as a dictionary or each as `KEY=VALUE`.
+        compare_to: an earlier run on the same data to compare with, by its label, git branch or
+            name; gates may name it, such as `ndcg@5>=main-0.01`. See `Run.comparison`.
         note: a sentence to keep with the run.
         answers: evaluate the answers too.
         judge: the model that judges answers, as the command line names it, or any object that can
@@ -169,6 +173,7 @@ def evaluate(
         private=private,
         label=label or "",
         tags=_as_tags(tags),
+        compare_to=compare_to,
         note=note,
         answers=answers,
         judge=judge_name(judge),
@@ -183,7 +188,7 @@ def evaluate(
     _refuse_meaningless(config)
     if isinstance(agent, str):
         refuse_unused_settings(config)
-    evaluation = Evaluation.plan(config, data)
+    evaluation = with_reference(Evaluation.plan(config, data), Path(out))
     if judge is not None and not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)
     opened = _open(agent, config, data)
@@ -200,6 +205,9 @@ def evaluate_agent(
 
 async def _evaluate(evaluation: Evaluation, agent: Agent, other: Agent | None, out: Path) -> Run:
     run = await evaluation.start(agent, out)
+    if evaluation.reference is not None and run.state == COMPLETE:
+        earlier = evaluation.reference.folder
+        return compare_with_baseline(run, Run(earlier, earlier.read_report()), evaluation.dataset)
     if other is None or run.state != COMPLETE:
         return run
     plan = plan_baseline(evaluation, run, evaluation.config.baseline)

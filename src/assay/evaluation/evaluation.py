@@ -54,6 +54,7 @@ from assay.run.provenance import read_provenance
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
     from assay.evaluation.answers.examination import AnswerExamination
+    from assay.evaluation.compare_to import ReferenceRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,12 @@ class Evaluation:
     """A model of the caller's own to judge answers, in place of the one that `config` names."""
     baseline_of: str | None = None
     """The name of the run that this one is to be compared with."""
+    reference: "ReferenceRun | None" = None
+    """The earlier run that gates compare with."""
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
-        gates = [parse_gate(text, config.top_k) for text in config.gates]
+        gates = [parse_gate(text, config.top_k, config.compare_to) for text in config.gates]
         parse_separator(config.chunk_separator)
         if config.counterfactuals:
             dataset.require_documents("--counterfactuals")

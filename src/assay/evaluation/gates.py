@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import GateError, UsageError
@@ -24,6 +24,7 @@ from assay.run.gate_result import GateResult
 from assay.run.models import RunSummary
 
 _SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
+_RELATIVE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[^\s<>=].*)")
 # A blank parts two gates only where a number ends: "ndcg@5 >= 0.3" is one.
 _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
 _COMPARE = {
@@ -40,7 +41,10 @@ SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`metric` is None if the gate is on one of SUMMARY_FIGURES, or on a metric of answers."""
+    """`metric` is None if the gate is on one of SUMMARY_FIGURES, or on a metric of answers.
+
+    With a `reference`, `bound` is the margin of the difference from that run.
+    """
 
     text: str
     name: str
@@ -48,6 +52,7 @@ class Gate:
     sign: str
     bound: float
     answers: bool = False
+    reference: str = ""
 
     def passes(self, value: float) -> bool:
         return bool(_COMPARE[self.sign](value, self.bound))
@@ -58,8 +63,12 @@ def split_gates(text: str) -> list[str]:
     return [each.strip() for each in _BETWEEN.split(text) if each.strip()]
 
 
-def parse_gate(text: str, top_k: int) -> Gate:
+def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
+    """`compare_to` is the name of the run that a gate may be relative to: `ndcg@5>=main-0.01`."""
     match = _SHAPE.fullmatch(text.strip())
+    relative = _RELATIVE.fullmatch(text.strip()) if match is None and compare_to else None
+    if relative is not None and relative["bound"].startswith(compare_to):
+        return _parse_relative(text, relative, top_k, compare_to)
     if match is None:
         raise UsageError(
             f"gate {text!r} is not a condition; write, for example: ndcg@5>=0.30 or "
@@ -83,6 +92,17 @@ def parse_gate(text: str, top_k: int) -> Gate:
             f"add --top-k {metric.cutoff}"
         )
     return Gate(text, str(metric), metric, match["sign"], bound)
+
+
+def _parse_relative(text: str, match: re.Match[str], top_k: int, compare_to: str) -> Gate:
+    margin = match["bound"].removeprefix(compare_to).replace(" ", "") or "0"
+    gate = parse_gate(f"{match['name']}{match['sign']}{margin}", top_k)
+    if gate.metric is None:
+        raise UsageError(
+            f"gate {text!r}: only metrics of rankings are compared with a run, not "
+            f"{gate.name}; give it a number"
+        )
+    return replace(gate, text=text, reference=compare_to)
 
 
 def refuse_impossible(gate: Gate, ceiling: float) -> None:
@@ -123,7 +143,7 @@ def gate_ceiling(
     """
     if gate.answers:
         return _ceiling_of_answers(gate, dataset, config, queries)
-    if gate.metric is None:
+    if gate.metric is None or gate.reference:
         return math.inf
     judgments = judgments_of(dataset, config, queries)
     known = dataset.corpus_ids

@@ -12,6 +12,7 @@ import numpy as np
 from assay.agents.chunks import suggest_separator
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
+from assay.evaluation.compare_to import ReferenceRun, check_against
 from assay.evaluation.gates import Gate, check_gate
 from assay.evaluation.results import (
     NOT_ASKED,
@@ -101,6 +102,7 @@ def write_report(
             planned=sum(query.id in judged for query in evaluation.queries),
             unseen=unseen_places(ranked, dataset, config.split),
             answers=answers,
+            reference=evaluation.reference,
         )
         writer.finish(report)
     finally:
@@ -151,6 +153,7 @@ def build_report(
     planned: int,
     unseen: Sequence[int] | None = None,
     answers: AnswersReport | None = None,
+    reference: ReferenceRun | None = None,
 ) -> Report:
     """Every figure of a run. `unseen` are the places of queries that are not seen in training."""
     scores = results.scores
@@ -169,7 +172,12 @@ def build_report(
             for metric in scores.metrics
         },
         unseen_queries=None if unseen is None else _unseen(results, unseen, config.seed),
-        gates=[check_gate(gate, metrics, summary, answer_metrics) for gate in gates],
+        gates=[
+            check_against(gate, scores, reference)
+            if gate.reference
+            else check_gate(gate, metrics, summary, answer_metrics)
+            for gate in gates
+        ],
         failures=dict(sorted(results.failures.items())),
         failure_examples=results.examples,
         violations={kind: _violations(scores.violations, kind, dataset) for kind in KINDS},

@@ -12,7 +12,7 @@ _MAX_LENGTH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSettings(AnswerSettings):
-    """What the experimenter says about a run; none of it changes a score."""
+    """What the experimenter says about a run and compares it with; none of it changes a score."""
 
     label: str = _option(
         "",
@@ -33,6 +33,15 @@ class LabelSettings(AnswerSettings):
         label="Tags, one KEY=VALUE per line",
         placeholder="chunks=512",
         widget="lines",
+    )
+    compare_to: str = _option(
+        "",
+        "Compare with an earlier run on the same data: the newest complete one with this label or "
+        "git branch, or a run's folder or name. Gates may name it: ndcg@10>=main-0.01.",
+        metavar="LABEL|BRANCH|RUN",
+        label="Compare with an earlier run",
+        placeholder="none",
+        on_resume="free",
     )
     note: str = _option(
         "",

@@ -139,7 +139,7 @@ def read_config(given: Mapping[str, str]) -> RunConfig:
         fields["judge"] = ""  # it was filled in by default, and the visitor did not request answers
     config = read_form(fields)
     for gate in config.gates:
-        parse_gate(gate, config.top_k)
+        parse_gate(gate, config.top_k, config.compare_to)
     return config
 
 

@@ -1,0 +1,132 @@
+"""Comparing a new run with an earlier one, found by its label, branch or folder.
+
+A gate such as `ndcg@10>=main-0.01` asks for non-inferiority: the 95% interval of the paired
+difference must lie above the margin, not only the difference itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assay.errors import RunError, UsageError
+from assay.evaluation.gates import Gate
+from assay.measure.scoring import Scores
+from assay.measure.statistics import compare_paired
+from assay.report.numbers import difference, interval
+from assay.run.folder import LATEST, RunFolder, find_run, list_runs
+from assay.run.gate_result import GateResult
+from assay.run.models import COMPLETE, RunHeader
+
+if TYPE_CHECKING:
+    from assay.evaluation.evaluation import Evaluation
+
+
+@dataclass(frozen=True)
+class ReferenceRun:
+    """The run to compare with, and its scores by query for each metric of a gate, by slug."""
+
+    folder: RunFolder
+    scores: Mapping[str, Mapping[str, float]]
+
+
+def with_reference(
+    evaluation: "Evaluation", out: Path, resumed: RunFolder | None = None
+) -> "Evaluation":
+    """The plan with the run that `compare_to` names, if it names one.
+
+    Parameters:
+        evaluation: the plan of the new run.
+        out: where run folders are.
+        resumed: the run that is finished, which is not compared with itself.
+
+    Raises:
+        RunError: there is no such run.
+        UsageError: the run does not have what a gate compares, or there is a baseline too.
+    """
+    config = evaluation.config
+    if not config.compare_to:
+        return evaluation
+    if config.baseline:
+        raise UsageError("a run is compared with --baseline or with --compare-to; omit one of them")
+    folder = _find(evaluation, out, resumed)
+    gates = [gate for gate in evaluation.gates if gate.reference and gate.metric is not None]
+    return replace(evaluation, reference=ReferenceRun(folder, _scores(folder, gates)))
+
+
+def check_against(gate: Gate, scores: Scores, reference: ReferenceRun | None) -> GateResult:
+    """Whether the interval of the paired difference is on the right side of the margin."""
+    assert gate.metric is not None
+    value = float(scores.values[gate.metric].mean())
+    result = GateResult(gate=gate.text, value=value, passed=False)
+    if reference is None:
+        return result.failed_because("no run to compare with; add --compare-to")
+    theirs = reference.scores[gate.metric.slug]
+    ours = dict(zip(scores.query_ids, scores.values[gate.metric].tolist(), strict=True))
+    shared = [query_id for query_id in ours if query_id in theirs]
+    paired = compare_paired(
+        np.array([theirs[each] for each in shared]), np.array([ours[each] for each in shared])
+    )
+    if paired.low is None or paired.high is None:
+        return result.failed_because(
+            f"{len(shared)} queries in common with {reference.folder.name}"
+        )
+    bound = paired.low if gate.sign in (">=", ">") else paired.high
+    words = (
+        f"{difference(paired.difference)} {interval(paired.low, paired.high)} against "
+        f"{reference.folder.name}"
+    )
+    return result.model_copy(update={"passed": gate.passes(bound), "reason": words})
+
+
+def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> RunFolder:
+    name = evaluation.config.compare_to
+    if name == LATEST or any((path / "run.json").is_file() for path in (Path(name), out / name)):
+        return find_run(name, out)
+    own = "" if resumed is None else resumed.name
+    for folder in reversed(list(list_runs(out))):
+        try:
+            header = folder.read_header()
+            if (
+                folder.name != own
+                and name in (header.label, header.git.branch if header.git else None)
+                and _is_comparable(header, evaluation)
+                and folder.state() == COMPLETE
+            ):
+                return folder
+        except RunError:  # a damaged run is none to compare with
+            continue
+    raise RunError(
+        f"no complete run under {out} on the same data has the label, branch or name {name!r}; "
+        "list what there is with: assay runs"
+    )
+
+
+def _is_comparable(header: RunHeader, evaluation: "Evaluation") -> bool:
+    """On the same questions, at the same depth, and made for itself."""
+    ours, theirs = evaluation.config, header.config
+    sampled = ours.num_queries is not None
+    return (
+        header.baseline_of is None
+        and header.dataset.fingerprint == evaluation.dataset.fingerprint
+        and (ours.split, ours.top_k, ours.num_queries)
+        == (theirs.split, theirs.top_k, theirs.num_queries)
+        and (ours.shard_index, ours.num_shards) == (theirs.shard_index, theirs.num_shards)
+        and (not sampled or ours.seed == theirs.seed)
+    )
+
+
+def _scores(folder: RunFolder, gates: Sequence[Gate]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    metrics = [gate.metric for gate in gates if gate.metric is not None]
+    for row in folder.read_rows() if metrics else ():
+        for metric in metrics:
+            if metric.key not in row.scores:
+                raise UsageError(
+                    f"run {folder.name!r} has no {metric}, which a gate compares; choose a metric "
+                    "that both runs have"
+                )
+            found.setdefault(metric.slug, {})[row.query_id] = row.scores[metric.key]
+    return found

@@ -1,0 +1,143 @@
+"""Runs compared with an earlier one: which is found, and when a relative gate passes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.conftest import MakeDataset
+from typer.testing import CliRunner
+
+from assay import Dataset, Run, evaluate
+from assay.cli.app import app
+from assay.errors import RunError, UsageError
+from assay.evaluation.gates import parse_gate
+
+Agent = Callable[[str, int], list[str]]
+
+
+def right_below(limit: int) -> Agent:
+    """Right on the queries with a number below `limit`."""
+
+    def answer(query: str, top_k: int) -> list[str]:
+        number = int(query.split()[1])
+        return [f"d{number}"] if number < limit else []
+
+    return answer
+
+
+@pytest.fixture
+def dataset(make_dataset: MakeDataset) -> Dataset:
+    return make_dataset(40)
+
+
+@pytest.fixture
+def main(dataset: Dataset, tmp_path: Path) -> Run:
+    return evaluate(right_below(38), dataset, label="main", out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("limit", "gate", "passed"),
+    [
+        (38, "ndcg@5>=main-0.01", True),  # the same answers
+        (38, "ndcg@5>=main", True),
+        (40, "ndcg@5 >= main - 0.01", True),
+        (37, "ndcg@5>=main-0.01", False),  # -0.02, below the margin
+        (37, "ndcg@5>=main-0.03", False),  # above it, but its interval is not
+        (37, "ndcg@5>=main-0.3", True),
+        (10, "ndcg@5<=main", True),
+    ],
+)
+def test_a_relative_gate_passes_if_the_interval_is_beyond_the_margin(
+    main: Run, dataset: Dataset, tmp_path: Path, limit: int, gate: str, passed: bool
+) -> None:
+    agent = right_below(limit)
+    run = evaluate(agent, dataset, compare_to="main", gates=gate, out=tmp_path)
+    (result,) = run.report.gates
+    assert result.passed is passed
+    assert str(result.reason).endswith(f"against {main.name}")
+    assert run.comparison is not None
+    assert run.comparison.run == main.name
+
+
+def test_the_newest_complete_run_on_the_same_questions_is_found(
+    main: Run, dataset: Dataset, make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    newer = evaluate(right_below(20), dataset, label="main", out=tmp_path)
+    evaluate(right_below(20), dataset, label="main", top_k=10, out=tmp_path)
+    evaluate(right_below(20), dataset, label="main", num_queries=5, out=tmp_path)
+    evaluate(right_below(20), make_dataset(41), label="main", out=tmp_path)
+    interrupted = evaluate(right_below(20), dataset, label="main", out=tmp_path)
+    report = interrupted.folder.report_file
+    report.write_bytes(report.read_bytes().replace(b'"complete"', b'"interrupted"', 1))
+    found = {
+        name: evaluate(right_below(3), dataset, compare_to=name, out=tmp_path).comparison
+        for name in ("main", main.name, str(main.folder))
+    }
+    assert {name: each.run for name, each in found.items() if each} == {
+        "main": newer.name,
+        main.name: main.name,
+        str(main.folder): main.name,
+    }
+
+
+def test_a_name_that_no_run_has_is_refused_before_the_run(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="has the label, branch or name 'main'"):
+        evaluate(right_below(3), dataset, compare_to="main", out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "compare_to", "message"),
+    [
+        ("ndcg@5>=main-0.01", "", "gate 'ndcg@5>=main-0.01' is not a condition"),
+        ("ndcg@5>=main*2", "main", "is not a condition"),
+        ("success_rate>=main", "main", "are compared with a run, not success_rate"),
+    ],
+)
+def test_a_relative_gate_that_cannot_be_checked_is_refused(
+    text: str, compare_to: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_gate(text, 5, compare_to)
+
+
+def test_a_margin_is_told_from_a_name_with_dashes() -> None:
+    gate = parse_gate("ndcg@5>=fix-7-0.01", 5, "fix-7")
+    assert (gate.reference, gate.bound) == ("fix-7", -0.01)
+
+
+def test_a_metric_that_the_earlier_run_lacks_is_refused(
+    main: Run, dataset: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"has no nDCG@3, which a gate compares"):
+        evaluate(right_below(3), dataset, compare_to="main", gates="ndcg@3>=main-0.1", out=tmp_path)
+
+
+def test_a_baseline_and_an_earlier_run_exclude_each_other(
+    main: Run, dataset: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="with --baseline or with --compare-to"):
+        evaluate(right_below(3), dataset, compare_to="main", baseline=right_below(4), out=tmp_path)
+
+
+def test_a_regression_fails_only_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("worse.py").write_text("def find(query, top_k):\n    return []\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    notes = ("--dataset", "notes")
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["eval", *arguments, *notes])
+        return done.exit_code, done.stderr
+
+    assert run("builtin:bm25", "--label", "main")[0] == 0
+    compared = ("--compare-to", "main")
+    assert run("builtin:bm25", *compared, "--fail-on-regression")[0] == 0
+    assert run("python:worse:find", *compared)[0] == 0
+    code, said = run("python:worse:find", *compared, "--fail-on-regression")
+    assert code == 1
+    assert "regression: nDCG@5 -0." in said
+    alone = CliRunner().invoke(app, ["eval", "builtin:bm25", *notes, "--fail-on-regression"])
+    assert "needs --compare-to or --baseline" in str(alone.exception)
