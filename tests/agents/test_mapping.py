@@ -97,6 +97,8 @@ def test_contexts_may_be_objects() -> None:
 
 def test_an_application_that_only_answers_has_no_ids() -> None:
     assert read({"out": "Yes."}, "answer=out") == AgentAnswer((), "Yes.")
+    assert read({"answer": "Yes."}, "ids=ids || `[]`").answer == "Yes."
+    assert read({"answer": "Yes."}, "ids=ids || `[]`", "answer=missing").answer is None
     assert read("Yes, clearly.", "answer=re:(Yes)") == AgentAnswer((), "Yes")
 
 

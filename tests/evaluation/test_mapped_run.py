@@ -38,7 +38,12 @@ async def run_of(
     async with serving(Starlette(routes=[Route("/search", search)])) as url:
         target = f"rest:{url}/search?q={{query}}"
         config = RunConfig(
-            target=target, dataset="notes", mapping=mapping, num_queries=10, concurrency=1
+            target=target,
+            dataset="notes",
+            mapping=mapping,
+            num_queries=10,
+            concurrency=1,
+            warm_up=0,  # its call would be counted by `answer`
         )
         agent = open_target(target, data, mapping=parse_mapping(mapping))
         listener = Listener(say=said.append)

@@ -175,8 +175,8 @@ class AnswerReader:
     def _read(self, received: Received) -> AgentAnswer:
         doc_ids = self.ids(received)
         value = None if received.value is _MISSING else received.value
-        mapped_answer = self._one_text("answer", received)
-        answer = detect_answer(value) if mapped_answer is None else mapped_answer
+        mapped = "answer" in self._evaluate
+        answer = self._one_text("answer", received) if mapped else detect_answer(value)
         citations = self._texts("citations", received)
         return AgentAnswer(
             doc_ids,
@@ -275,8 +275,6 @@ class AnswerReader:
         return f"{start}; {whole}; for a single one, write --map '{key}=[{expression}]'"
 
     def _one_text(self, key: str, received: Received) -> str | None:
-        if key not in self._evaluate:
-            return None
         found = self._evaluate[key](received)
         if isinstance(found, list) and self._mapping[key].startswith(_REGEX):
             found = found[0] if found else None

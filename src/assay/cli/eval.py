@@ -372,7 +372,8 @@ def _print(run: "Run", as_json: bool) -> None:
     elif answers is not None and not answers.answered:
         say(
             "the target returned documents but no answers; --answers needs "
-            '{"doc_ids": [...], "answer": "...", "citations": [...]}'
+            '{"doc_ids": [...], "answer": "...", "citations": [...]}, or --map answer=EXPR for a '
+            "text in another field"
         )
     if answered:
         _warn_about_ids(run)
