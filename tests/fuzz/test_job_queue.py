@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -31,16 +30,15 @@ class FakeProcess:
         self.signals: list[int] = []
         self._ended = asyncio.Event()
         self.stdin = BytesIO()
-        self.stderr = self._lines()
-
-    async def _lines(self) -> AsyncIterator[bytes]:
-        yield b"asking\n"
-        await self._ended.wait()
-        yield b"\xff\n\n" + b"x" * 2000 + b"\n"
+        self.stderr = asyncio.StreamReader()
+        self.stderr.feed_data(b"asking\n")
 
     def end(self, code: int) -> None:
         self.returncode = code
         self._ended.set()
+        if not self.stderr.at_eof():
+            self.stderr.feed_data(b"\xff\n\n" + b"x" * 2000 + b"\n")
+            self.stderr.feed_eof()
 
     def send_signal(self, number: int) -> None:
         assert self.returncode is None, "a signal to a process that has ended"
@@ -79,8 +77,8 @@ class StartedEvaluations(RuleBasedStateMachine):
         return FakeProcess(self.deaf)
 
     def _settle(self) -> None:
-        self.loop.run_until_complete(asyncio.sleep(0))
-        self.loop.run_until_complete(asyncio.sleep(0))
+        for _ in range(4):
+            self.loop.run_until_complete(asyncio.sleep(0))
 
     @rule(deaf=st.booleans())
     def start(self, deaf: bool) -> None:
