@@ -8,6 +8,7 @@ import typer
 
 from assay.cli.console import print_json, say, show, show_unwrapped, warn
 from assay.cli.progress import progress_bar
+from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from assay.data.dataset import Dataset
@@ -57,6 +58,14 @@ def import_dataset(
             metavar="FILE",
         ),
     ] = None,
+    qrels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Judgments, TREC or BEIR: SRC is then a file of TREC topics.",
+            envvar="ASSAY_TOPICS_QRELS",
+            metavar="FILE",
+        ),
+    ] = None,
     archive: Archive = None,
     json: Json = False,
 ) -> None:
@@ -64,9 +73,17 @@ def import_dataset(
     from assay.data.beir import write_new_beir
     from assay.data.load import load_dataset
     from assay.data.memory import read_documents_table
+    from assay.data.topics import read_trec
 
-    with progress_bar() as progress:
-        dataset = load_dataset(source, archive=archive, columns=columns or (), progress=progress)
+    if qrels is not None:
+        if columns or archive:
+            raise UsageError("--columns and --archive have no effect on topics (--qrels)")
+        dataset = read_trec(Path(source), qrels)
+    else:
+        with progress_bar() as progress:
+            dataset = load_dataset(
+                source, archive=archive, columns=columns or (), progress=progress
+            )
     if corpus is not None:
         expected = dataset.known_ids
         dataset = replace(dataset, documents=read_documents_table(corpus))
