@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -14,6 +15,7 @@ import pytest
 import typer
 from tests.contract.broken_agents import BROKEN_AGENTS
 from tests.contract.demo_agent import demo_service
+from tests.contract.faults import sync
 from tests.contract.running import running
 from tests.contract.sarif_shape import SARIF_SHAPE
 from tests.contract.tampering import Tampered
@@ -114,6 +116,25 @@ async def test_junit_has_a_test_for_each_check(tmp_path: Path) -> None:
     assert [case.get("name") for case in suite if case.find("failure") is not None] == [
         "terminal-one"
     ]
+
+
+async def test_a_name_with_controls_breaks_no_report(tmp_path: Path) -> None:
+    """An agent chooses the names of its fields, and XML that holds a control is not XML."""
+    name = "x\x00\x1b[31m\x9b\u202e\ufffe\uffff]]><b>&" + "y" * 100_000
+
+    def add(body: dict[str, Any]) -> None:
+        body["grounding"][name] = None
+
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "contract.sarif"
+    async with running(Tampered(agent_app(demo_service()), sync(add))) as url:
+        await invoke(f"{url}=RAG_RETRIEVE", "--junit", str(junit), "--sarif", str(sarif))
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert suite.get("tests") == str(len(CHECKS))
+    assert "null in grounding.x" in junit.read_text()
+    for file in (junit, sarif):
+        text = file.read_text()
+        assert not any(control in text for control in "\x00\x1b\x9b\u202e\ufffe\uffff")
+        assert "y" * 5000 not in text
 
 
 async def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_finding(

@@ -17,7 +17,8 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line feed, DEL, C1
     "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # line separators, bidirectional controls
-    "\ud800-\udfff]"  # lone surrogates, which no terminal can be sent
+    "\ud800-\udfff"  # lone surrogates, which no terminal can be sent
+    "\ufffe\uffff]"  # no characters: XML may not hold them
 )
 # Patterns of API keys: services quote a wrong key back, in part or in full.
 _KEY = re.compile(r"\b(?:sk|pk|key|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.IGNORECASE)

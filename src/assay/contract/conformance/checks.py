@@ -31,7 +31,9 @@ from assay.contract.conformance.terminal_checks import TERMINAL_CHECKS
 from assay.errors import UsageError
 from assay.net.client import open_client
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.net.redact import redact_url
+from assay.net.redact import printable, redact_url
+
+_MAX_DETAIL = 2000
 
 CHECKS: tuple[Check, ...] = (
     *HEALTH_CHECKS,
@@ -160,11 +162,12 @@ class _Judged:
             reference=check.reference,
             rule=check.rule,
             verdict=verdict,
-            detail=finding.detail,
+            # Names that an agent chose reach terminals, XML and build servers from here.
+            detail=printable(finding.detail[:_MAX_DETAIL]),
             remedy=(finding.remedy or check.remedy) if broken else "",
             code=shown.error_code if shown else "",
-            repeat=self._command(shown) if shown else "",
-            url=redact_url(shown.sent.url) if shown else "",
+            repeat=printable(self._command(shown)) if shown else "",
+            url=printable(redact_url(shown.sent.url)) if shown else "",
         )
 
     def _command(self, exchange: Exchange) -> str:
