@@ -155,14 +155,20 @@ def limit_memory(more: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+def peak_kb() -> int:
+    """The most memory of this program. What `getrusage` says counts the process that started it
+    as well, until it became this program."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
 def main() -> None:
     way, base, *names = sys.argv[1:]
     mcp_agent._OPEN_SECONDS = 5.0
     asyncio.run(ask("python:builtins:sorted"))  # threads and loops are there before the limit
     limit_memory(MORE_MEMORY)
     asyncio.run(meet_all(way, base, names or [each.name for each in CATALOGUE]))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"peak_mb": peak // 1024}), flush=True)
+    print(json.dumps({"peak_mb": peak_kb() // 1024}), flush=True)
 
 
 if __name__ == "__main__":

@@ -268,7 +268,8 @@ def test_an_index_of_the_earlier_format_is_refused_and_built_again(
     content = json.loads(path.read_text())
     old = content["manifest"] | {"format": 1, "lexical": "bm25 k=1.2", "average_length": 8.0}
     del old["bm25"]
-    path.write_text(json.dumps(content | {"manifest": old}))
+    sizes = {name: one["size"] for name, one in content["files"].items()}
+    path.write_text(json.dumps({"manifest": old, "sizes": sizes}))  # as it wrote them
     with pytest.raises(SearchError, match=r"with a different BM25; rebuild it with: assay index"):
         open_index(store, embedder)
     assert build_index(DOCUMENTS, embedder, store).changed == len(DOCUMENTS)

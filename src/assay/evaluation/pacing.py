@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from assay.errors import RunError
 from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE, NOT_JUDGED
 from assay.run.pacing import PacingRecord, WarmUpRecord
@@ -62,7 +63,12 @@ class ConcurrencyLimit:
 
 def every_query_is_asked(folder: RunFolder) -> bool:
     """Whether an earlier process came to the end of the plan: then nothing is asked once more."""
-    return folder.report_file.exists() and folder.read_report().state in (COMPLETE, NOT_JUDGED)
+    if not folder.report_file.exists():
+        return False
+    try:
+        return folder.read_report().state in (COMPLETE, NOT_JUDGED)
+    except RunError:  # damaged: resuming is what writes it anew
+        return False
 
 
 def note_warm_up(folder: RunFolder, warm_up: WarmUpRecord | None, concurrency: int) -> None:
