@@ -3,7 +3,10 @@
 import httpx
 import pytest
 
+from assay.agents.a2a.card import rebase
+from assay.contract.conformance.exchange import SentRequest, record_exchange
 from assay.errors import AgentFailure, FailureKind
+from assay.net.client import open_client
 from assay.net.http import exchange
 
 
@@ -58,3 +61,35 @@ async def test_another_host_or_port_is_not_followed(first: str, location: str) -
 async def test_a_redirect_that_turns_post_into_get_is_not_followed(status: int) -> None:
     with pytest.raises(AgentFailure, match=f"HTTP {status} for a POST"):
         await final_address("http://agent.example/a", "/b", status=status)
+
+
+@pytest.mark.parametrize("location", ["http://xn--/", "http://[::1", "http://a:99999999/"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_redirect_to_a_host_that_is_no_name_is_a_failure(
+    location: str, method: str
+) -> None:
+    """httpx decodes the host of a redirect before anybody can refuse to follow it."""
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(307, headers={"location": location})
+
+    url = "http://agent.example/a"
+    async with open_client(transport=httpx.MockTransport(answer)) as http:
+        with pytest.raises(AgentFailure) as caught:
+            async with exchange(http, method, url):
+                raise AssertionError("nothing answered")
+        assert caught.value.kind is FailureKind.PROTOCOL
+        seen = await record_exchange(http, SentRequest(method, url), timeout=5)
+    assert seen.failure or seen.status == 307
+
+
+async def test_a_host_that_is_no_name_is_a_failure() -> None:
+    async with open_client() as http:
+        with pytest.raises(AgentFailure):
+            async with exchange(http, "GET", "http://xn--/"):
+                raise AssertionError("nothing answered")
+        assert (await record_exchange(http, SentRequest("GET", "http://xn--/"), timeout=5)).failure
+
+
+def test_a_card_address_with_a_torn_bracket_is_replaced() -> None:
+    assert rebase("http://[::1", "http://agent.example/a") == "http://agent.example/a"

@@ -141,6 +141,10 @@ class _BoundedStream(httpx.SyncByteStream):
 
 def _decoder_for(request: httpx.Request, response: httpx.Response, limit: int) -> BoundedDecoder:
     headers = response.headers
+    try:  # httpx looks where a redirect leads, followed or not, and not every host can be decoded
+        _ = httpx.URL(headers.get("location", "")).host
+    except (ValueError, httpx.InvalidURL):
+        raise httpx.RemoteProtocolError("the Location header is not a URL") from None
     decoder = BoundedDecoder(
         headers.get("content-encoding", ""),
         request.extensions.get(MAX_BYTES_EXTENSION, limit),

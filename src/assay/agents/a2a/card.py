@@ -318,7 +318,10 @@ async def correct_addresses(
 def rebase(url: str, base: str) -> str:
     """`url` with scheme, host and port of `base`, and below the path of `base` if it has one."""
     ours = urlsplit(base)
-    path = urlsplit(url).path if "://" in url else urlsplit(urljoin("x://x/", url)).path
+    try:
+        path = urlsplit(url).path if "://" in url else urlsplit(urljoin("x://x/", url)).path
+    except ValueError:  # a bracket without its end
+        path = ""
     prefix = ours.path.rstrip("/")
     if path in ("", "/"):
         path = prefix or "/"

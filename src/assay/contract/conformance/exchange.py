@@ -185,6 +185,8 @@ async def record_exchange(
         seen |= {"failure": "no connection", "refused_connection": True}
     except httpx.RemoteProtocolError as error:
         seen["failure"] = breach_of(error).value
+    except (httpx.InvalidURL, UnicodeError):
+        seen |= {"failure": "the host is not a name", "refused_connection": True}
     except httpx.HTTPError as error:
         seen["failure"] = f"the connection was lost ({type(error).__name__})"
     return Exchange(**seen, chunks=tuple(chunks), seconds=clock() - started)
