@@ -65,7 +65,7 @@ async def test_a_run_that_lost_its_target_is_a_partial_submission(
     assert submission_of([part])["status"] == "partial"
 
 
-REPORT = {"per_query_results": [], "config": {}}
+REPORT: dict[str, Any] = {"per_query_results": [], "config": {}}
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,11 @@ def test_a_judge_that_says_neither_is_not_believed() -> None:
 def test_a_coin_is_not_believed_however_seldom_it_says_false() -> None:
     """Nine in ten TRUE, at random: both orders agree on 82%, as two such coins would."""
     chance = random.Random(1)
-    coin = [tuple(T if chance.random() < 0.9 else F for _ in range(2)) for _ in range(60)]
+
+    def toss() -> Vote:
+        return T if chance.random() < 0.9 else F
+
+    coin = [(toss(), toss()) for _ in range(60)]
     flips = sum(first is not second for first, second in coin)
     assert flips / 60 <= 0.2
     assert "like a coin" in str(unreliable(judged(*coin), 0.2))

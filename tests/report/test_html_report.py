@@ -14,10 +14,9 @@ from tests.report.page_reading import Page, assert_harmless, read_page
 from assay import Dataset, Run, compare_runs, evaluate, nDCG
 from assay.evaluation.reporting import render_report_page
 from assay.report.html import QueryFigures, command_of, render_summary
-from assay.report.html_queries import LISTED, JudgedDocuments, query_view
+from assay.report.html_queries import LISTED, JudgedDocuments, RunningMean, form_of, query_view
 from assay.report.html_templates import moment
 from assay.report.numbers import figure, interval
-from assay.report.query_groups import RunningMean, form_of
 from assay.run.config import RunConfig
 from assay.run.models import QueryRow
 from assay.run.options import command_settings

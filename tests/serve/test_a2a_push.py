@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a.server.context import ServerCallContext
-from a2a.types.a2a_pb2 import Task, TaskPushNotificationConfig
+from a2a.types.a2a_pb2 import Task, TaskPushNotificationConfig, TaskState
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -234,7 +234,7 @@ async def test_the_webhooks_of_a_dropped_task_are_forgotten() -> None:
         config = TaskPushNotificationConfig(url="http://127.0.0.1:1/hook")
         await webhooks.set_info(f"t{number}", config, context)
         task = Task(id=f"t{number}")
-        task.status.state = 3
+        task.status.state = TaskState.TASK_STATE_COMPLETED
         await store.save(task, context)
     assert await webhooks.get_info("t0", context) == []
     assert len(await webhooks.get_info("t1", context)) == 1

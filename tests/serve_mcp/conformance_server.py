@@ -31,6 +31,7 @@ from assay.answer.passages import Answerer
 from assay.serve.listening import bind, serve_on, url_of
 from assay.serve.mcp import app as mcp_application
 from assay.serve.mcp.search import DocumentSearch
+from assay.serve.mcp.server import mcp_server
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8"
@@ -62,7 +63,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
-_plain_server = mcp_application.mcp_server
+_plain_server = mcp_server
 
 
 def server_with_fixtures(
@@ -252,7 +253,7 @@ def _add_prompts(server: MCPServer[None]) -> None:
 
 
 def main() -> None:
-    mcp_application.mcp_server = server_with_fixtures
+    vars(mcp_application)["mcp_server"] = server_with_fixtures
     with bind("127.0.0.1", 0) as listener:
         print(f"{url_of(listener)}/mcp", flush=True)
         serve_on(mcp_application.search_app("notes", "bm25", "127.0.0.1"), listener)

@@ -22,13 +22,14 @@ from assay.report import numbers, plots
 from assay.report.html_answers import AnswersView, answers_view
 from assay.report.html_queries import (
     JudgedDocuments,
+    QueryGroup,
+    QueryGroups,
     QueryView,
     ViolationLine,
     query_view,
     violation_lines,
 )
 from assay.report.html_templates import render_fragment, render_page
-from assay.report.query_groups import QueryGroup, QueryGroups
 from assay.run.config import RunConfig
 from assay.run.models import AnswerRow, QueryRow, Report, Statistic
 from assay.run.options import RunSetting, arguments, settings
