@@ -122,7 +122,8 @@ class Watch:
     def outside(self, folder: Path) -> set[str]:
         allowed = (str(folder), os.devnull, ":memory:")
         others = {path for path in self.written if not path.startswith(allowed)}
-        return {path for path in others if "/cache/models/" not in path}  # weights, no texts
+        harmless = ("/cache/models/", "/__pycache__/")  # weights and compiled code, no texts
+        return {path for path in others if not any(each in path for each in harmless)}
 
 
 WATCH = Watch()
