@@ -10,7 +10,7 @@ import typer
 
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
-from assay.cli.judge_bench import bench
+from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption, bench
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -74,35 +74,9 @@ def calibrate(
             metavar="SHARE",
         ),
     ] = 0.2,
-    judge_timeout: Annotated[
-        float | None,
-        typer.Option(
-            help="Timeout of one call to the judge in seconds. Default: 120, or 600 for a model on "
-            "this machine.",
-            envvar="ASSAY_JUDGE_TIMEOUT",
-            min=0.1,
-            metavar="S",
-        ),
-    ] = None,
-    judge_concurrency: Annotated[
-        int | None,
-        typer.Option(
-            help="How many calls to send to the judge at once. Default: 4, or 1 for a model on "
-            "this machine.",
-            envvar="ASSAY_JUDGE_CONCURRENCY",
-            min=1,
-            metavar="N",
-        ),
-    ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop before spending more than this many US dollars.",
-            envvar="ASSAY_MAX_COST",
-            min=0.0,
-            metavar="USD",
-        ),
-    ] = None,
+    judge_timeout: TimeoutOption = None,
+    judge_concurrency: ConcurrencyOption = None,
+    max_cost: MaxCostOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON on stdout.")
     ] = False,

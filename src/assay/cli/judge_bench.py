@@ -21,6 +21,38 @@ if TYPE_CHECKING:
 _MODEL_FREE = "words, rules, small-model"
 
 
+# Alike in every command that asks a judge.
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Timeout of one call to the judge in seconds. Default: 120, or 600 for a model on "
+        "this machine.",
+        envvar="ASSAY_JUDGE_TIMEOUT",
+        min=0.1,
+        metavar="S",
+    ),
+]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option(
+        help="How many calls to send to the judge at once. Default: 4, or 1 for a model on "
+        "this machine.",
+        envvar="ASSAY_JUDGE_CONCURRENCY",
+        min=1,
+        metavar="N",
+    ),
+]
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Stop before spending more than this many US dollars.",
+        envvar="ASSAY_MAX_COST",
+        min=0.0,
+        metavar="USD",
+    ),
+]
+
+
 def bench(
     sets: Annotated[
         list[str] | None,
@@ -50,39 +82,13 @@ def bench(
             metavar="N",
         ),
     ] = 2,
-    judge_timeout: Annotated[
-        float | None,
-        typer.Option(
-            help="Timeout of one call to the judge in seconds. Default: 120, or 600 for a model on "
-            "this machine.",
-            envvar="ASSAY_JUDGE_TIMEOUT",
-            min=0.1,
-            metavar="S",
-        ),
-    ] = None,
-    judge_concurrency: Annotated[
-        int | None,
-        typer.Option(
-            help="How many calls to send to the judge at once. Default: 4, or 1 for a model on "
-            "this machine.",
-            envvar="ASSAY_JUDGE_CONCURRENCY",
-            min=1,
-            metavar="N",
-        ),
-    ] = None,
+    judge_timeout: TimeoutOption = None,
+    judge_concurrency: ConcurrencyOption = None,
     limit: Annotated[
         int | None,
         typer.Option(help="Draw at most N claims of each set.", min=2, metavar="N"),
     ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop before spending more than this many US dollars.",
-            envvar="ASSAY_MAX_COST",
-            min=0.0,
-            metavar="USD",
-        ),
-    ] = None,
+    max_cost: MaxCostOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON on stdout.")
     ] = False,
