@@ -9,6 +9,7 @@ import typer
 from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
+from assay.cli.bench import bench
 from assay.cli.check import check
 from assay.cli.console import say
 from assay.cli.data import data_app
@@ -61,6 +62,7 @@ def options(
 
 
 app.command("eval")(eval_verb.evaluate)
+app.command("bench")(bench)
 app.command("runs")(runs_verbs.runs)
 app.command("report")(runs_verbs.report)
 app.command("compare")(runs_verbs.compare)

@@ -8,7 +8,6 @@ map = ["ids=hits[].id", "scores=hits[].score"]
 timeout = 20
 """
 
-import json
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,9 +15,7 @@ from typing import Any
 
 from assay.cli.settings import FILE, read_file
 from assay.errors import UsageError
-from assay.run.options import RunSetting, command_settings
-
-_KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+from assay.run.options import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +45,5 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
     target = table.get("target")
     if not isinstance(target, str) or not target:
         raise UsageError(f'{FILE}: [target.{name}] needs target = "rest:URL", or any other target')
-    settings = {setting.param: setting for setting in command_settings()}
-    options = {}
-    for key, value in table.items():
-        if key == "target":
-            continue
-        param = key.replace("-", "_")
-        if param not in settings:
-            known = ", ".join(["target", *settings])
-            raise UsageError(f"{FILE}: [target.{name}] {key!r} is not one of {known}")
-        options[param] = _value(settings[param], value, f"[target.{name}] {key!r}")
+    options = read_table(table, f"{FILE}: [target.{name}]", "target")
     return NamedTarget(target, options)
-
-
-def _value(setting: RunSetting, value: Any, where: str) -> Any:
-    if setting.kind is tuple:
-        values = value if isinstance(value, list) else [value]
-        if all(isinstance(each, str) for each in values):
-            return values
-        raise UsageError(f"{FILE}: {where} must be a text or a list of texts, got {value!r}")
-    if setting.name == "request" and isinstance(value, dict):
-        return json.dumps(value)
-    right = isinstance(value, setting.kind) or (setting.kind is float and isinstance(value, int))
-    if not right or (isinstance(value, bool) and setting.kind is not bool):
-        raise UsageError(f"{FILE}: {where} must be {_KINDS[setting.kind]}, got {value!r}")
-    return value

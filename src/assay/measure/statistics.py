@@ -37,6 +37,16 @@ class SampleSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class StrataComparison:
+    """b - a over several sets of queries, each set counting the same."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
 class PairedComparison:
     """`difference` is b - a; `wins` counts the queries on which b is better."""
 
@@ -112,6 +122,45 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
         ties=first.size - wins - losses,
         losses=losses,
     )
+
+
+def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, float | None]:
+    """The mean over sets of queries, each set counting the same, with its 95% interval.
+
+    The sets are what they are: only the queries of each are a sample, so the variance is the sum
+    of those of the sets' means. The interval is None where a set has fewer than two queries.
+    """
+    arrays = [_finite(values) for values in strata]
+    if not arrays or any(array.size == 0 for array in arrays):
+        raise UsageError("a mean over data sets needs at least one query of each")
+    mean = float(np.mean([array.mean() for array in arrays]))
+    if any(array.size < 2 for array in arrays):
+        return mean, None, None
+    variances = [float(array.var(ddof=1)) / array.size for array in arrays]
+    total = sum(variances)
+    if total == 0:
+        return mean, mean, mean
+    # Welch and Satterthwaite: as many degrees of freedom as the smaller sets allow.
+    freedom = total**2 / sum(v**2 / (a.size - 1) for v, a in zip(variances, arrays, strict=True))
+    half = student_t(max(1, int(freedom)), 0.025) * math.sqrt(total) / len(arrays)
+    return mean, mean - half, mean + half
+
+
+def compare_strata(
+    strata: Sequence[tuple[ArrayLike, ArrayLike]], *, seed: int = 0
+) -> StrataComparison:
+    """Whether b differs from a over several sets of queries, each set counting the same.
+
+    Each pair has the scores of a and b on the same queries of one set. The randomization test of
+    `compare_paired`, on the mean over the sets: labels are swapped query by query.
+    """
+    differences = [_finite(b) - _finite(a) for a, b in strata]
+    mean, low, high = summarize_strata(differences)
+    total = sum(each.size for each in differences)
+    weighted = [each * (total / (len(differences) * each.size)) for each in differences]
+    joined = np.concatenate(weighted)
+    joined[np.abs(joined) < _SAME] = 0.0
+    return StrataComparison(mean, low, high, _randomization_p(joined, seed))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

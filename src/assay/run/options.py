@@ -4,6 +4,7 @@ The command line's parameters, the form's fields, the words of the command that 
 `--resume` may change and what shards must agree on: none of these lists a setting by name.
 """
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, option_ta
 from assay.run.option import Option, check_range
 
 _TRUE = ("1", "true", "yes", "on", "t", "y")
+
+_KIND_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
 
 CHECKED = "on"
 """What a browser sends for a box that is ticked; for one that is not, it sends nothing."""
@@ -134,6 +137,38 @@ def parse_shard(text: str) -> tuple[int, int]:
             f"--shard {text!r} is not a shard; write I/N with I from 1 to N, such as --shard 1/4"
         )
     return int(index) - 1, int(count)
+
+
+def read_table(table: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
+    """The values of settings in a table of a TOML file, by the names of the command's parameters.
+
+    `others` are keys that the table may have as well. Raises `UsageError`, which names `where`,
+    for an unknown key or a value of the wrong type.
+    """
+    known = {setting.param: setting for setting in command_settings()}
+    values = {}
+    for key, value in table.items():
+        if key in others:
+            continue
+        setting = known.get(key.replace("-", "_"))
+        if setting is None:
+            raise UsageError(f"{where} {key!r} is not one of {', '.join([*others, *known])}")
+        values[setting.param] = _table_value(setting, value, f"{where} {key!r}")
+    return values
+
+
+def _table_value(setting: RunSetting, value: Any, where: str) -> Any:
+    if setting.kind is tuple:
+        values = value if isinstance(value, list) else [value]
+        if all(isinstance(each, str) for each in values):
+            return values
+        raise UsageError(f"{where} must be a text or a list of texts, got {value!r}")
+    if setting.name == "request" and isinstance(value, dict):
+        return json.dumps(value)
+    right = isinstance(value, setting.kind) or (setting.kind is float and isinstance(value, int))
+    if not right or (isinstance(value, bool) and setting.kind is not bool):
+        raise UsageError(f"{where} must be {_KIND_WORDS[setting.kind]}, got {value!r}")
+    return value
 
 
 def unset_variables(config: RunConfig) -> frozenset[str]:

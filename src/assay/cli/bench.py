@@ -1,0 +1,111 @@
+"""`assay bench`: many targets on many data sets, in one table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli.console import print_json, say, show
+from assay.cli.eval import Archive, choose_dataset, run_evaluation
+from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.data.dataset import Dataset
+    from assay.evaluation.bench import Workload
+    from assay.run.config import RunConfig
+
+
+def bench(
+    suite: Annotated[
+        str | None,
+        typer.Argument(
+            help="A suite file (.toml), or one that is shipped: quick (what is bundled) or beir "
+            "(downloads data).",
+            metavar="SUITE",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            help="Finish this bench instead of starting a new one: its folder, its name or "
+            "'latest'.",
+            metavar="BENCH",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how much there is to do.")
+    ] = False,
+    archive: Archive = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder to write runs to.", envvar="ASSAY_OUT", metavar="DIR")
+    ] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Evaluate all targets of a suite on all its data sets.
+
+    Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 something could not be
+    measured, 130 interrupted.
+    """
+    from assay.evaluation.bench import create_bench, estimate, find_bench, run_suite, runs_of
+    from assay.evaluation.suite import find_suite, read_suite
+    from assay.files import atomic_write
+    from assay.report.bench import render_bench, render_bench_page
+    from assay.run.models import INTERRUPTED
+
+    if (suite is None) == (resume is None):
+        raise UsageError("name a suite, such as: assay bench quick; or --resume BENCH")
+    folder = find_bench(resume, out) if resume else None
+    if folder is not None:
+        planned = read_suite(folder / "suite.toml", folder.name.split("-bench-", 1)[-1])
+    else:
+        planned = read_suite(find_suite(suite or ""))
+
+    def load(config: "RunConfig") -> "Dataset":
+        given = archive if config.dataset == "nfcorpus" else None
+        return choose_dataset(config.dataset, given, config.columns)
+
+    done = {} if folder is None else runs_of(folder.name, planned, out)
+    say(_workload(estimate(planned, load, done), len(planned.cells)))
+    if dry_run:
+        return
+    folder = folder or create_bench(planned, out)
+    try:
+        report = run_suite(
+            planned,
+            folder,
+            out,
+            load=load,
+            run_cell=lambda evaluation, run: run_evaluation(evaluation, out, run),
+            say=say,
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; go on with: assay bench --resume {folder}") from None
+    page = folder / "bench.html"
+    atomic_write(page, render_bench_page(report).encode())
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        show(render_bench(report), wide=True)
+    say(f"page: {page}")
+    if any(cell.state == INTERRUPTED for cell in report.cells):
+        say(f"interrupted; go on with: assay bench --resume {folder}")
+        raise typer.Exit(130)
+    if not report.complete or any(cell.mean is None for cell in report.cells):
+        say(f"finish it with: assay bench --resume {folder}")
+        raise typer.Exit(3)
+    raise typer.Exit(0 if report.gates_passed else 1)
+
+
+def _workload(work: "Workload", cells: int) -> str:
+    done = cells - work.runs
+    words = f"{work.runs} runs to make, {work.queries:,} queries to ask"
+    if done and not work.unavailable:
+        words += f"; {done} runs are there"
+    if work.judge_calls:
+        price = "at a price that is not known" if work.judge_cost is None else (
+            f"about {work.judge_cost:.2f} US dollars"
+        )  # fmt: skip
+        words += f"; about {work.judge_calls:,} calls to the judge, {price}"
+    for name, reason in work.unavailable.items():
+        words += f"\n{name} cannot be loaded: {reason}"
+    return words

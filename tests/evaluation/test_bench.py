@@ -1,0 +1,197 @@
+"""`assay bench`: suites, resuming, failures of single runs, and the figures over data sets."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+from assay.errors import UsageError
+from assay.evaluation.suite import SUITES, find_suite, read_suite
+from assay.measure.statistics import compare_paired, compare_strata, summarize_strata
+from assay.run.bench import BenchCell, rank_systems
+
+_AGENTS = """
+import os
+def good(query, top_k): return ["note-%d" % n for n in range(1, top_k + 1)]
+def bad(query, top_k): return []
+def broken(query, top_k): raise RuntimeError("down")
+def limited(query, top_k):
+    with open("asked", "a") as log: log.write("x")
+    return ["note-1"]
+"""
+
+_QUESTIONS = "query,doc_ids\nalpha,note-1\nbeta,note-2;note-3\ngamma,note-9\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "bench_agents.py").write_text(_AGENTS)
+    (tmp_path / "one.csv").write_text(_QUESTIONS)
+    (tmp_path / "two.csv").write_text(_QUESTIONS.replace("note-9", "note-4"))
+    return tmp_path
+
+
+def _suite(folder: Path, targets: str, more: str = "") -> str:
+    path = folder / "mine.toml"
+    path.write_text(
+        f'[options]\ntop_k = 5\nwarm_up = 0\n[targets]\n{targets}\n[datasets]\none = "one.csv"\n'
+        f'two = {{ dataset = "two.csv" }}\n{more}'
+    )
+    return str(path)
+
+
+def _bench(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["bench", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_every_target_meets_every_data_set(project: Path) -> None:
+    suite = _suite(project, 'good = "python:bench_agents:good"\nbad = "python:bench_agents:bad"')
+    code, out, err = _bench(suite, "--json")
+    report = json.loads(out)
+    assert code == 0, err
+    assert "4 runs to make, 12 queries to ask" in err
+    assert [each["name"] for each in report["systems"]] == ["good", "bad"]
+    assert [(each["system"], each["dataset"]) for each in report["cells"]] == [
+        ("good", "one"), ("bad", "one"), ("good", "two"), ("bad", "two"),
+    ]  # fmt: skip
+    means = [each["mean"] for each in report["cells"] if each["system"] == "good"]
+    assert report["systems"][0]["mean"] == pytest.approx(sum(means) / 2)
+    page = next(project.glob("runs/*-bench-mine/bench.html")).read_text()
+    assert "Every pair" in page
+    assert "<script" not in page
+
+
+def test_settings_multiply_the_targets(project: Path) -> None:
+    suite = _suite(
+        project,
+        'good = "python:bench_agents:good"',
+        "[settings]\nfast = { concurrency = 4 }\nslow = { concurrency = 1 }\n",
+    )
+    names = [cell.system for cell in read_suite(Path(suite)).cells]
+    assert names == ["good, fast", "good, slow"] * 2
+
+
+def test_a_run_that_fails_leaves_the_others(project: Path) -> None:
+    suite = _suite(
+        project, 'good = "python:bench_agents:good"\nlost = "rest:http://127.0.0.1:9/?q={query}"'
+    )
+    code, out, err = _bench(suite)
+    assert code == 3
+    assert "lost on one was not measured" in out.replace("\n", " ")
+    assert "assay bench --resume" in err
+    report = json.loads(next(project.glob("runs/*/bench.json")).read_text())
+    good, lost = report["systems"]
+    assert good["rank"] == 1
+    assert lost["mean"] is None
+
+
+def test_what_was_measured_is_not_asked_again(project: Path) -> None:
+    suite = _suite(project, 'limited = "python:bench_agents:limited"')
+    assert _bench(suite)[0] == 0
+    (project / "mine.toml").unlink()  # the bench keeps its own copy
+    (project / "one.csv").rename(project / "gone.csv")
+    code, out, err = _bench("--resume", "latest")
+    assert code == 0, err
+    assert "0 runs to make" in err
+    assert len((project / "asked").read_text()) == 6
+    assert out.count("limited") == 1
+
+
+def test_a_missing_data_set_is_named_before_the_work(project: Path) -> None:
+    suite = _suite(project, 'good = "python:bench_agents:good"')
+    (project / "two.csv").unlink()
+    code, out, err = _bench(suite)
+    assert code == 3
+    assert "two cannot be loaded: no data set 'two.csv'" in err
+    assert "good on two was not measured" in out.replace("\n", " ")
+
+
+def test_a_dry_run_asks_nothing(project: Path) -> None:
+    suite = _suite(project, 'limited = "python:bench_agents:limited"')
+    code, _, err = _bench(suite, "--dry-run")
+    assert code == 0
+    assert "2 runs to make, 6 queries to ask" in err
+    assert not (project / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("targets = 3", "'targets' must be a table"),
+        ("top_k = 3", "'top_k' is not one of metric"),
+        ('[targets]\na = "builtin:bm25"', "has no [datasets]"),
+        ('[targets]\na = { top_k = 3 }\n[datasets]\nn = "notes"', 'needs target = "..."'),
+        ('[targets]\na = 3\n[datasets]\nn = "notes"', "must be a text or a table"),
+        (
+            '[targets]\na = { target = "builtin:bm25", num_queries = 5 }\n[datasets]\nn = "notes"',
+            "write it in [datasets]",
+        ),
+        (
+            '[options]\nbaseline = "x"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',
+            "'baseline' has no meaning in a suite",
+        ),
+        (
+            'metric = "ndcg@20"\n[targets]\na = "builtin:bm25"\n[datasets]\nn = "notes"',
+            "nDCG@20 is not measured with top_k 5",
+        ),
+        ("[targets", "is not a suite"),
+    ],
+)
+def test_mistakes_in_a_suite_are_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "suite.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        read_suite(path)
+    assert words in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_unknown_suites_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="neither a file nor one of beir, quick"):
+        find_suite("quik")
+
+
+@pytest.mark.parametrize("path", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)
+def test_shipped_suites_can_be_read(path: Path) -> None:
+    assert read_suite(path).cells
+
+
+def test_a_mean_over_data_sets_counts_each_the_same() -> None:
+    small, large = np.array([1.0, 0.5, 0.0]), np.full(300, 0.9)
+    mean, low, high = summarize_strata([small, large])
+    assert mean == pytest.approx((0.5 + 0.9) / 2)
+    assert low is not None
+    assert high is not None
+    assert low < mean < high
+
+
+def test_one_data_set_is_compared_as_a_pair_of_runs_is() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.random(80), rng.random(80)
+    assert compare_strata([(a, b)]).p_value == compare_paired(a, b).p_value
+    assert compare_strata([(a, b)]).difference == pytest.approx(compare_paired(a, b).difference)
+
+
+def test_a_small_data_set_weighs_as_much_as_a_large_one() -> None:
+    """b wins on the small set by much and loses on the large one by little."""
+    small = (np.zeros(20), np.ones(20))
+    large = (np.full(2000, 0.5), np.full(2000, 0.4))
+    found = compare_strata([small, large])
+    assert found.difference == pytest.approx((1 - 0.1) / 2)
+    assert found.p_value < 0.05
+
+
+def test_equal_systems_share_a_rank() -> None:
+    scores = {f"q{n}": n % 2 / 1 for n in range(40)}
+    cells = [BenchCell(system=name, dataset="d", state="complete", mean=0.5) for name in ("a", "b")]
+    systems, pairs = rank_systems(
+        {"a": "x", "b": "y"}, ["d"], cells, {("a", "d"): scores, ("b", "d"): scores}
+    )
+    assert [(each.rank, each.shared, each.mean_rank) for each in systems] == [(1, True, 1.5)] * 2
+    assert pairs[0].p_adjusted == 1.0
