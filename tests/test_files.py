@@ -17,6 +17,7 @@ from assay.files import (
     is_locked,
     make_private_folder,
     remove_part_files,
+    staging_folder,
 )
 
 
@@ -41,6 +42,32 @@ def test_a_failure_keeps_the_old_content_and_no_part_file(tmp_path: Path) -> Non
         write_half()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_staging_folder_is_gone_after_a_failure_and_with_it_what_was_in_it(
+    tmp_path: Path,
+) -> None:
+    def fail() -> None:
+        with staging_folder(tmp_path / "data") as staging:
+            (staging / "half").write_bytes(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_staging_folders_of_killed_processes_are_removed_after_a_day(tmp_path: Path) -> None:
+    old, new = (tmp_path / f".data.{number}.part" for number in (1, 2))
+    for part in (old, new):
+        (part / "data").mkdir(parents=True)
+        (part / "data" / "corpus.jsonl").write_bytes(b"half")
+    os.utime(old, (0, 0))
+    with staging_folder(tmp_path / "data") as staging:
+        assert staging.stat().st_mode & 0o777 == 0o700
+        (staging / "data").mkdir()
+        (staging / "data").rename(tmp_path / "data")
+    assert sorted(tmp_path.iterdir()) == [new, tmp_path / "data"]
 
 
 def test_what_a_killed_process_left_is_removed_when_it_is_old(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ power cut leaves either the old content or the new.
 
 import os
 import secrets
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from typing import BinaryIO, Self
 
 _STALE_S = 3600.0
 """A part file that nobody has written to for so long belongs to a process that was killed."""
+
+_STALE_FOLDER_S = 86_400.0
+"""The same of a folder, whose own time says nothing about what is written in the files in it."""
 
 _OWNER_ONLY = 0o600
 """Of new files: nearly all hold texts of queries, documents or answers, or figures of them."""
@@ -80,8 +84,24 @@ def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
     path.mkdir(mode=0o700, exist_ok=exist_ok)
 
 
+@contextmanager
+def staging_folder(target: Path) -> Iterator[Path]:
+    """An empty folder beside `target`: what is made in it is renamed to its place when it is whole.
+
+    It is removed at the end, as are those that killed processes left. Raises `OSError`.
+    """
+    part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    make_private_folder(part)
+    try:
+        yield part
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    _sync_folder(target.parent)
+    remove_part_files(target.parent, f".{target.name}.", older_than=_STALE_FOLDER_S)
+
+
 def remove_part_files(folder: Path, prefix: str = ".", *, older_than: float = 0.0) -> None:
-    """Remove part files that killed processes left in `folder`.
+    """Remove part files, and staging folders, that killed processes left in `folder`.
 
     Parameters:
         prefix: how their names begin.
@@ -92,7 +112,11 @@ def remove_part_files(folder: Path, prefix: str = ".", *, older_than: float = 0.
         for entry in entries:
             if entry.name.startswith(prefix) and entry.name.endswith(".part"):
                 with suppress(OSError):
-                    if time.time() - entry.stat().st_mtime >= older_than:
+                    if time.time() - entry.stat().st_mtime < older_than:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path)
+                    else:
                         os.unlink(entry.path)  # noqa: PTH108 (of an entry of scandir)
 
 

@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -55,6 +56,7 @@ def crash_everywhere(scenario: Scenario, *, every: int = 1) -> Result:
             scenario.prepare()
             os.chdir(_copy(template, home / "warm"))
             assert scenario.command() == 0
+        template = _copy(template, home / "sparse")
         expected, steps = _unbroken(scenario, home, template)
         result = Result(scenario.name, steps)
         for number, kind in enumerate(steps, start=1):
@@ -66,6 +68,8 @@ def crash_everywhere(scenario: Scenario, *, every: int = 1) -> Result:
                     for problem in _broken(scenario, home, template, fault, number, expected):
                         result.problems.append(f"{where}: {problem}")
                         print(result.problems[-1], file=sys.stderr, flush=True)
+                    if result.points % 100 == 0:
+                        print(f"{scenario.name}: {result.points} points", file=sys.stderr)
     result.cpu_seconds = _cpu_seconds() - started
     return result
 
@@ -158,8 +162,9 @@ def _said(work: Path) -> str:
 
 
 def _copy(template: Path, work: Path) -> Path:
+    """With holes: an index is 100 MB of preallocated files, of which 100 kB are written."""
     shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(template, work)
+    subprocess.run(["cp", "-R", "--sparse=always", template, work], check=True)
     return work
 
 

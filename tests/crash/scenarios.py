@@ -140,6 +140,69 @@ def _prepare_resume() -> None:
     (folder / "calls.jsonl").write_bytes(calls[:third])
 
 
+# merge --------------------------------------------------------------------------------------------
+
+
+def _prepare_merge() -> None:
+    """The two shards of one evaluation."""
+    _prepare_data()
+    for shard in ("1/2", "2/2"):
+        assert _evaluate("--shard", shard)() == 0
+
+
+def _merge() -> int:
+    from assay.run.folder import list_runs
+
+    shards = [run.name for run in list_runs(Path("runs")) if not run.read_header().merged_from]
+    return assay("merge", *shards)
+
+
+def _merge_again() -> int:
+    from assay.run.folder import list_runs
+
+    merged = any(run.read_header().merged_from for run in list_runs(Path("runs")))
+    return 0 if merged else _merge()
+
+
+def _merge_digest() -> Any:
+    """The shards are as they were, and there is one merged run, whole; its summary may be missing
+    where the command was killed after all else was written."""
+    from assay.run.folder import find_run, list_runs
+
+    runs = list(list_runs(Path("runs")))
+    assert [run.state() for run in runs] == ["complete"] * 3, "not three complete runs"
+    folder = find_run("latest", Path("runs"))
+    folder.validate()
+    return {"report": _without_times(folder.read_json())}
+
+
+# data ---------------------------------------------------------------------------------------------
+
+
+def _prepare_import() -> None:
+    Path("table.csv").write_text("query,ids\n" + "".join(f"query {n},d{n}\n" for n in range(3)))
+    Path("documents.csv").write_text("doc_id,text\n" + "".join(f"d{n},text\n" for n in range(5)))
+
+
+def _import() -> int:
+    return assay("data", "import", "table.csv", "--corpus", "documents.csv", "--out", "made")
+
+
+def _sample() -> int:
+    return assay(
+        *("data", "sample", "tiny", "--num-queries", "2", "--documents", "6", "--out", "made")
+    )
+
+
+def _unless_made(command: Callable[[], int]) -> Callable[[], int]:
+    """A folder that is there is whole; the command refuses to write into it."""
+    return lambda: 0 if Path("made").exists() else command()
+
+
+def _made_digest() -> Any:
+    return {str(path): path.read_text() for path in Path("made").rglob("*") if path.is_file()}
+
+
 # index --------------------------------------------------------------------------------------------
 
 
@@ -301,6 +364,9 @@ SCENARIOS = {
             _run_digest,
         ),
         Scenario("answers", _prepare_data, _answers, _resume(_answers), _run_digest),
+        Scenario("merge", _prepare_merge, _merge, _merge_again, _merge_digest),
+        Scenario("import", _prepare_import, _import, _unless_made(_import), _made_digest),
+        Scenario("sample", _prepare_data, _sample, _unless_made(_sample), _made_digest),
         Scenario("index", _prepare_index, _index, _index, _index_digest),
         Scenario(
             "ingest", _prepare_ingest, _ingest_more, _ingest_more, lambda: _index_digest("kb-lab")

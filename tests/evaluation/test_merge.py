@@ -1,5 +1,6 @@
 """Shards that are merged give the undivided run, digit for digit; anything else is refused."""
 
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +74,22 @@ async def test_merged_figures_equal_the_undivided_runs_to_the_last_digit(
     merged = await merge(given, merged_config(given), dataset, tmp_path / "merged")
     assert figures(merged.folder.read_json()) == figures(whole.folder.read_json())
     assert merged.folder.read_config() == CONFIG
+
+
+async def test_a_merge_that_fails_leaves_no_run_and_says_to_merge_again(
+    make_dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = make_dataset(120)
+    parts = await shards(2, dataset, tmp_path / "parts")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("assay.evaluation.evaluation.write_report", full)
+    with pytest.raises(RunError, match=r"No space left on device; .* merge again") as failure:
+        await merge(parts, merged_config(parts), dataset, tmp_path / "merged")
+    assert "--resume" not in str(failure.value)
+    assert list((tmp_path / "merged").iterdir()) == []
 
 
 async def test_a_merged_run_says_where_it_came_from(

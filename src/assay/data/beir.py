@@ -4,8 +4,6 @@ One more file is optional: answers.jsonl, for agents that answer.
 """
 
 import re
-import secrets
-import shutil
 import zipfile
 from collections.abc import Collection, Container, Iterable
 from pathlib import Path, PurePosixPath
@@ -27,6 +25,7 @@ from assay.data.text_file import (
     write_file,
 )
 from assay.errors import DataError, UsageError
+from assay.files import staging_folder
 from assay.net.json import JsonObject
 
 _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
@@ -103,17 +102,14 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
 def write_new_beir(dataset: Dataset, folder: Path) -> None:
     """Write a data set into a folder that does not exist or is empty, all of it or nothing."""
     folder = folder.expanduser().absolute()
-    part = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.part")
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder} is not empty; name another folder, or delete it first")
-        try:
-            write_beir(dataset, part)
+        with staging_folder(folder) as staging:
+            write_beir(dataset, staging / folder.name)
             if folder.exists():  # a folder is not renamed over another one everywhere
                 folder.rmdir()
-            part.rename(folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+            (staging / folder.name).rename(folder)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=folder) from error
 

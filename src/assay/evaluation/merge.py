@@ -15,6 +15,7 @@ from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import target_record
 from assay.evaluation.run import Run
+from assay.files import staging_folder
 from assay.run.calls import CallLog, CallWriter
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
@@ -41,7 +42,7 @@ def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> Run
 
 
 async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset, out: Path) -> Run:
-    """Write the merged run under `out`; `config` is that of `merged_config`."""
+    """Write the merged run under `out`, all or nothing; `config` is that of `merged_config`."""
     shards = sorted(shards, key=lambda shard: shard.read_config().shard_index)
     header = shards[0].read_header()
     if header.dataset.fingerprint != dataset.fingerprint:
@@ -51,17 +52,28 @@ async def merge(shards: Sequence[RunFolder], config: RunConfig, dataset: Dataset
         )
     evaluation = Evaluation.plan(config, dataset)
     agent = _NoAgent(header, len(shards))
-    folder = create_run(
-        out,
-        config,
-        dataset,
-        target_record(agent.info),
-        track=agent.info.track,
-        references=dataset.references_fingerprint if config.answers else None,
-    )
-    _note_origin(folder, shards)
-    _write_calls(folder, shards, [query.id for query in evaluation.queries])
-    return await evaluation.resume(agent, folder)
+    try:
+        with staging_folder(out / "merge") as staging:
+            folder = create_run(
+                staging,
+                config,
+                dataset,
+                target_record(agent.info),
+                track=agent.info.track,
+                references=dataset.references_fingerprint if config.answers else None,
+            )
+            _note_origin(folder, shards)
+            _write_calls(folder, shards, [query.id for query in evaluation.queries])
+            merged = await evaluation.resume(agent, folder)
+            return replace(merged, folder=RunFolder(folder.path.rename(out / folder.name)))
+    except (OSError, RunError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        raise RunError(
+            f"cannot write the merged run under {out}: {cause.strerror}; the shards are as they "
+            "were: free some disk space and merge again"
+        ) from error
 
 
 class _NoAgent:

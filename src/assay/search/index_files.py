@@ -24,6 +24,7 @@ from assay.search.store import DamagedIndexError, Manifest
 _MANIFEST = "manifest.json"
 _CURRENT = "current"
 _BLOCK = 1 << 16
+_ZEROS = bytes(_BLOCK)
 # The engine maps its files into memory, where a full disk is not an error but kills the process:
 # so this much must be left at each step.
 DISK_MARGIN = 64 << 20
@@ -231,7 +232,7 @@ def _written_blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         block = file.read(_BLOCK)
         if not block:
             return
-        if block.count(0) != len(block):
+        if block != _ZEROS[: len(block)]:
             yield place, block
         place += len(block)
 
@@ -245,12 +246,10 @@ def _used(path: Path) -> int:
 def _copy_sparse(source: Path, target: Path) -> None:
     """Most of a preallocated file is holes, which a plain copy would fill."""
     with source.open("rb") as reader, target.open("wb") as writer:
-        while block := reader.read(_BLOCK):
-            if block.count(0) == len(block):
-                writer.seek(len(block), os.SEEK_CUR)
-            else:
-                writer.write(block)
-        writer.truncate()
+        for place, block in _written_blocks(reader):
+            writer.seek(place)
+            writer.write(block)
+        writer.truncate(os.fstat(reader.fileno()).st_size)
 
 
 @contextmanager
