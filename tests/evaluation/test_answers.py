@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from assay.run.answers import (
     CounterfactualCount,
     DiagnosisReport,
     InventedExample,
+    JudgeControls,
     JudgeRecord,
     Quadrants,
 )
@@ -75,6 +77,8 @@ def run(
     judge: Any = "",
     **settings: Any,
 ) -> Run:
+    if judge:  # most of the judges here say one thing about everything
+        settings.setdefault("judge_controls", 0)
     return evaluate(function, dataset, out=out, judge=judge, answers=True, **settings)
 
 
@@ -154,6 +158,46 @@ def test_a_judge_that_always_says_true_is_not_praised(town: Dataset, tmp_path: P
     kinds = [finding.kind for finding in answers.findings]
     assert "judge against facts" in kinds
     assert "judged right and state none of the key facts" in diagnosis_of(answers).sentence
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("TRUE", "does not reject what another question's reference says in 2 of 2 controls"),
+        ("FALSE", "does not find a reference right against itself in 2 of 2 controls"),
+        ("Well.", "gave no verdict for 4 of 4 controls"),
+    ],
+)
+def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
+    town: Dataset, tmp_path: Path, word: str, why: str
+) -> None:
+    judge = Scripted(word)
+    outcome = run(perfect, town, tmp_path, judge=judge, judge_controls=5, gates="fact_recall>=0")
+    answers = section(outcome)
+    assert outcome.state == "not judged"
+    assert why in str(answers.trouble)
+    assert "correctness" not in answers.metrics
+    assert not outcome.gates_passed
+    assert judge.asked == 8, "the answers are not judged any more: that would cost for nothing"
+
+
+def test_a_judge_that_reads_passes_its_controls(town: Dataset, tmp_path: Path) -> None:
+    class Reads(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            if "STATED" in prompt or "Ground Truth" not in prompt:
+                return "STATED" if "STATED" in prompt else "TRUE"
+            return (
+                "TRUE" if all(len(re.findall(said, prompt)) != 1 for said in FIGURES) else "FALSE"
+            )
+
+    answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_controls=5))
+    assert judge_of(answers).controls == JudgeControls(
+        same=2, same_right=2, different=2, different_right=2
+    )
+    assert answers.metrics["correctness"] == 1.0
+
+
+FIGURES = (r"7:00", r"2\.80")
 
 
 def test_inventing_does_not_pay(town: Dataset, tmp_path: Path) -> None:
@@ -502,7 +546,7 @@ async def test_a_run_that_is_stopped_while_it_is_judged_can_be_resumed(
             await asyncio.sleep(60)
             raise AssertionError("the judge is not waited for")
 
-    config = RunConfig(target="python:x", answers=True, judge="scripted")
+    config = RunConfig(target="python:x", answers=True, judge="scripted", judge_controls=0)
     evaluation = replace(Evaluation.plan(config, town), provider=Stopping("TRUE"))
     agent = PythonAgent(perfect, name="python:x")
     stopped = await evaluation.start(agent, tmp_path, stop=stop)

@@ -202,3 +202,32 @@ def test_gates_are_checked() -> None:
     assert not scored.gates_passed
     with pytest.raises(UsageError, match="is on a ranking"):
         assay.score_answers([TEA], gates="ndcg@5>=0.3")
+
+
+@pytest.mark.parametrize(
+    ("citations", "words"),
+    [
+        (["1"], "7 of 15 answers contradict what they cite"),
+        (None, "7 of 15 answers contradict what they were shown"),
+    ],
+)
+def test_answers_that_contradict_their_sources_are_a_finding(
+    citations: list[str] | None, words: str
+) -> None:
+    """Each has all words of its source, with the direction or the number of the right ones."""
+    rows = [
+        {
+            "question": f"What did tea {number} do in the trial?",
+            "contexts": [f"In the trial, tea {number} raised blood pressure for 3 hours."],
+            "answer": f"In the trial, tea {number} {said} hours.",
+            **({"citations": citations} if citations else {}),
+        }
+        for number, said in enumerate(
+            ["lowered blood pressure for 3"] * 4
+            + ["raised blood pressure for 9"] * 3
+            + ["raised blood pressure for 3"] * 8,
+            start=20,
+        )
+    ]
+    findings = assay.score_answers(rows).report.findings
+    assert words in [finding.words for finding in findings]

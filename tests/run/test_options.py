@@ -60,6 +60,7 @@ FULL = RunConfig(
     judge="gguf",
     judge_votes=5,
     judge_max_flips=0.3,
+    judge_controls=3,
     judge_timeout=900.0,
     judge_concurrency=2,
     max_cost=0.5,

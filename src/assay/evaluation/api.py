@@ -67,6 +67,7 @@ def evaluate(
     judge: "str | LLMProvider | None" = "",
     judge_votes: int = 2,
     judge_max_flips: float = 0.2,
+    judge_controls: int = 5,
     judge_timeout: float | None = None,
     judge_concurrency: int | None = None,
     max_cost: float | None = None,
@@ -127,6 +128,8 @@ def evaluate(
         judge_votes: how many votes decide about an answer, half of them with the reference first;
             an odd number is raised by one.
         judge_max_flips: the share of answers about which the judge may contradict itself.
+        judge_controls: how many references are put before the judge against themselves, and as many
+            against another question's: a judge that fails these is not believed. 0 for none.
         judge_timeout: seconds for one call to the judge.
         judge_concurrency: how many calls to the judge are in flight at once.
         max_cost: stop before the judge has spent this many US dollars.
@@ -179,6 +182,7 @@ def evaluate(
         judge=judge_name(judge),
         judge_votes=judge_votes,
         judge_max_flips=judge_max_flips,
+        judge_controls=judge_controls,
         judge_timeout=judge_timeout,
         judge_concurrency=judge_concurrency,
         max_cost=max_cost,

@@ -148,6 +148,8 @@ def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
         ("Undecided on", counted(judge.undecided, "question")),
         ("Unparseable votes", count(judge.unparseable_votes)),
     ]
+    if judge.controls:
+        facts.append(("Controls, whose verdict is known", judge.controls.words))
     return facts + _spending_facts(judge.spending) if judge.spending else facts
 
 

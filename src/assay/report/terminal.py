@@ -324,6 +324,8 @@ def _judge(judge: "JudgeRecord") -> Iterator[str]:
     yield f"{judge.provider}, {counted(judge.votes, 'vote')} each, half with the reference first"
     if judge.flip_rate is not None:
         yield f"contradicts itself on {percent(judge.flip_rate)}"
+    if judge.controls:
+        yield judge.controls.words
     if judge.undecided:
         yield f"undecided on {counted(judge.undecided, 'question')}"
     if judge.unparseable_votes:

@@ -59,6 +59,20 @@ class AnswerSettings:
         on_resume="free",
         same_in_shards=True,
     )
+    judge_controls: int = _option(
+        5,
+        "With --judge: how many references to put before the judge against themselves, and as many "
+        "against another question's, before it judges. A judge that fails most of either is not "
+        "believed: the run is not judged, exit code 3. 0 for none.",
+        metavar="N",
+        label="Judge: control pairs",
+        widget="number",
+        low=0,
+        high=100,
+        needs="judge",
+        on_resume="free",
+        same_in_shards=True,
+    )
     judge_timeout: float | None = _option(
         None,
         "With --judge: timeout of one call to the judge in seconds. Default: 120, or 600 for a "

@@ -35,6 +35,21 @@ class JudgeSpending(_AnswerModel):
     cost: float | None
 
 
+class JudgeControls(_AnswerModel):
+    """What the judge said about references against themselves (`same`) and against others."""
+
+    same: int
+    same_right: int
+    different: int
+    different_right: int
+
+    @property
+    def words(self) -> str:
+        """How many it judged rightly."""
+        right, asked = self.same_right + self.different_right, self.same + self.different
+        return f"{right} of {asked} controls right"
+
+
 class JudgeRecord(_AnswerModel):
     """Which model judged, how often, and how steady it was."""
 
@@ -46,6 +61,7 @@ class JudgeRecord(_AnswerModel):
     flip_rate: float | None
     unparseable_votes: int
     undecided: int
+    controls: JudgeControls | None = None
     spending: JudgeSpending | None = None
 
 

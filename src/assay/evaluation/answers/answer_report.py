@@ -47,6 +47,7 @@ from assay.run.answers import (
     FindingRecord,
     InventedCitations,
     InventedExample,
+    JudgeControls,
     JudgeRecord,
     JudgeSpending,
     Quadrants,
@@ -194,6 +195,7 @@ class AnswerReport:
                 verdict_of(self._found, case).correct,
                 verdict_of(self._found, case).contradicted,
                 others.get(case.query_id, NOT_TRIED),
+                self._found.sure_contradictions(case.query_id),
             )
             for case in self._cases
         ]
@@ -225,9 +227,17 @@ class AnswerReport:
             unparseable_votes=sum(each.unparseable for each in asked) + facts,
             undecided=sum(each.verdict is None for each in judgments),
         )
-        if use.spending is None:
-            return record
-        return record.model_copy(update={"spending": JudgeSpending(**asdict(use.spending))})
+        further: dict[str, object] = {}
+        if controls := self._found.controls:
+            further["controls"] = JudgeControls(
+                same=controls.same,
+                same_right=controls.same_right,
+                different=controls.different,
+                different_right=controls.different_right,
+            )
+        if use.spending is not None:
+            further["spending"] = JudgeSpending(**asdict(use.spending))
+        return record.model_copy(update=further)
 
     def _diagnosis(self) -> DiagnosisReport | None:
         """Only of questions whose answer is known to be correct or wrong.

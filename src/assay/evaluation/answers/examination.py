@@ -4,19 +4,15 @@ Each answer is compared with its reference: by a judge if there is one, else by 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.agents.protocol import Agent, TakesContext, context_taker
-from assay.answer.providers.cached import CachedProvider
-from assay.answer.providers.opening import open_provider
 from assay.answer.providers.provider import LLMProvider
-from assay.answer.providers.spending import Spending
 from assay.data.dataset import Dataset, Document
-from assay.errors import AssayError, BudgetExceeded, ProviderError, ProviderFailure
+from assay.errors import BudgetExceeded, ProviderError
 from assay.evaluation.answers.contradictions import (
     Found,
     confirm_contradictions,
@@ -29,10 +25,18 @@ from assay.evaluation.answers.counterfactuals import (
     run_counterfactual,
     select_cases,
 )
+from assay.evaluation.answers.judge_opening import (
+    JudgeUse,
+    UnreliableJudge,
+    check_controls,
+    open_judge,
+)
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
+from assay.measure.answers.contradiction.rules import Contradiction, ContradictionKind
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, unreliable
+from assay.measure.answers.judge_controls import ControlResult
 from assay.net.gather import gather
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
@@ -71,16 +75,6 @@ class Verdict:
         return self.facts is not None and self.facts.contradicted > 0
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeUse:
-    """Which model judged, how, and what it cost; no `spending` for a provider of the caller's."""
-
-    provider: str
-    votes: int
-    prompts: Mapping[str, str]
-    spending: Spending | None = None
-
-
 @dataclass
 class AnswerExamination:
     """What judge and counterfactual runs found.
@@ -101,8 +95,17 @@ class AnswerExamination:
     """How many questions got the same answer from every context, where all of them did."""
     judgments: tuple[Judgment, ...] = ()
     """Everything that the judge said about correctness, also where it was then not believed."""
+    controls: ControlResult | None = None
+    """What the judge said about pairs whose verdict is known; None if it was not asked."""
     contradictions: Found = field(default_factory=dict)
     contradictions_by: str = ""
+
+    def sure_contradictions(self, query_id: str) -> list[Contradiction]:
+        """Those of the rules, and what the small model finds where a judge did not clear it."""
+        those = self.contradictions.get(query_id, ())
+        if self.judge is not None and self.verdicts:
+            return list(those)
+        return [each for each in those if each.kind is not ContradictionKind.LIKELY]
 
 
 async def examine_answers(
@@ -141,12 +144,12 @@ async def examine_answers(
             try:
                 await _unless_stopped(examiner.run(cases, agent, judge), stop)
             finally:
-                found.judge = None if judge is None else _use_of(judge)
+                found.judge = None if judge is None else JudgeUse.of(judge)
     except (ProviderError, BudgetExceeded) as error:
         found.trouble = str(error)
         if config.private and isinstance(error, ProviderError):
             found.trouble = f"the judge failed: {error.kind}"
-    except _UnreliableJudge as error:
+    except UnreliableJudge as error:
         found.trouble, found.verdicts = str(error), {}
     except TargetLost:
         found.trouble = "the target became unreachable while questions were asked again"
@@ -154,10 +157,6 @@ async def examine_answers(
     if stop.is_set() and found.trouble is None:
         found.trouble = "interrupted before all answers were judged"
     return found
-
-
-class _UnreliableJudge(Exception):
-    """The judge contradicts itself or says nothing: none of its figures is reported."""
 
 
 @dataclass(frozen=True)
@@ -175,10 +174,15 @@ class _Examiner:
         found = self.found
         if judge is not None:
             documents = self.dataset.documents
+            found.controls = await check_controls(
+                judge, cases, documents, self.config.judge_controls
+            )
+            if found.controls is not None and (failure := found.controls.failure):
+                raise UnreliableJudge(failure)
             verdicts = await verdicts_by_judge(judge, cases, documents, self.progress)
             found.judgments = tuple(v.judgment for v in verdicts.values() if v.judgment)
             if doubt := unreliable(found.judgments, self.config.judge_max_flips):
-                raise _UnreliableJudge(doubt)
+                raise UnreliableJudge(doubt)
             found.verdicts = verdicts
             found.contradictions = await confirm_contradictions(
                 judge, found.contradictions, cases, documents
@@ -306,53 +310,3 @@ async def _unless_stopped(work: Coroutine[Any, Any, Reply], stop: asyncio.Event)
         for task in (working, stopping):
             task.cancel()
         await asyncio.gather(working, stopping, return_exceptions=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _OwnProvider:
-    """A model of the caller's own: whatever it raises ends the judging, and not the run."""
-
-    provider: LLMProvider
-
-    @property
-    def name(self) -> str:
-        return self.provider.name
-
-    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
-        try:
-            reply: object = await self.provider.generate(prompt, max_tokens)
-        except AssayError:
-            raise
-        except Exception as error:
-            what = f"the judge {self.name!r} raised {type(error).__name__}: {error}"
-            raise ProviderError(ProviderFailure.SERVER, what) from error
-        if not isinstance(reply, str):
-            what = f"the judge {self.name!r} replied with a {type(reply).__name__}, not a string"
-            raise ProviderError(ProviderFailure.INVALID_REPLY, what)
-        return reply
-
-
-@asynccontextmanager
-async def open_judge(
-    config: RunConfig, provider: LLMProvider | None
-) -> AsyncIterator[Judge | None]:
-    """The judge that the settings or the caller name; None for none."""
-    if provider is not None:
-        own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
-        yield Judge(own, config.judge_votes)
-    elif config.judge:
-        async with open_provider(
-            config.judge,
-            max_cost=config.max_cost,
-            concurrency=config.judge_concurrency,
-            timeout=config.judge_timeout,
-        ) as opened:
-            yield Judge(opened, config.judge_votes)
-    else:
-        yield None
-
-
-def _use_of(judge: Judge) -> JudgeUse:
-    provider = judge.provider
-    spending = provider.spending if isinstance(provider, CachedProvider) else None
-    return JudgeUse(judge.name, judge.votes, judge.prompts, spending)

@@ -22,9 +22,9 @@ from assay.evaluation.answers.criteria_scores import CriteriaScores, rate_answer
 from assay.evaluation.answers.examination import (
     AnswerExamination,
     examine_answers,
-    open_judge,
     verdicts_by_facts,
 )
+from assay.evaluation.answers.judge_opening import open_judge
 from assay.evaluation.answers.logged_cases import logged_case
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name, run_coroutine
@@ -97,6 +97,7 @@ def score_answers(
     columns: Mapping[str, str] | None = None,
     judge: "str | LLMProvider | None" = None,
     judge_votes: int = 2,
+    judge_controls: int = 5,
     max_cost: float | None = None,
     criteria: str | Path | None = None,
     reasons: bool = False,
@@ -116,6 +117,8 @@ def score_answers(
         judge: the model that judges the answers, as the command line names it, or any object that
             can generate text. Without one, `facts` decide what is right.
         judge_votes: how many votes decide about an answer.
+        judge_controls: how many references are put before the judge against themselves, and as many
+            against another question's: a judge that fails these is not believed. 0 for none.
         max_cost: stop before the judge has spent this many US dollars.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
         reasons: ask the judge also for a sentence about each rating, which decides nothing.
@@ -130,6 +133,7 @@ def score_answers(
         answers=True,
         judge=judge_name(judge),
         judge_votes=judge_votes,
+        judge_controls=judge_controls,
         max_cost=max_cost,
         top_k=LOG_TOP_K,
         gates=(gates,) if isinstance(gates, str) else tuple(gates),

@@ -9,6 +9,7 @@ from assay.answer.citations import without_markers
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, is_negative
+from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported, states
 from assay.measure.answers.quantities import canonical
@@ -23,7 +24,7 @@ class AnswerView:
     """An answer with its verdict; `correct` is None where nobody knows.
 
     `others` says how the question went in other contexts, `contradicted` whether a judge found a
-    fact denied.
+    fact denied, `contradictions` what the sources contradict.
     """
 
     case: AnswerCase
@@ -31,6 +32,7 @@ class AnswerView:
     correct: bool | None = None
     contradicted: bool = False
     others: Counterfactuals = NOT_TRIED
+    contradictions: Sequence[Contradiction] = ()
 
     @cached_property
     def text(self) -> str:

@@ -241,6 +241,18 @@ ANSWER_CHECKS = (
         "denies", "deny a fact that they name, or reverse their source", _answered, _denies, 0.2
     ),
     AnswerCheck(
+        "contradicts its citations",
+        "contradict what they cite",
+        _citing,
+        lambda view: bool(view.contradictions),
+    ),
+    AnswerCheck(
+        "contradicts its context",
+        "contradict what they were shown",
+        lambda view: _attempted(view) and bool(view.case.seen_ids) and not view.case.citations,
+        lambda view: bool(view.contradictions),
+    ),
+    AnswerCheck(
         "hedges",
         'hedge ("perhaps") or offer several options in place of one',
         _answered,

@@ -100,6 +100,10 @@ _EXPLAINED_BY = {
     "cites wrong documents": ("cites unknown documents", "same answer", "answers from memory"),
     "same documents": ("nothing shown", "unknown documents"),
     "denies": ("other language",),
+    **dict.fromkeys(
+        ("contradicts its citations", "contradicts its context"),
+        ("stale text", "other language", "raw format", "answers other questions"),
+    ),
     "incomplete": (
         *("breaks off", "hedges", "denies", "foreign numbers", "foreign names", "other language"),
         *("stale text", "wrong part", "answers other questions", "same answer"),

@@ -1,0 +1,103 @@
+"""The judge of a run: the model that the settings or the caller name, and what it was used for."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from assay.answer.providers.cached import CachedProvider
+from assay.answer.providers.opening import open_provider
+from assay.answer.providers.provider import LLMProvider
+from assay.answer.providers.spending import Spending
+from assay.data.dataset import Document
+from assay.errors import AssayError, ProviderError, ProviderFailure
+from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.judge import Judge
+from assay.measure.answers.judge_controls import (
+    ControlResult,
+    ask_controls,
+    ask_support_controls,
+    control_pairs,
+    support_pairs,
+)
+from assay.run.config import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeUse:
+    """Which model judged, how, and what it cost; no `spending` for a provider of the caller's."""
+
+    provider: str
+    votes: int
+    prompts: Mapping[str, str]
+    spending: Spending | None = None
+
+    @classmethod
+    def of(cls, judge: Judge) -> "JudgeUse":
+        """What is known of a judge after its work."""
+        provider = judge.provider
+        spending = provider.spending if isinstance(provider, CachedProvider) else None
+        return cls(judge.name, judge.votes, judge.prompts, spending)
+
+
+class UnreliableJudge(Exception):
+    """The judge contradicts itself, fails its controls or says nothing: no figure is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnProvider:
+    """A model of the caller's own: whatever it raises ends the judging, and not the run."""
+
+    provider: LLMProvider
+
+    @property
+    def name(self) -> str:
+        return self.provider.name
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        try:
+            reply: object = await self.provider.generate(prompt, max_tokens)
+        except AssayError:
+            raise
+        except Exception as error:
+            what = f"the judge {self.name!r} raised {type(error).__name__}: {error}"
+            raise ProviderError(ProviderFailure.SERVER, what) from error
+        if not isinstance(reply, str):
+            what = f"the judge {self.name!r} replied with a {type(reply).__name__}, not a string"
+            raise ProviderError(ProviderFailure.INVALID_REPLY, what)
+        return reply
+
+
+@asynccontextmanager
+async def open_judge(
+    config: RunConfig, provider: LLMProvider | None
+) -> AsyncIterator[Judge | None]:
+    """The judge that the settings or the caller name; None for none."""
+    if provider is not None:
+        own = provider if isinstance(provider, CachedProvider) else _OwnProvider(provider)
+        yield Judge(own, config.judge_votes)
+    elif config.judge:
+        async with open_provider(
+            config.judge,
+            max_cost=config.max_cost,
+            concurrency=config.judge_concurrency,
+            timeout=config.judge_timeout,
+        ) as opened:
+            yield Judge(opened, config.judge_votes)
+    else:
+        yield None
+
+
+async def check_controls(
+    judge: Judge, cases: Sequence[AnswerCase], documents: Mapping[str, Document], number: int
+) -> ControlResult | None:
+    """Ask the judge what is known: about references or, where there is none, about sources.
+
+    None where nothing can be asked, or nothing is to be.
+    """
+    known = [(case.question, case.reference.answer or "") for case in cases if case.answerable]
+    if pairs := control_pairs(known, number):
+        return await ask_controls(judge, pairs)
+    sources = [text for case in cases for text in case.seen_texts(documents)[:1]]
+    if number and (pairs := support_pairs(list(dict.fromkeys(sources)), number)):
+        return await ask_support_controls(judge, pairs)
+    return None
