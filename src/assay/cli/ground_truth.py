@@ -1,7 +1,7 @@
 """`assay ground-truth`: reference answers for a data set, or new questions from documents."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,6 +53,26 @@ def ground_truth(
         int | None,
         _option("Write this many new questions from the documents instead.", metavar="N"),
     ] = None,
+    nuggets: Annotated[
+        bool,
+        typer.Option(
+            "--nuggets",
+            help="Draw nuggets instead: key facts, vital or okay, of the judged documents of each "
+            "query.",
+        ),
+    ] = False,
+    export: Annotated[
+        Path | None,
+        _option("With --nuggets: write those of --out as a table to edit.", metavar="FILE.csv"),
+    ] = None,
+    import_: Annotated[
+        Path | None,
+        typer.Option(
+            "--import",
+            help="With --nuggets: put the changes of an edited table into --out.",
+            metavar="FILE.csv",
+        ),
+    ] = None,
     seed: Annotated[int, _option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
     provider: Annotated[
         str,
@@ -64,14 +84,20 @@ def ground_truth(
         ),
     ] = EXTRACTIVE,
     documents: Annotated[
-        int,
-        typer.Option(help="How many documents to use for one answer.", min=3, max=5, metavar="N"),
-    ] = 5,
+        int | None,
+        typer.Option(
+            help="How many documents to use for one query: 3 to 5, default 5; with --nuggets up to "
+            "50, default 10.",
+            min=1,
+            max=50,
+            metavar="N",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         _option(
-            "Where to write the result. Default: ground_truth.json; with --questions, "
-            "the folder questions.",
+            "Where to write the result. Default: ground_truth.json; with --questions, the folder "
+            "questions; with --nuggets, nuggets.jsonl.",
             metavar="FILE|DIR",
         ),
     ] = None,
@@ -107,17 +133,30 @@ def ground_truth(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Write reference answers, or new questions with answers.
+    """Write reference answers, nuggets or new questions.
 
     An answer is written from the 3 to 5 most relevant documents of its question and stored with its
-    provenance. An interrupted run can be continued: pass --resume for answers; for --questions, run
-    the same command again, since every model reply is cached.
+    provenance. An interrupted run can be continued: pass --resume for answers and nuggets; for
+    --questions, run the same command again, since every model reply is cached.
     """
-    if questions is None:
-        ids = [each.strip() for each in queries.split(",") if each.strip()] if queries else []
-        if ids and num_queries is not None:
-            raise UsageError("give --queries or --num-queries, not both")
-        task = _task(dataset, archive, split, ids, num_queries, seed, documents)
+    if not nuggets and (export or import_):
+        raise UsageError("--export and --import are for --nuggets; add it")
+    ids = [each.strip() for each in queries.split(",") if each.strip()] if queries else []
+    if ids and num_queries is not None:
+        raise UsageError("give --queries or --num-queries, not both")
+    if nuggets:
+        if questions is not None or without_text:
+            other = "--without-text" if without_text else "--questions"
+            raise UsageError(f"--nuggets draws facts for existing queries; {other} is not for it")
+        summary = _nuggets(
+            lambda: _task(dataset, archive, split, ids, num_queries, seed, 5),
+            (provider, max_cost, documents),
+            out,
+            resume,
+            (export, import_),
+        )
+    elif questions is None:
+        task = _task(dataset, archive, split, ids, num_queries, seed, documents or 5)
         writing = _write_answers(task, provider, max_cost, out or _FILE, resume, not without_text)
         summary = asyncio.run(writing)
     else:
@@ -128,8 +167,33 @@ def ground_truth(
         summary = asyncio.run(making)
     if as_json:
         print_json(summary)
+    elif nuggets:
+        from assay.cli.nuggets import show_nuggets
+
+        show_nuggets(summary)
     else:
         _show(summary)
+
+
+def _nuggets(
+    task: "Callable[[], GenerationTask]",
+    drawing: tuple[str, float | None, int | None],
+    out: Path | None,
+    resume: bool,
+    tables: tuple[Path | None, Path | None],
+) -> dict[str, Any]:
+    from assay.answer.nuggets.generation import MAX_DOCUMENTS, NuggetTask
+    from assay.cli.nuggets import NUGGETS_FILE, draw_nuggets, export_table, import_table
+
+    path = out or NUGGETS_FILE
+    exported, imported = tables
+    if exported or imported:
+        if exported and imported:
+            raise UsageError("give --export or --import, not both")
+        return import_table(path, imported) if imported else export_table(path, exported or path)
+    chosen, (spec, max_cost, documents) = task(), drawing
+    wanted = NuggetTask(chosen.dataset, chosen.split, chosen.queries, documents or MAX_DOCUMENTS)
+    return asyncio.run(draw_nuggets(wanted, spec, max_cost, path, resume))
 
 
 def _refuse_with_questions(*options: Any) -> None:

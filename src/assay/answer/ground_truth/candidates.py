@@ -105,7 +105,7 @@ class CandidateFilter:
     def rejection(self, candidate: QuestionCandidate) -> Rejection | None:
         """The first check that the candidate fails, cheap checks first; None if it passes."""
         document = self._documents[candidate.document_id]
-        if not all(_is_in(quote, document) for quote in candidate.quotes):
+        if not all(quoted_in(quote, document) for quote in candidate.quotes):
             return Rejection.FALSE_QUOTE
         if not self.states_all(candidate.answer, candidate):
             return Rejection.UNSTATED
@@ -143,7 +143,7 @@ def documents_with_quotes(
         each.id
         for each in documents.values()
         if each.id != candidate.document_id
-        and all(_is_in(quote, each) for quote in candidate.quotes)
+        and all(quoted_in(quote, each) for quote in candidate.quotes)
     ]
     return [candidate.document_id, *copies]
 
@@ -152,7 +152,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(stems(text))
 
 
-def _is_in(quote: str, document: Document) -> bool:
+def quoted_in(quote: str, document: Document) -> bool:
     """Word for word: only white space, case and the style of quotation marks may differ."""
     return _plain(quote) in _plain(f"{document.title}\n{document.text}")
 

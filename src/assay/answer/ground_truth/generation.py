@@ -3,7 +3,6 @@
 Every answer goes to a journal at once; the result file is written at the end.
 """
 
-import os
 import random
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +21,11 @@ from assay.answer.ground_truth.records import (
 )
 from assay.answer.ground_truth.writers import ExtractWriter, ReferenceWriter, WrittenAnswer
 from assay.data.dataset import Dataset, Document, Query
+from assay.data.journal import Journal, check_writable
 from assay.errors import DataError, ProviderError, ProviderFailure, UsageError
 from assay.files import atomic_write
 from assay.net.gather import gather
-from assay.net.json import JsonObject, parse_json
+from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 
 SELECTED = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
@@ -80,63 +80,26 @@ def expected_ids(dataset: Dataset, split: str, query_id: str) -> tuple[str, ...]
 
 
 def source_documents(dataset: Dataset, split: str, query_id: str, most: int) -> list[Document]:
-    """The most relevant that the corpus holds: by grade, then in the order of the judgments."""
+    """The most relevant that the corpus holds, for a reference answer."""
     if not MIN_DOCUMENTS <= most <= MAX_DOCUMENTS:
         raise UsageError(
             f"the number of documents per answer must be from {MIN_DOCUMENTS} to {MAX_DOCUMENTS}, "
             f"got {most!r}"
         )
+    return ranked_documents(dataset, split, query_id)[:most]
+
+
+def ranked_documents(dataset: Dataset, split: str, query_id: str) -> list[Document]:
+    """The relevant documents with text: by grade, then in the order of the judgments."""
     grades = _relevant(dataset, split, query_id)
     ranked = sorted(grades, key=lambda doc_id: -grades[doc_id])  # stable, so ties keep their order
     found = [dataset.documents[doc_id] for doc_id in ranked if doc_id in dataset.documents]
-    return [document for document in found if document.full_text][:most]
+    return [document for document in found if document.full_text]
 
 
 def _relevant(dataset: Dataset, split: str, query_id: str) -> dict[str, int]:
     judged = dataset.judgments_in(split).get(query_id, {})
     return {doc_id: grade for doc_id, grade in judged.items() if grade > 0}
-
-
-class Journal:
-    """The answers so far, one JSON line each, beside the result file until that is complete."""
-
-    def __init__(self, out: Path) -> None:
-        self.path = out.with_name(f"{out.name}.journal.jsonl")
-
-    def read(self) -> list[GroundTruth]:
-        """The answers of an interrupted run; an incomplete last line is removed."""
-        if not self.path.exists():
-            return []
-        *lines, rest = self.path.read_bytes().split(b"\n")
-        if rest:
-            self.path.write_bytes(b"".join(line + b"\n" for line in lines))
-        return [
-            record_from_json(_parsed(line, self.path), self.path, place)
-            for place, line in enumerate(lines, 1)
-            if line
-        ]
-
-    def append(self, truth: GroundTruth) -> None:
-        """Add one answer."""
-        line = orjson.dumps(record_to_json(truth), option=orjson.OPT_APPEND_NEWLINE)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
-
-    def remove(self) -> None:
-        """Delete the journal, once the result is written."""
-        self.path.unlink(missing_ok=True)
-
-
-def _parsed(line: bytes, path: Path) -> object:
-    try:
-        return parse_json(line)
-    except orjson.JSONDecodeError as error:
-        raise DataError(
-            f"has a line that is not JSON ({error}); delete the file to start over", file=path
-        ) from None
 
 
 # An existing answer is kept if these are the same.
@@ -194,7 +157,7 @@ async def generate_ground_truth(
             "only extracts can be omitted from the file, because only they can be "
             "recreated from the documents; choose the provider 'extractive', or keep the text"
         )
-    _check_writable(out)
+    check_writable(out)
     journal = Journal(out)
     earlier = _earlier(out, journal, resume)
     # Text that may not be in the file must not be in its journal; making it again costs nothing.
@@ -257,7 +220,7 @@ class _Generation:
         else:
             truth = self._truth(query, written.text, cut=written.cut)
             if self._journal:
-                self._journal.append(truth)
+                self._journal.append(record_to_json(truth))
             self.done[query.id] = truth
             self.written += 1
         self._report()
@@ -301,7 +264,11 @@ class _Generation:
 
 def _earlier(out: Path, journal: Journal, resume: bool) -> dict[str, GroundTruth]:
     if resume:
-        known = [*(read_records(out) if out.exists() else []), *journal.read()]
+        journaled = [
+            record_from_json(fields, journal.path, place)
+            for place, fields in enumerate(journal.read(), 1)
+        ]
+        known = [*(read_records(out) if out.exists() else []), *journaled]
         return {truth.query_id: truth for truth in known}
     for path in (out, journal.path):
         if path.exists():
@@ -318,13 +285,3 @@ def _write(records: list[JsonObject], path: Path) -> None:
         atomic_write(path, content)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=path) from error
-
-
-def _check_writable(path: Path) -> None:
-    """Fail before a model is paid, not after."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot be created: {error.strerror}", file=path.parent) from error
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise DataError("cannot be written: choose a file in a writable folder", file=path)

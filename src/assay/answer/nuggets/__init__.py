@@ -1,0 +1,1 @@
+"""Nuggets: the key facts that answers to a question should state, without a reference answer."""

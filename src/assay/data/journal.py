@@ -1,0 +1,59 @@
+"""A journal: what was made so far, one JSON line each, beside the result until that is complete."""
+
+import os
+from pathlib import Path
+
+import orjson
+
+from assay.errors import DataError
+from assay.net.json import JsonObject, parse_object
+
+
+class Journal:
+    """The lines of `FILE.journal.jsonl`. Work that was paid for survives a kill.
+
+    Args:
+        out: the result file that the journal belongs to.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.path = out.with_name(f"{out.name}.journal.jsonl")
+
+    def read(self) -> list[JsonObject]:
+        """The lines of an interrupted run; an incomplete last line is removed."""
+        if not self.path.exists():
+            return []
+        *lines, rest = self.path.read_bytes().split(b"\n")
+        if rest:
+            self.path.write_bytes(b"".join(line + b"\n" for line in lines))
+        return [self._parsed(line) for line in lines if line]
+
+    def _parsed(self, line: bytes) -> JsonObject:
+        fields = parse_object(line)
+        if fields is None:
+            what = "has a line that is not a JSON object; delete the file to start over"
+            raise DataError(what, file=self.path)
+        return fields
+
+    def append(self, fields: JsonObject) -> None:
+        """Add one line, in a single write."""
+        line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Delete the journal, once the result is written."""
+        self.path.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Fail before a model is paid, not after: `DataError` where `path` cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot be created: {error.strerror}", file=path.parent) from error
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise DataError("cannot be written: choose a file in a writable folder", file=path)
