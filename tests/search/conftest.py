@@ -52,7 +52,7 @@ def running_server(folder: Path, **settings: str) -> Iterator[QdrantServer]:
     binary = os.environ.get("ASSAY_QDRANT_BINARY") or _installed()
     if binary is None:
         pytest.skip("set ASSAY_QDRANT_BINARY to a Qdrant server: sh scripts/get-qdrant.sh")
-    port, other = _free_port(), _free_port()
+    port, other = free_port(), free_port()
     environment = {
         "PATH": os.environ["PATH"],
         "QDRANT__SERVICE__HOST": "127.0.0.1",
@@ -85,7 +85,7 @@ def _installed() -> str | None:
     return str(binary) if binary.is_file() else None
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

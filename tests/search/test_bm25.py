@@ -220,7 +220,8 @@ def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(
 
 
 def test_shards_of_a_server_rank_as_one_index_does(qdrant_server: QdrantServer) -> None:
-    from assay.search.server_store import ClusterSettings, ServerStore
+    from assay.search.cluster import ClusterSettings
+    from assay.search.server_store import ServerStore
 
     cluster = ClusterSettings(shard_number=3)
     store = ServerStore(qdrant_server.url, "bm25-shards", cluster=cluster)

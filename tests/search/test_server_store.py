@@ -11,8 +11,9 @@ from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError, UsageError
+from assay.search.cluster import ClusterSettings
 from assay.search.index import build_index, open_index
-from assay.search.server_store import ClusterSettings, ServerStore
+from assay.search.server_store import ServerStore
 
 
 def test_nobody_at_the_address_is_told_with_what_to_do() -> None:

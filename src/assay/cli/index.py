@@ -1,12 +1,17 @@
 """`assay index`: embed a data set's documents and make them searchable."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from assay.cli.console import print_json, show
+from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.search.cluster import ClusterSettings
 
 DatasetOption = Annotated[
     str,
@@ -67,6 +72,54 @@ BOption = Annotated[
         metavar="B",
     ),
 ]
+ShardNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--shard-number",
+        help="On a Qdrant server: in how many parts to divide the points of a new index.",
+        envvar="QDRANT_SHARD_NUMBER",
+        metavar="N",
+        min=1,
+    ),
+]
+ReplicationFactor = Annotated[
+    int | None,
+    typer.Option(
+        "--replication-factor",
+        help="On a Qdrant cluster: how many nodes hold each part of a new index.",
+        envvar="QDRANT_REPLICATION_FACTOR",
+        metavar="N",
+        min=1,
+    ),
+]
+WriteConsistency = Annotated[
+    int | None,
+    typer.Option(
+        "--write-consistency",
+        help="On a Qdrant cluster: how many copies must have stored a point before it counts.",
+        envvar="QDRANT_WRITE_CONSISTENCY_FACTOR",
+        metavar="N",
+        min=1,
+    ),
+]
+QuantizationOption = Annotated[
+    str,
+    typer.Option(
+        "--quantization",
+        help="On a Qdrant server: keep int8 or binary vectors in memory to find candidates by, "
+        "which are then scored by the whole vectors; or none.",
+        envvar="QDRANT_QUANTIZATION",
+        metavar="KIND",
+    ),
+]
+OnDisk = Annotated[
+    bool,
+    typer.Option(
+        "--on-disk",
+        help="On a Qdrant server: keep vectors and texts on the disk instead of in memory.",
+        envvar="QDRANT_ON_DISK",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
@@ -78,6 +131,11 @@ def index(
     device: DeviceOption = "auto",
     bm25_k1: K1Option = 1.2,
     bm25_b: BOption = 0.75,
+    shard_number: ShardNumber = None,
+    replication_factor: ReplicationFactor = None,
+    write_consistency: WriteConsistency = None,
+    quantization: QuantizationOption = "none",
+    on_disk: OnDisk = False,
     as_json: JsonOption = False,
 ) -> None:
     """Embed and index documents. Only new and changed ones are processed.
@@ -93,11 +151,13 @@ def index(
     from assay.search.index import build_index, open_store
 
     bm25 = Bm25Settings(bm25_k1, bm25_b)
+    kept = (shard_number, replication_factor, write_consistency, quantization, on_disk)
+    cluster = _cluster(*kept) if kept != (None, None, None, "none", False) else None
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         data.require_documents("an index")
         chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
-        store = open_store(data.name, chosen)
+        store = open_store(data.name, chosen, cluster=cluster)
         report = build_index(data.documents.values(), chosen, store, progress, bm25=bm25)
     if as_json:
         facts = {"dataset": data.name, "index": store.where, "embedder": chosen.name}
@@ -109,3 +169,21 @@ def index(
         f"{count(report.removed)} removed, {count(report.unchanged)} unchanged "
         f"in {duration(report.seconds)}",
     )
+
+
+def _cluster(
+    shard_number: int | None,
+    replication_factor: int | None,
+    write_consistency: int | None,
+    quantization: str,
+    on_disk: bool,
+) -> "ClusterSettings":
+    if not os.environ.get("QDRANT_URL"):
+        raise UsageError(
+            "--shard-number, --replication-factor, --write-consistency, --quantization and "
+            "--on-disk are about an index on a Qdrant server; set QDRANT_URL, or leave them out"
+        )
+    from assay.search.cluster import ClusterSettings, Quantization
+
+    kind = cast(Quantization, quantization)
+    return ClusterSettings(shard_number, replication_factor, write_consistency, kind, on_disk)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
@@ -31,6 +32,9 @@ from assay.search.embedding import (
 from assay.search.retriever import Retriever
 from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Point, Store, point_id
 from assay.text import strip_controls
+
+if TYPE_CHECKING:
+    from assay.search.cluster import ClusterSettings  # brings the client of Qdrant
 
 _log = logging.getLogger(__name__)
 
@@ -329,7 +333,7 @@ def _with_tuned(
     return retriever.with_ranking(ranker, list(dataset.documents))
 
 
-def open_store(name: str, embedder: Embedder) -> Store:
+def open_store(name: str, embedder: Embedder, *, cluster: "ClusterSettings | None" = None) -> Store:
     """A Qdrant server where QDRANT_URL is set, else a folder: QDRANT_PATH, or one in the cache.
 
     The collection is COLLECTION_NAME, else the name of the data set; an embedder other than the
@@ -339,7 +343,7 @@ def open_store(name: str, embedder: Embedder) -> Store:
     collection = _collection(chosen or name)
     if not (chosen or _is_builtin(embedder.name)):
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
-    store = configured_store(collection)
+    store = configured_store(collection, cluster)
     if chosen:
         _refuse_other_embedder(store, embedder)
     return store
@@ -362,14 +366,18 @@ def _refuse_other_embedder(store: Store, embedder: Embedder) -> None:
         )
 
 
-def configured_store(collection: str) -> Store:
-    """Where the settings of this process keep the index `collection`."""
+def configured_store(collection: str, cluster: "ClusterSettings | None" = None) -> Store:
+    """Where the settings of this process keep the index `collection`.
+
+    `cluster`: how a server keeps a new one; left out, as the environment says.
+    """
     if url := os.environ.get("QDRANT_URL"):
-        from assay.search.server_store import ClusterSettings, ServerStore
+        from assay.search.cluster import ClusterSettings
+        from assay.search.server_store import ServerStore
 
         key = os.environ.get("QDRANT_API_KEY") or None
-        cluster = ClusterSettings.from_environment()
-        return ServerStore(url, collection, api_key=key, cluster=cluster)
+        kept = cluster or ClusterSettings.from_environment()
+        return ServerStore(url, collection, api_key=key, cluster=kept)
     from assay.search.edge_store import EdgeStore
 
     path = os.environ.get("QDRANT_PATH")

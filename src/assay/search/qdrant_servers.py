@@ -16,6 +16,8 @@ from assay.net.redact import redact_url
 
 _TIMEOUT_S = 60
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+# How a node says that other nodes of its cluster, which hold the points, do not respond.
+_OTHERS_AWAY = (b"operations failed", b"status: Unavailable", b"No leader", b"consensus operation")
 
 _log = logging.getLogger(__name__)
 
@@ -35,12 +37,30 @@ def shown_addresses(urls: str) -> str:
     return ", ".join(map(_address, _split(urls)))
 
 
+def ask_each(client: QdrantClient, method: str) -> list[Any]:
+    """What every server answers to a method without arguments; None for those that are away."""
+    found: list[Any] = []
+    for each in client.clients if isinstance(client, FailoverClient) else [client]:
+        try:
+            found.append(getattr(each, method)())
+        except (ResponseHandlingException, UnexpectedResponse) as error:
+            if not _is_away(error):
+                raise
+            found.append(None)
+    return found
+
+
 class FailoverClient:
     """Has the methods of a `QdrantClient`, each sent to the first server that responds."""
 
     def __init__(self, clients: Sequence[QdrantClient]) -> None:
         self._clients = clients
         self._current = 0
+
+    @property
+    def clients(self) -> Sequence[QdrantClient]:
+        """One for each server."""
+        return self._clients
 
     def close(self) -> None:
         """Close all connections."""
@@ -50,18 +70,22 @@ class FailoverClient:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             first, count = self._current, len(self._clients)
+            told: ResponseHandlingException | UnexpectedResponse | None = None
             for attempt in range(count):
                 place = (first + attempt) % count
                 try:
                     answer = getattr(self._clients[place], name)(*arguments, **options)
                 except (ResponseHandlingException, UnexpectedResponse) as error:
-                    if not _is_away(error) or attempt == count - 1:
+                    if not _is_away(error):
                         raise
                     _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
+                    if told is None or isinstance(error, UnexpectedResponse):
+                        told = error  # a node that responds says more than one that is gone
                 else:
                     self._current = place
                     return answer
-            raise AssertionError("unreachable: the last attempt returns or raises")
+            assert told is not None, "there is at least one client"
+            raise told
 
         return call
 
@@ -74,6 +98,11 @@ def server_errors(urls: str) -> Iterator[None]:
     except (ResponseHandlingException, UnexpectedResponse) as error:
         if not _is_away(error):
             raise _refusal(urls, cast(UnexpectedResponse, error)) from error
+        if getattr(error, "status_code", None) == 500:
+            raise SearchUnavailable(
+                f"too many nodes of the Qdrant cluster at {urls} do not respond: of some points no "
+                "copy is left; start them again and repeat this: nothing that was stored is lost"
+            ) from error
         why = getattr(error, "source", None) or f"HTTP {getattr(error, 'status_code', '?')}"
         raise SearchUnavailable(
             f"Qdrant at {urls} does not respond ({why}); start it or correct "
@@ -83,7 +112,9 @@ def server_errors(urls: str) -> Iterator[None]:
 
 
 def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
-    return isinstance(error, ResponseHandlingException) or error.status_code in AWAY
+    if isinstance(error, ResponseHandlingException) or error.status_code in AWAY:
+        return True
+    return error.status_code == 500 and any(words in error.content for words in _OTHERS_AWAY)
 
 
 def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:

@@ -1,19 +1,19 @@
 """The index on a Qdrant server or cluster, under an alias that switches in one step."""
 
 import hashlib
-import os
+import logging
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from qdrant_client import QdrantClient, models
 
-from assay.errors import SearchError, UsageError
+from assay.errors import SearchError
 from assay.progress import Progress
 from assay.search.bm25 import SparseVector
+from assay.search.cluster import RESCORED, ClusterSettings, ClusterState, read_state
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
 from assay.search.qdrant_servers import connect, server_errors, shown_addresses
@@ -30,25 +30,13 @@ from assay.search.store import (
     Stored,
 )
 
+_log = logging.getLogger(__name__)
+
 _POINTS_IN_A_CALL = 256
+# Smaller segments are searched exactly, which is as quick; the default of Qdrant.
+_GRAPH_FROM_KB = 10_000
 # Collections keep metadata since then, where the manifest lives.
 _OLDEST = (1, 16)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """Left to the server where None. From QDRANT_SHARD_NUMBER, QDRANT_REPLICATION_FACTOR and
-    QDRANT_WRITE_CONSISTENCY_FACTOR.
-    """
-
-    shard_number: int | None = None
-    replication_factor: int | None = None
-    write_consistency_factor: int | None = None
-
-    @classmethod
-    def from_environment(cls) -> "ClusterSettings":
-        """Raises `UsageError` for a value that is not an integer from 1."""
-        return cls(*(_positive(f"QDRANT_{name.upper()}") for name in cls.__slots__))
 
 
 class ServerSearcher:
@@ -82,6 +70,7 @@ class ServerSearcher:
                 using=signal,
                 limit=limit,
                 query_filter=_filter(where, among),
+                search_params=RESCORED if signal == DENSE else None,
                 with_payload=PLACE,
             )
         return [_found(point) for point in answer.points]
@@ -149,6 +138,12 @@ class ServerStore:
             metadata = self._client.get_collection(live).config.metadata or {}
         return Manifest.from_json(metadata.get("manifest", {}), self.where)
 
+    def cluster_state(self) -> ClusterState | None:
+        """Which nodes and copies of the live collection are missing; None without a cluster."""
+        with server_errors(self._url):
+            live = self._live()
+            return None if live is None else read_state(self._client, live)
+
     def contents(self) -> dict[str, tuple[str, int]]:
         """Document id to content hash and number of chunks."""
         found: dict[str, tuple[str, int]] = {}
@@ -162,6 +157,9 @@ class ServerStore:
         manifest = self.manifest()
         if manifest is None:
             raise SearchError(f"there is no index at {self.where}; build it: assay index")
+        state = self.cluster_state()
+        if state is not None and state.warning:
+            _log.warning("%s", state.warning)
         return ServerSearcher(self._client, self._alias, manifest, self._url, keep=self)
 
     def lock(self, _progress: Progress) -> AbstractContextManager[None]:
@@ -213,7 +211,11 @@ class ServerStore:
         created = models.CreateAlias(collection_name=name, alias_name=self._alias)
         operations.append(models.CreateAliasOperation(create_alias=created))
         with server_errors(self._url):
-            self._client.update_collection(name, metadata={"manifest": manifest.as_json()})
+            self._client.update_collection(
+                name,
+                optimizers_config=models.OptimizersConfigDiff(indexing_threshold=_GRAPH_FROM_KB),
+                metadata={"manifest": manifest.as_json()},
+            )
             self._client.update_collection_aliases(operations)
             self._remove_all_but(name)
 
@@ -223,15 +225,22 @@ class ServerStore:
                 self._client.delete_collection(one.name)
 
     def _create(self, name: str, dimension: int) -> None:
+        dense = models.VectorParams(
+            size=dimension,
+            distance=models.Distance.COSINE,
+            on_disk=self._cluster.on_disk or None,
+            quantization_config=self._cluster.quantization_config(),
+        )
         self._client.create_collection(
             name,
-            vectors_config={
-                DENSE: models.VectorParams(size=dimension, distance=models.Distance.COSINE)
-            },
+            vectors_config={DENSE: dense},
             sparse_vectors_config={BM25: models.SparseVectorParams()},
             shard_number=self._cluster.shard_number,
             replication_factor=self._cluster.replication_factor,
             write_consistency_factor=self._cluster.write_consistency_factor,
+            on_disk_payload=self._cluster.on_disk or None,
+            # The graph of neighbors is built once, after the last point: see `switch`.
+            optimizers_config=models.OptimizersConfigDiff(indexing_threshold=0),
         )
 
     def _live(self) -> str | None:
@@ -300,15 +309,6 @@ def _refuse_old(version: str, url: str) -> None:
             f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "
             "Update the server, or unset QDRANT_URL to use the embedded index"
         )
-
-
-def _positive(name: str) -> int | None:
-    value = os.environ.get(name, "")
-    if not value:
-        return None
-    if not value.isdecimal() or int(value) < 1:
-        raise UsageError(f"{name} must be an integer >= 1, got {value!r}")
-    return int(value)
 
 
 def sparse(vector: SparseVector) -> models.SparseVector:
