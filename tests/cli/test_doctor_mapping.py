@@ -39,6 +39,29 @@ def test_what_is_right_is_shown() -> None:
     )
 
 
+def test_the_text_of_an_answer_is_shown_with_its_length_and_citations() -> None:
+    reply = {"ids": [NOTES[0]], "text": "It is\n blue \x1b[2J. " + "x" * 500, "from": [NOTES[0]]}
+    mapping = [*("--map", "ids=ids"), *("--map", "answer=text"), *("--map", "citations=from")]
+    with serving(service(reply)) as url:
+        done = run(f"rest:{url}/s?q={{query}}", "--dataset", "notes", "--answers", *mapping)
+    assert done.exit_code == 0
+    shown = " ".join(done.stdout.split())
+    assert (
+        "answer text 518 characters, 1 citation: It is blue \N{REPLACEMENT CHARACTER}[2J." in shown
+    )
+
+
+def test_an_answer_without_a_text_is_a_problem_where_answers_are_evaluated() -> None:
+    reply = {"ids": [NOTES[0]], "text": "It is blue."}
+    code, found = examine(reply, "--map", "ids=ids", "--answers")
+    assert code == 1
+    assert [each["remedy"] for each in found["problems"]] == [
+        "name the field that holds it: --map answer=EXPR"
+    ]
+    code, found = examine(reply, "--map", "ids=ids")
+    assert (code, found["problems"], found["calls"][0]["answer"]) == (0, [], None)
+
+
 @pytest.mark.parametrize(
     ("value", "options", "words"),
     [

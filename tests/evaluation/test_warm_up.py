@@ -15,12 +15,13 @@ from tests.serve.serving import serving
 
 from assay.agents import PythonAgent
 from assay.data import Dataset
-from assay.errors import TargetLoading
+from assay.errors import TargetError, TargetLoading
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
+from assay.run.folder import list_runs
 from assay.serve.purple.agent import mcp_search, purple_app
 
 MakeDataset = Callable[[int], Dataset]
@@ -187,6 +188,41 @@ async def test_a_warm_up_that_fails_does_not_end_the_run(
     assert run.report.pacing.warm_up is not None
     assert not run.report.pacing.warm_up.ready
     assert why in run.report.pacing.warm_up.message
+
+
+@pytest.mark.parametrize("ready", [None, JSONResponse({"status": "ready"})], ids=["call", "ready"])
+async def test_an_agent_that_refuses_every_credential_is_asked_no_further(
+    make_dataset: MakeDataset, tmp_path: Path, ready: Response | None
+) -> None:
+    service = Service([JSONResponse({"error": "bad key"}, 401)] * 7, ready=ready)
+    data = make_dataset(20)
+    async with serving(service.app) as url:
+        with pytest.raises(
+            TargetError, match="HTTP 401 for each of the first 5 queries"
+        ) as refusal:
+            await evaluated(url, data, tmp_path, concurrency=1)
+        assert "--header 'Authorization: Bearer $TOKEN', then continue with" in str(refusal.value)
+        assert len(service.searches) == 5 + (ready is None)
+        # Nothing of the refusals is left once the token is right.
+        (folder,) = list_runs(tmp_path)
+        assert str(refusal.value).endswith(f"--resume {folder.name}")
+        service.before.clear()
+        config = folder.read_config()
+        run = await Evaluation.plan(config, data).resume(open_agent(config, data), folder)
+    assert run.report.failures == {}
+    assert run.report.summary.successful_queries == 20
+
+
+@pytest.mark.parametrize(("refused", "left"), [(4, 20), (9, 5)], ids=["some", "few queries"])
+async def test_an_agent_that_refuses_some_calls_is_asked_on(
+    make_dataset: MakeDataset, tmp_path: Path, refused: int, left: int
+) -> None:
+    service = Service(
+        [JSONResponse({}, 403) for _ in range(refused)], ready=JSONResponse({"status": "ready"})
+    )
+    async with serving(service.app) as url:
+        run, _ = await evaluated(url, make_dataset(left), tmp_path, concurrency=1)
+    assert run.report.failures == {"agent error": min(refused, left)}
 
 
 async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(

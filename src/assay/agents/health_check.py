@@ -15,7 +15,7 @@ from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
 from assay.agents.remedies import remedy_for
 from assay.agents.suggestion import suggest_mapping
-from assay.agents.target_kinds import TARGET_KINDS, Target
+from assay.agents.target_kinds import TARGET_KINDS, Target, TargetKind
 from assay.agents.targets import parse_target, redact_target
 from assay.data.dataset import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
@@ -27,6 +27,8 @@ from assay.net.secret_text import mask_secrets, remove_secrets
 from assay.run.calls import with_quote
 
 _RAW_LENGTH = 600
+_ANSWER_LENGTH = 120
+_NO_ANSWER = "no answer text was read: --answers has nothing to evaluate"
 _NO_DOCUMENTS = "built-in targets search a data set, and none is loaded here; try: assay eval {}"
 
 
@@ -52,6 +54,10 @@ class SampleCall:
     """The start of the answer as it came, if the target's answers are read by a mapping."""
     suggestion: str = ""
     """The mapping that would find ids of the data set in it, if the given one does not."""
+    answer: str | None = None
+    """The start of the text that was read from it; None if it has none."""
+    answer_length: int = 0
+    citations: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class SampleQuery:
     query: str = "Does vitamin D lower blood pressure?"
     top_k: int = 5
     timeout: float = 60.0
+    answers: bool = False
+    """Whether answers are to be evaluated: one without a text is then a problem."""
 
 
 async def check_health(
@@ -120,6 +128,7 @@ async def check_health(
             each,
             message=remove_secrets(each.message, [url]),
             raw=remove_secrets(each.raw, [url]),
+            answer=None if each.answer is None else remove_secrets(each.answer, [url]),
         )
         for each in report.calls
     ]
@@ -233,15 +242,20 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
     except TimeoutError:
         failure, message = str(FailureKind.TIMEOUT), f"no answer within {sample.timeout:g} s"
     milliseconds = (time.perf_counter() - started) * 1000
+    call = SampleCall(way, milliseconds, answer.doc_ids, failure, message)
+    if answer.answer is not None:
+        start = printable(" ".join(answer.answer.split())[:_ANSWER_LENGTH])
+        length, cited = len(answer.answer), len(answer.citations)
+        call = replace(call, answer=start, answer_length=length, citations=cited)
     reader = getattr(agent, "reader", None)
     received = reader.last if isinstance(reader, AnswerReader) else None
     if received is None:
-        return SampleCall(way, milliseconds, answer.doc_ids, failure, message)
+        return call
     raw = printable(" ".join(received.text.split())[:_RAW_LENGTH])
     suggestion = ""
     if not any(each in known for each in answer.doc_ids):
         suggestion = suggest_mapping(received.value, received.text, known)
-    return SampleCall(way, milliseconds, answer.doc_ids, failure, message, raw, suggestion)
+    return replace(call, raw=raw, suggestion=suggestion)
 
 
 def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
@@ -295,7 +309,15 @@ def _about_calls(
             problems[Problem("the answer has no ids", remedy, grave=False)] = None
         else:
             problems.update(dict.fromkeys(_about_ids(call.doc_ids, sample.top_k)))
+        if sample.answers and not call.failure and not call.answer:
+            problems[Problem(_NO_ANSWER, _answer_remedy(kind), grave=True)] = None
     return list(problems)
+
+
+def _answer_remedy(kind: TargetKind | None) -> str:
+    if kind is not None and kind.name == "rest":
+        return "name the field that holds it: --map answer=EXPR"
+    return 'answer with {"doc_ids": [...], "answer": "..."}, or evaluate without --answers'
 
 
 def _about_ids(doc_ids: tuple[str, ...], top_k: int) -> list[Problem]:

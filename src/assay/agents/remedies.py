@@ -31,6 +31,7 @@ _STATUSES = {
     503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
     504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
 }
+REFUSED_CREDENTIALS = (401, 403)
 _REFUSED = "compare the request with what the service expects: the URL, --request and --header"
 _CREDENTIALS = {
     "mcp": "set MCP_SERVER_TOKEN to a token that the server accepts",
@@ -49,9 +50,8 @@ def remedy_for(failure: str, message: str, target: str) -> str:
         message: what is said about it, with its HTTP status if there was one.
         target: the kind of the target.
     """
-    status = _STATUS.search(message)
-    number = int(status[1]) if status else 0
-    if number in (401, 403):
+    number = _status_of(message)
+    if number in REFUSED_CREDENTIALS:
         default = "set AGENT_TOKEN to a token that the agent accepts"
         return _CREDENTIALS.get(target, default)
     if number in _STATUSES:
@@ -60,3 +60,14 @@ def remedy_for(failure: str, message: str, target: str) -> str:
         return _REFUSED
     kinds = _KINDS | _FUNCTION_KINDS if target == "python" else _KINDS
     return kinds[failure]
+
+
+def credentials_refused(message: str) -> int:
+    """The HTTP status of a failed call that was refused for its credentials; 0 of any other."""
+    number = _status_of(message)
+    return number if number in REFUSED_CREDENTIALS else 0
+
+
+def _status_of(message: str) -> int:
+    status = _STATUS.search(message)
+    return int(status[1]) if status else 0

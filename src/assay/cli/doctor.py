@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset
 
 
-_SETTINGS = ("dataset", "mapping", "request", "method", "headers", "preset", "index")
+_SETTINGS = ("dataset", "mapping", "request", "method", "headers", "preset", "index", "answers")
 
 
 @with_options([settings()[name] for name in _SETTINGS])
@@ -106,11 +106,13 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     data = load_dataset(config.dataset, columns=config.columns) if with_data else None
     mapping = parse_mapping([reveal(each) for each in config.mapping])
     refuse_unused_settings(config)
-    sample = SampleQuery(query or _query_of(data), config.top_k, config.timeout)
+    sample = SampleQuery(query or _query_of(data), config.top_k, config.timeout, config.answers)
 
     def build(target: "Target") -> "Agent":
         request = http_request_settings(config)
-        return open_target(target, data or nothing, mapping=mapping, request=request)
+        return open_target(
+            target, data or nothing, mapping=mapping, answers=config.answers, request=request
+        )
 
     try:
         found = asyncio.run(
@@ -167,6 +169,8 @@ def _facts(found: "HealthReport") -> Iterator[tuple[str, str]]:
         yield f"{call.way} call", _outcome(call)
         if call.raw:
             yield "raw answer", call.raw
+        if not call.failure:
+            yield "answer text", _answer_text(call)
     if found.known_ids is not None:
         total = len(found.calls[0].doc_ids)
         yield "data set", f"{found.known_ids} of {total} ids are documents of {found.dataset!r}"
@@ -184,6 +188,16 @@ def _outcome(call: "SampleCall") -> str:
     more = ", ..." if len(call.doc_ids) > 3 else ""
     number = len(call.doc_ids)
     return f"{number} id{'' if number == 1 else 's'} in {took}: {first}{more}"
+
+
+def _answer_text(call: "SampleCall") -> str:
+    from assay.report.numbers import counted
+
+    if not call.answer:
+        return "none was read; --answers needs one"
+    more = "..." if call.answer_length > len(call.answer) else ""
+    sizes = f"{counted(call.answer_length, 'character')}, {counted(call.citations, 'citation')}"
+    return f"{sizes}: {call.answer}{more}"
 
 
 def labeled(label: str, words: str, style: str = "") -> "RenderableType":

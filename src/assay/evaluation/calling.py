@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from assay.agents.protocol import AgentAnswer
+from assay.agents.remedies import credentials_refused
 from assay.data.dataset import Query
 from assay.errors import AgentFailure, FailureKind
 from assay.evaluation.pacing import ConcurrencyLimit
@@ -23,6 +24,10 @@ KEPT_IDS = 1000
 
 OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 """What says that the target is gone; an error that it answers with is a finding."""
+
+FIRST_REFUSED = 5
+"""So many queries are refused for their credentials, and no other was answered: the run stops. One
+refusal may be about one query, or the first call of a session."""
 
 Put = Callable[[Query], Awaitable[AgentAnswer]]
 """How a query is put to the target: alone, or with a context of our choice."""
@@ -51,6 +56,24 @@ _UNORDERED = (
     "warning: the scores of an answer are not in descending order; documents count in the order in "
     "which they came, so let the target sort them, or leave --map scores out if less is better"
 )
+
+
+class FirstRefusals:
+    """Notices an agent that refuses the credentials of every call, from the first one on.
+
+    `query_ids` are those that were refused.
+    """
+
+    def __init__(self) -> None:
+        self.query_ids: list[str] = []
+        self._others = False
+
+    def add(self, call: Call) -> int:
+        """The HTTP status of the refusals where it is time to stop, else 0."""
+        status = credentials_refused(call.message) if call.failure else 0
+        self._others |= not status
+        self.query_ids.append(call.query_id)
+        return status if not self._others and len(self.query_ids) == FIRST_REFUSED else 0
 
 
 async def run_calls(

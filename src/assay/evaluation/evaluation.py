@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 
 from assay.agents.chunks import ChunkResolver, parse_separator
 from assay.agents.protocol import Agent, AgentAnswer, context_taker
+from assay.agents.readiness import ReportsReadiness
+from assay.agents.remedies import remedy_for
 from assay.agents.target_kinds import TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.data.dataset import Dataset, Query
-from assay.errors import RunError
+from assay.errors import FailureKind, RunError, TargetError
 from assay.evaluation.calling import (
+    FIRST_REFUSED,
     OUTAGES,
+    FirstRefusals,
     answer_warnings,
     ask_alone,
     retry_policy,
@@ -210,6 +214,9 @@ class Evaluation:
                 return resolver.resolve(await agent.ask(query.text, self.config.top_k))
 
             outage: list[str] = []
+            refusals = FirstRefusals()
+            # One that runs here, such as a Python function, has no token of ours to refuse.
+            stops_when_refused = isinstance(agent, ReportsReadiness) and len(todo) > FIRST_REFUSED
 
             def record(call: Call) -> None:
                 with _disk_errors(folder):
@@ -224,6 +231,11 @@ class Evaluation:
                 else:
                     outage.clear()
                 live.add(call)
+                if (status := refusals.add(call)) and stops_when_refused:
+                    with _disk_errors(folder):
+                        for query_id in refusals.query_ids:
+                            writer.withdraw(query_id)
+                    raise _credentials_error(status, agent, folder)
                 for warning in answer_warnings(call, told):
                     listener.say(warning)
 
@@ -319,6 +331,15 @@ class Evaluation:
             asked = [query for query in asked if query.id in log]
         report = write_report(folder, self, log, asked, examination, state=state, seconds=seconds)
         return Run(folder, report)
+
+
+def _credentials_error(status: int, agent: Agent, folder: RunFolder) -> TargetError:
+    """By name: callers of a server are told, too, and need not know its folders."""
+    remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", agent.info.protocol)
+    return TargetError(
+        f"HTTP {status} for each of the first {FIRST_REFUSED} queries, so no other was sent; "
+        f"{remedy}, then continue with: assay eval --resume {folder.name}"
+    )
 
 
 def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:
