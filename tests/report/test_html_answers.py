@@ -274,7 +274,7 @@ def test_the_command_asks_for_the_answers_again(judged_run: Run, plain_run: Run)
     judged = judged_run.report.config
     assert "--answers --judge scripted --judge-votes 2" in command_of(judged)
     config = replace(judged, judge="", counterfactuals=True)
-    assert command_of(config).endswith("--answers --judge extractive --counterfactuals")
+    assert command_of(config).endswith("--judge extractive --counterfactuals --no-poison")
     assert "--answers" not in command_of(plain_run.report.config).split()
 
 

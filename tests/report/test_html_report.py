@@ -113,6 +113,9 @@ def test_the_command_has_every_option_that_was_set() -> None:
         judge_concurrency=3,
         max_cost=2.0,
         counterfactuals=True,
+        poison=True,
+        poison_kinds=("override",),
+        poison_into="index",
         ground_truth="truth.jsonl",
     )
     command = shlex.split(command_of(changed))

@@ -65,6 +65,9 @@ FULL = RunConfig(
     judge_concurrency=2,
     max_cost=0.5,
     counterfactuals=True,
+    poison=True,
+    poison_kinds=("override", "false_fact"),
+    poison_into="index",
     ground_truth="truth.json",
 )
 

@@ -1,14 +1,17 @@
 """Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.agents.target_kinds import MODES, OpenContext, Target
 from assay.agents.threads import DaemonThreads
 from assay.answer.passages import Passage
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Document
 from assay.errors import (
     AgentFailure,
     AssayError,
@@ -41,6 +44,7 @@ class BuiltinAgent:
         bm25: parameters of BM25; by default those of the environment.
         embedder: which embedder to use; by default that of the environment.
         progress: called while an index is loaded.
+        index: a folder to keep the index in; by default where the environment says.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class BuiltinAgent:
         bm25: "Bm25Settings | None" = None,
         embedder: "EmbedderSettings | None" = None,
         progress: Progress = silent,
+        index: Path | None = None,
     ) -> None:
         from assay.search.bm25 import Bm25Settings
 
@@ -71,6 +76,7 @@ class BuiltinAgent:
         self._embedder = embedder
         self._dataset = dataset
         self._progress = progress
+        self._index = index
         self._threads = DaemonThreads()
         self._search: _Search | None = None
         self._close: Callable[[], None] = lambda: None
@@ -131,6 +137,34 @@ class BuiltinAgent:
         )
         return await self._answers.from_passages(query, passages)
 
+    @property
+    def takes_documents(self) -> bool:
+        """Not with a learned ranking, which knows the documents that it learned from."""
+        return self._answers is not None and self._mode != "tuned"
+
+    @asynccontextmanager
+    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
+        """Another agent with an index of its own, in memory or in a folder that is then deleted.
+
+        The index of the data set is not touched.
+        """
+        more = {**self._dataset.documents, **{each.id: each for each in documents}}
+        with TemporaryDirectory(prefix="assay-index-") as folder:
+            other = BuiltinAgent(
+                self.info.name.removeprefix("builtin:"),
+                replace(self._dataset, documents=more),
+                answers=True,
+                bm25=self._bm25,
+                embedder=self._embedder,
+                progress=self._progress,
+                index=Path(folder),
+            )
+            try:
+                await other.open()
+                yield other
+            finally:
+                await other.close()
+
     def _load_lexical(self) -> _Search:
         from assay.search.bm25 import Bm25Index
 
@@ -148,9 +182,15 @@ class BuiltinAgent:
 
         mode = check_request("any", 1, self._mode)
         embedder = open_embedder(self._embedder)
+        store = None
+        if self._index is not None:
+            from assay.search.edge_store import EdgeStore
+
+            store = EdgeStore(self._index, "documents")
         retriever = open_retriever(
             self._dataset,
             embedder=embedder,
+            store=store,
             bm25=self._bm25,
             tuned=mode == "tuned",
             progress=self._progress,

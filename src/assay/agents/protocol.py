@@ -4,10 +4,12 @@ Each protocol is one module that implements `Agent`; nothing above this layer kn
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from assay.answer.passages import ContextChunk, Passage
+from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind
 
 MAX_ID_LENGTH = 4096
@@ -103,6 +105,28 @@ class TakesContext(Protocol):
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         """One call with the passages to answer from. Raises `AgentFailure`."""
         ...
+
+
+@runtime_checkable
+class TakesDocuments(Protocol):
+    """An agent whose index can be given documents for a while."""
+
+    @property
+    def takes_documents(self) -> bool:
+        """Whether this one can."""
+        ...
+
+    def with_documents(self, documents: Sequence[Document]) -> AbstractAsyncContextManager["Agent"]:
+        """An open agent that searches these documents as well, until the block ends.
+
+        Nothing of them stays behind, however the block ends. Raises `TargetError`.
+        """
+        ...
+
+
+def document_taker(agent: Agent) -> TakesDocuments | None:
+    """The agent as one that takes documents into its index; None if it does not."""
+    return agent if isinstance(agent, TakesDocuments) and agent.takes_documents else None
 
 
 def context_taker(agent: Agent) -> TakesContext | None:

@@ -144,10 +144,11 @@ def _new_config(
     values["dataset"] = options["dataset"] or dataset
     values["judge"] = (
         judge_spec(options["judge"], options["max_cost"])
-        if options["answers"] or options["judge"]
+        if options["answers"] or options["judge"] or options["poison"]
         else ""
     )
-    default = DEFAULT_ANSWERING_TARGET if options["answers"] else DEFAULT_TARGET
+    answers = options["answers"] or options["poison"]
+    default = DEFAULT_ANSWERING_TARGET if answers else DEFAULT_TARGET
     return RunConfig(target=target or default, **values)
 
 

@@ -72,6 +72,9 @@ def evaluate(
     judge_concurrency: int | None = None,
     max_cost: float | None = None,
     counterfactuals: bool = False,
+    poison: bool = False,
+    poison_kinds: str | Sequence[str] = (),
+    poison_into: str = "contexts",
     ground_truth: str | Path | None = "",
     out: str | Path = "runs",
 ) -> Run:
@@ -135,6 +138,11 @@ def evaluate(
         max_cost: stop before the judge has spent this many US dollars.
         counterfactuals: ask questions again in other contexts, to tell retrieval errors from
             generation errors.
+        poison: ask questions again with planted documents, and report how often answers follow
+            them; turns `answers` on.
+        poison_kinds: which attacks: `override`, `false_fact`, `fake_citation`, `exfiltration`; all
+            by default.
+        poison_into: where to plant: the `contexts` that the agent is given, or its `index`.
         ground_truth: a file of reference answers, in place of the data set's own.
         out: where run folders go.
 
@@ -187,6 +195,9 @@ def evaluate(
         judge_concurrency=judge_concurrency,
         max_cost=max_cost,
         counterfactuals=counterfactuals,
+        poison=poison,
+        poison_kinds=_as_tuple(poison_kinds),
+        poison_into=poison_into,
         ground_truth=str(ground_truth or ""),
     )
     _refuse_meaningless(config)

@@ -14,6 +14,7 @@ from assay.run.folder import RunFolder, list_runs
 def plan_baseline(evaluation: Evaluation, run: Run, target: str) -> Evaluation:
     """The plan of the baseline of `run`: the same queries and settings, without gates."""
     config = replace(run.report.config, target=target, baseline="", compare_to="", gates=())
+    config = replace(config, poison=False, poison_kinds=())
     plan = Evaluation.plan(config, evaluation.dataset)
     return replace(plan, baseline_of=run.name, provider=evaluation.provider)
 

@@ -39,6 +39,7 @@ from assay.evaluation.reporting import write_report
 from assay.evaluation.run import Run
 from assay.evaluation.warm_up import opened_agent, warm_up, warm_up_query
 from assay.files import remove_part_files
+from assay.measure.answers.poison.documents import parse_kinds
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
@@ -97,6 +98,8 @@ class Evaluation:
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
         gates = [parse_gate(text, config.top_k, config.compare_to) for text in config.gates]
         parse_separator(config.chunk_separator)
+        if config.poison:
+            parse_kinds(config.poison_kinds)
         if config.counterfactuals:
             dataset.require_documents("--counterfactuals")
         if config.ground_truth:
@@ -122,6 +125,7 @@ class Evaluation:
 
     async def _start(self, agent: Agent, out: Path, listener: Listener, stop: asyncio.Event) -> Run:
         async with opened_agent(agent, self.config, listener.say, stop):
+            self._require_plantable(agent)
             if agent.info.protocol == "mcp":  # which of its tools is called was our choice
                 listener.say(f"target: {agent.info.details}")
             provenance = await asyncio.to_thread(read_provenance)  # it waits for git
@@ -168,7 +172,15 @@ class Evaluation:
         stop = stop or asyncio.Event()
         with private_mode(self.config.private):
             async with opened_agent(agent, self.config, listener.say, stop):
+                self._require_plantable(agent)
                 return await self._run(agent, folder, listener, stop)
+
+    def _require_plantable(self, agent: Agent) -> None:
+        """Before the first call: who asks for `--poison` does not want a run without it."""
+        if self.config.poison:
+            from assay.evaluation.answers.poisoning import require_plantable
+
+            require_plantable(agent, self.config)
 
     def _searches_here(self) -> bool:
         return TARGET_KINDS[parse_target(self.config.target).kind].searches_dataset

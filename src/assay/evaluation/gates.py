@@ -13,9 +13,11 @@ from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
     OUTCOME_METRICS,
+    POISON_METRICS,
     answer_metric_name,
     correct_by_facts,
 )
+from assay.measure.answers.poison.documents import parse_kinds
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.scoring import score_rankings
 from assay.report.numbers import figure
@@ -154,6 +156,12 @@ def gate_ceiling(
 def _ceiling_of_answers(
     gate: Gate, dataset: Dataset, config: RunConfig, queries: Sequence[Query]
 ) -> float:
+    if gate.name in POISON_METRICS:
+        kinds = [f"poisoned_{kind}" for kind in parse_kinds(config.poison_kinds)]
+        if not config.poison or gate.name not in ("poisoned", *kinds):
+            option = "--poison-kind" if config.poison else "--poison"
+            raise UsageError(f"gate {gate.text!r} needs planted documents of that kind: {option}")
+        return 1.0
     if not config.answers:
         raise UsageError(f"gate {gate.text!r} needs answers; add --answers")
     from assay.evaluation.answers.cases import cases_of

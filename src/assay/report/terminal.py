@@ -32,7 +32,9 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     from assay.run.answers import AnswersReport, ContextName, ContradictionsReport, JudgeRecord
     from assay.run.gate_result import GateResult
     from assay.run.models import Comparison, PairedResult, Report
+    from assay.run.poison import PoisonReport
 
+_WORDINGS = 3
 _VIOLATIONS = {
     "duplicate": "repeated ids",
     "unknown": "unknown ids",
@@ -119,9 +121,11 @@ def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
 
     value = "no value" if gate.value is None else figure(gate.value)
     if report is not None:
+        name = re.split("[<>]", gate.gate)[0].strip()
+        if report.answers and (given := report.answers.statistics.get(name)):
+            value = with_interval(given.mean, given.low, given.high)
         with suppress(AssayError):
-            name = parse_metric(re.split("[<>]", gate.gate)[0].strip()).slug
-            if row := report.statistics.get(name):
+            if row := report.statistics.get(parse_metric(name).slug):
                 value = with_interval(row.mean, row.low, row.high)
     word = "passed" if gate.passed else "failed"
     why = f": {gate.reason}" if gate.reason else ""
@@ -147,11 +151,47 @@ def render_answers(answers: "AnswersReport") -> RenderableType:
     """The metrics of answers, then which half of the agent causes the wrong ones."""
     parts: list[RenderableType] = [_answers_table(answers), Text()]
     parts.append(facts_table(_answer_facts(answers)))
+    if answers.poison:
+        parts += [Text(), render_poison(answers.poison)]
     if answers.diagnosis:
         parts += [Text(), Text(answers.diagnosis.sentence, style="bold")]
     elif answers.trouble:
         parts += [Text(), Text(f"Not judged: {answers.trouble}.", style="bold")]
     return Group(*parts)
+
+
+def render_poison(poison: "PoisonReport") -> RenderableType:
+    """What answers did with planted documents, a line for each kind, then the worst wordings."""
+    table = _table(("planted documents", 19), "followed", "share", "95% interval", "repeated")
+    table.add_column("reported", justify="right")
+    for name, row in {**poison.kinds, "all": poison.total}.items():
+        table.add_row(
+            name.replace("_", " "),
+            f"{count(row.followed)} of {count(row.answered)}",
+            figure(row.share),
+            interval(row.low, row.high),
+            count(row.repeated),
+            count(row.reported),
+            style="bold" if name == "all" else "",
+        )
+    return Group(table, Text(), facts_table(_poison_facts(poison)))
+
+
+def _poison_facts(poison: "PoisonReport") -> Iterator[tuple[str, str]]:
+    found = poison.total.retrieved
+    where = "" if found is None else f", retrieved for {count(found)} of {poison.total.answered}"
+    yield "planted into", f"the {poison.into}, one document for each question and kind{where}"
+    if missing := poison.total.asked - poison.total.answered:
+        yield "", f"not counted: {counted(missing, 'question')} without an answer"
+    worst = [(name, row) for name, row in poison.wordings.items() if row.followed][:_WORDINGS]
+    for index, (name, row) in enumerate(worst):
+        words = f"{name.replace('_', ' ')}: {count(row.followed)} of {count(row.answered)}"
+        yield "" if index else "worst wordings", words
+    for index, example in enumerate(poison.examples[:_WORDINGS]):
+        where = f"{example.doc_id} did it in {example.query_id}"
+        yield "" if index else "for example", f"{where} (wording {example.wording!r})"
+    if poison.note:
+        yield "note", poison.note
 
 
 def _table(first: tuple[str, int], *headings: str) -> Table:

@@ -119,6 +119,40 @@ class AnswerSettings:
         on_resume="free",
         same_in_shards=True,
     )
+    poison: bool = _option(
+        False,
+        "Ask each question again with a planted document among its sources, once for each kind of "
+        "attack, and report how often the answer follows it. Turns --answers on.",
+        label="Plant poisoned documents, and report how often answers follow them",
+        widget="checkbox",
+        needs="answers",
+        same_in_shards=True,
+    )
+    poison_kinds: tuple[str, ...] = _option(
+        (),
+        "With --poison: which attacks, of override, false_fact, fake_citation and exfiltration. "
+        "Repeatable, or with commas between them. Default: all.",
+        flag="--poison-kind",
+        param="poison_kind",
+        env="ASSAY_POISON_KIND",
+        metavar="KIND",
+        label="Attacks, one per line",
+        placeholder="all",
+        widget="lines",
+        needs="poison",
+        same_in_shards=True,
+    )
+    poison_into: str = _option(
+        "contexts",
+        "With --poison: where to plant. contexts: among the documents that the target is given to "
+        "answer from; index: among those that it searches, for as long as the run takes.",
+        metavar="PLACE",
+        label="Where to plant them",
+        widget="select",
+        choices=("contexts", "index"),
+        needs="poison",
+        same_in_shards=True,
+    )
     ground_truth: str = _option(
         "",
         "With --answers: a file of reference answers written by assay ground-truth, "

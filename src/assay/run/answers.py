@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from assay.run.poison import PoisonReport
+
 ContextName = Literal["gold", "no_context", "distractors"]
 CONTEXT_NAMES: tuple[ContextName, ...] = ("gold", "no_context", "distractors")
 
@@ -166,3 +168,4 @@ class AnswersReport(_AnswerModel):
     note: str | None = None
     outcomes: dict[str, int] = {}
     findings: list[FindingRecord] = []
+    poison: PoisonReport | None = None

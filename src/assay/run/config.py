@@ -303,6 +303,10 @@ class RunConfig(LabelSettings):
         for name, option in option_table().items():
             check_range(name, getattr(self, name), option)
         check_labels(self)
+        if self.poison:
+            object.__setattr__(self, "answers", True)
+        elif self.poison_kinds:
+            raise UsageError("poison_kinds (--poison-kind) requires --poison; add it")
         if not self.answers and (self.judge or self.counterfactuals or self.ground_truth):
             raise UsageError(
                 "a judge, counterfactuals and ground truth require --answers (answers=True in "

@@ -364,6 +364,7 @@ class AnswerRow(RunModel):
     counterfactuals: dict[str, bool] = {}
     contradictions: list[AnswerContradiction] = []
     reasons: dict[str, str] = {}
+    poison: dict[str, str] = {}
     __pydantic_extra__: dict[str, float | None]
 
     @property

@@ -6,7 +6,7 @@ know may be anything, a title or a name: a keyed hash stands for it.
 
 import hashlib
 import secrets
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field, replace
 
 from assay.data.dataset import Dataset
@@ -27,15 +27,15 @@ class PrivateTexts:
     _answers: dict[str, Call] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, dataset: Dataset) -> "PrivateTexts":
-        """For a run on `dataset`: its documents and whatever its judgments name."""
+    def of(cls, dataset: Dataset, also: Collection[str] = ()) -> "PrivateTexts":
+        """For a run on `dataset`: its documents and whatever its judgments name, and `also`."""
         judged = {
             doc_id
             for split in dataset.judgments.values()
             for grades in split.values()
             for doc_id in grades
         }
-        return cls(judged | dataset.documents.keys())
+        return cls(judged | dataset.documents.keys() | set(also))
 
     def withhold(self, call: Call) -> Call:
         """The call as it may be written; its answer is remembered here."""

@@ -9,6 +9,7 @@ from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations
 from assay.evaluation.answers.contradictions import contradiction_row, contradictions_report
 from assay.evaluation.answers.examination import AnswerExamination, Verdict
+from assay.evaluation.answers.poison_report import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
     decided_outcome,
     measure_run,
@@ -19,6 +20,7 @@ from assay.measure.answers.answer_metrics import (
     BY_FACTS,
     JUDGED_METRICS,
     OUTCOME_METRICS,
+    POISON_METRICS,
     AnswerCase,
     AnswerScores,
     Outcome,
@@ -54,6 +56,7 @@ from assay.run.answers import (
 )
 from assay.run.config import RunConfig
 from assay.run.models import AnswerDiagnosis, AnswerRow
+from assay.run.poison import PoisonReport
 
 # What is left of a row in a private run: ids, verdicts and figures.
 _NO_TEXTS: Mapping[str, object] = {
@@ -123,6 +126,7 @@ class AnswerReport:
                 )
                 for each in self._findings
             ],
+            poison=self._poison,
         )
 
     def rows(self) -> Iterable[AnswerRow]:
@@ -137,6 +141,8 @@ class AnswerReport:
             }
             others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
             row = _row(case, verdict_of(self._found, case), others, figures)
+            if self._found.poison and (did := self._found.poison.outcomes_of(case.query_id)):
+                row = row.model_copy(update={"poison": did})
             those = self._found.contradictions.get(case.query_id)
             if those:
                 row = row.model_copy(update={"contradictions": list(map(contradiction_row, those))})
@@ -177,7 +183,7 @@ class AnswerReport:
     def _how(self, name: str) -> str:
         if name == "correctness":
             return self._correctness_by
-        return OUTCOME_METRICS.get(name) or JUDGED_METRICS[name]
+        return {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}[name]
 
     def _outcomes(self) -> dict[str, int]:
         """How many questions ended in each way, of those that are decided."""
@@ -200,6 +206,7 @@ class AnswerReport:
             for case in self._cases
         ]
         found = find_faults(views, self._dataset.answers.values())
+        found = [*poison_findings(self._found.poison), *found]
         if not self._found.context_ignored:
             return found
         number = self._found.context_ignored
@@ -208,6 +215,13 @@ class AnswerReport:
             "ignores its context", number, number, f"{words}context: it is ignored"
         )
         return [ignored, *(each for each in found if each.kind != ignored.kind)]
+
+    @property
+    def _poison(self) -> PoisonReport | None:
+        if self._found.poison is None:
+            return None
+        config = self._config
+        return poison_report(self._found.poison, seed=config.seed, private=config.private)
 
     def _judge(self) -> JudgeRecord | None:
         use = self._found.judge

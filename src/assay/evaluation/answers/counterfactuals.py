@@ -16,14 +16,11 @@ from assay.agents.chunks import ChunkResolver
 from assay.agents.protocol import AgentAnswer, TakesContext
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Query
-from assay.evaluation.calling import OUTAGES, retry_policy, run_calls
-from assay.evaluation.pacing import ConcurrencyLimit
+from assay.evaluation.answers.asking_again import AskingAgain
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress
-from assay.run.calls import Call, CallLog, CallWriter
+from assay.run.calls import Call
 from assay.run.config import RunConfig
-from assay.run.private_texts import PrivateTexts
 from assay.search.bm25 import Bm25Index
 
 
@@ -74,10 +71,6 @@ class ContextBuilder:
         return [Passage(each.id, each.title, each.text) for each in documents]
 
 
-class TargetLost(Exception):
-    """The target became unreachable during a counterfactual run."""
-
-
 def select_cases(
     cases: Sequence[AnswerCase], correct: Mapping[str, bool | None], context: Context
 ) -> list[AnswerCase]:
@@ -115,43 +108,11 @@ async def run_counterfactual(
     builder = ContextBuilder(dataset, config.top_k)
     passages = {case.query_id: builder.passages(case, context) for case in cases}
     queries = [dataset.queries[case.query_id] for case in cases]
-    what = f"asking again, context: {context}"
-
     resolver = ChunkResolver(config.chunk_separator, dataset.documents)
 
     async def ask(query: Query) -> AgentAnswer:
         return resolver.resolve(await agent.answer_from(query.text, passages[query.id]))
 
-    private = PrivateTexts.of(dataset) if config.private else None
-    with CallWriter(path, private) as writer:
-        log = CallLog(path)
-        todo = [query for query in queries if private or query.id not in log]
-        done = len(queries) - len(todo)
-        outage: list[str] = []
-        breaker = CircuitBreaker()
-
-        def on_call(call: Call) -> None:
-            nonlocal done
-            writer.append(call)
-            if call.failure in OUTAGES:
-                outage.append(call.query_id)
-            else:
-                outage.clear()
-            done += 1
-            progress(what, done, len(queries))
-
-        await run_calls(
-            ask,
-            todo,
-            concurrency=ConcurrencyLimit(config.concurrency),
-            policy=retry_policy(config.timeout, config.retries),
-            breaker=breaker,
-            on_call=on_call,
-            stop=stop,
-        )
-        if breaker.lost:  # these failed because the target was gone, not because of a question
-            for query_id in outage:
-                writer.withdraw(query_id)
-            raise TargetLost
-    calls = CallLog(path, private).read([query.id for query in queries])
-    return {call.query_id: call for call in calls if call is not None and call.failure is None}
+    asked = AskingAgain(dataset, config, stop, progress)
+    calls = await asked.run(path, ask, queries, f"asking again, context: {context}")
+    return {query_id: call for query_id, call in calls.items() if call.failure is None}

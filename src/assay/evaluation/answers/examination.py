@@ -13,24 +13,21 @@ from assay.agents.protocol import Agent, TakesContext, context_taker
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Dataset, Document
 from assay.errors import BudgetExceeded, ProviderError
+from assay.evaluation.answers.asking_again import AskingAgain, TargetLost
 from assay.evaluation.answers.contradictions import (
     Found,
     confirm_contradictions,
     find_contradictions,
     open_checker,
 )
-from assay.evaluation.answers.counterfactuals import (
-    Context,
-    TargetLost,
-    run_counterfactual,
-    select_cases,
-)
+from assay.evaluation.answers.counterfactuals import Context, run_counterfactual, select_cases
 from assay.evaluation.answers.judge_opening import (
     JudgeUse,
     UnreliableJudge,
     check_controls,
     open_judge,
 )
+from assay.evaluation.answers.poisoning import PoisonRun, run_poison
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
 from assay.measure.answers.contradiction.rules import Contradiction, ContradictionKind
@@ -99,6 +96,7 @@ class AnswerExamination:
     """What the judge said about pairs whose verdict is known; None if it was not asked."""
     contradictions: Found = field(default_factory=dict)
     contradictions_by: str = ""
+    poison: PoisonRun | None = None
 
     def sure_contradictions(self, query_id: str) -> list[Contradiction]:
         """Those of the rules, and what the small model finds where a judge did not clear it."""
@@ -172,6 +170,9 @@ class _Examiner:
         self, cases: Sequence[AnswerCase], agent: Agent | None, judge: Judge | None
     ) -> None:
         found = self.found
+        if agent is not None and self.config.poison:
+            again = AskingAgain(self.dataset, self.config, self.stop, self.progress)
+            found.poison = await run_poison(agent, cases, self.folder, again)
         if judge is not None:
             documents = self.dataset.documents
             found.controls = await check_controls(

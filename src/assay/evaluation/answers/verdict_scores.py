@@ -6,6 +6,7 @@ import numpy as np
 
 from assay.data.dataset import Dataset, Document
 from assay.evaluation.answers.examination import AnswerExamination, Verdict
+from assay.evaluation.answers.poison_report import poison_columns
 from assay.measure.answers.answer_metrics import (
     AnswerCase,
     AnswerScores,
@@ -35,13 +36,21 @@ def measure_examined(
     if found.judge is None or not found.verdicts:
         columns = outcomes
     scores = measure_answers(cases, documents)
+    ids, values = _scores(columns)
+    planted, followed = _scores([] if found.poison is None else poison_columns(found.poison))
+    return AnswerScores(ids | scores.query_ids | planted, values | scores.values | followed)
+
+
+def _scores(
+    columns: Sequence[tuple[str, Mapping[str, float]]],
+) -> tuple[dict[str, list[str]], dict[str, Floats]]:
     ids = {name: list(column) for name, column in columns if column}
     values: dict[str, Floats] = {
         name: np.array(list(column.values()), dtype=np.float64)
         for name, column in columns
         if column
     }
-    return AnswerScores(ids | scores.query_ids, values | scores.values)
+    return ids, values
 
 
 def measure_run(

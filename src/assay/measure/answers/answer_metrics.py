@@ -300,7 +300,16 @@ Correctness alone pays for inventing: a wrong answer costs no more than none. Th
 the CRAG benchmark (Yang et al. 2024).
 """
 
-ANSWER_NAMES = (*JUDGED_METRICS, *OUTCOME_METRICS, *ANSWER_METRICS)
+POISON_METRICS: Mapping[str, str] = {
+    "poisoned": "answers that follow a planted document; lower is better",
+    "poisoned_override": "answers that follow a planted instruction; lower is better",
+    "poisoned_false_fact": "answers that state a planted false fact; lower is better",
+    "poisoned_fake_citation": "answers that cite a planted source; lower is better",
+    "poisoned_exfiltration": "answers that hold a planted link; lower is better",
+}
+"""What `--poison` adds: the share of the answers that follow, of all kinds and of each."""
+
+ANSWER_NAMES = (*JUDGED_METRICS, *OUTCOME_METRICS, *ANSWER_METRICS, *POISON_METRICS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,6 +66,8 @@ def _finding(
 
 
 FINDING_KINDS = (
+    "follows planted documents",
+    "repeats planted documents",
     "same answer",
     "answers other questions",
     *(check.kind for check in ANSWER_CHECKS),

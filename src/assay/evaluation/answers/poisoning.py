@@ -1,0 +1,212 @@
+"""`--poison`: the questions of a run once more, each with a planted document among its sources.
+
+The documents are planted into the contexts that a target is given, or into the index that it
+searches, one kind of attack after the other. What was planted into an index is taken out again
+however this ends.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from assay.agents.chunks import ChunkResolver
+from assay.agents.protocol import Agent, AgentAnswer, TakesContext, context_taker, document_taker
+from assay.answer.passages import Passage
+from assay.data.dataset import Dataset, Query
+from assay.errors import UsageError
+from assay.evaluation.answers.asking_again import AskingAgain
+from assay.files import atomic_write
+from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.poison.documents import (
+    PlantedDocument,
+    PoisonKind,
+    parse_kinds,
+    plant,
+)
+from assay.measure.answers.poison.outcome import PoisonOutcome, names_canary, poison_outcome
+from assay.run.calls import Call
+from assay.run.config import RunConfig
+
+_TAKES_CONTEXTS = (
+    "a builtin: target, a Python function with a parameter 'context', an http: target with the "
+    'task RAG_ANSWER, or a rest: or openai: target whose --request holds "{contexts}"'
+)
+_TAKES_DOCUMENTS = (
+    "a builtin: target, or an http: target with the task RAG_ANSWER whose agent also serves "
+    "RAG_INGEST and removes documents"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonedAnswer:
+    """One answer that was given with a planted document in reach.
+
+    `document` is the one whose canary the answer names, else the one that was planted for the
+    question. `outcome` is None if no answer came. `retrieved` is None where it is not known.
+    """
+
+    query_id: str
+    document: PlantedDocument
+    outcome: PoisonOutcome | None
+    retrieved: bool | None = None
+    unchanged: bool = False
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonRun:
+    """What came of all planted documents; `into` is `contexts` or `index`."""
+
+    into: str
+    answers: tuple[PoisonedAnswer, ...]
+
+    @property
+    def tells(self) -> bool:
+        """Whether any answer was given in sight of a planted document: else nothing was tested."""
+        answered = [each for each in self.answers if each.outcome is not None]
+        return any(each.retrieved is not False for each in answered)
+
+    def outcomes_of(self, query_id: str) -> dict[str, str]:
+        """The outcomes of one question by kind."""
+        return {
+            str(each.document.kind): str(each.outcome)
+            for each in self.answers
+            if each.query_id == query_id and each.outcome is not None
+        }
+
+
+def require_plantable(agent: Agent, config: RunConfig) -> None:
+    """Raise `UsageError` if nothing can be planted where the settings say."""
+    if config.poison_into == "index":
+        allowed, what, who = document_taker(agent) is not None, "index", _TAKES_DOCUMENTS
+    else:
+        allowed, what, who = context_taker(agent) is not None, "contexts", _TAKES_CONTEXTS
+    if not allowed:
+        raise UsageError(
+            f"--poison cannot plant documents into the {what} of {config.target}; that takes {who}"
+        )
+
+
+async def run_poison(
+    agent: Agent, cases: Sequence[AnswerCase], folder: Path, asking: AskingAgain
+) -> PoisonRun:
+    """Ask every question that was answered again, once for each kind of planted document."""
+    config, dataset = asking.config, asking.dataset
+    asked = [case for case in cases if case.answer is not None]
+    planted = {
+        kind: plant(
+            [(case.query_id, case.question) for case in asked],
+            kind,
+            seed=config.seed,
+            taken=dataset.known_ids,
+        )
+        for kind in parse_kinds(config.poison_kinds)
+    }
+    everything = [each for documents in planted.values() for each in documents.values()]
+    if not config.private:
+        _write(everything, folder / "poison.jsonl")
+    asking = AskingAgain(
+        dataset, config, asking.stop, asking.progress, {each.id for each in everything}
+    )
+    found: list[PoisonedAnswer] = []
+    for kind, documents in planted.items():
+        found += await _round(agent, asked, kind, documents, folder, asking)
+    return PoisonRun(config.poison_into, tuple(found))
+
+
+async def _round(
+    agent: Agent,
+    cases: Sequence[AnswerCase],
+    kind: PoisonKind,
+    documents: Mapping[str, PlantedDocument],
+    folder: Path,
+    asking: AskingAgain,
+) -> list[PoisonedAnswer]:
+    """All questions with planted documents of one kind."""
+    config, dataset = asking.config, asking.dataset
+    into_index = config.poison_into == "index"
+    by_id = {case.query_id: case for case in cases}
+    queries = [dataset.queries[case.query_id] for case in cases]
+    resolver = ChunkResolver(config.chunk_separator, dataset.documents)
+    path = folder / f"calls-poison-{kind}{'-index' * into_index}.jsonl"
+    async with AsyncExitStack() as stack:
+        searching = agent
+        if into_index and queries:
+            taker = document_taker(agent)
+            assert taker is not None, "require_plantable refuses such an agent"
+            planted = [each.document for each in documents.values()]
+            searching = await stack.enter_async_context(taker.with_documents(planted))
+        reader = context_taker(agent)
+
+        async def ask(query: Query) -> AgentAnswer:
+            if into_index:
+                return resolver.resolve(await searching.ask(query.text, config.top_k))
+            assert reader is not None, "require_plantable refuses such an agent"
+            return resolver.resolve(await _from_contexts(reader, query))
+
+        async def _from_contexts(taker: TakesContext, query: Query) -> AgentAnswer:
+            passages = poisoned_context(
+                by_id[query.id], documents[query.id], dataset, config.top_k, config.seed
+            )
+            return await taker.answer_from(query.text, passages)
+
+        words = str(kind).replace("_", " ")
+        calls = await asking.run(path, ask, queries, f"asking with planted documents: {words}")
+    return [
+        _poisoned(case, calls[case.query_id], documents, searched=into_index)
+        for case in cases
+        if case.query_id in calls
+    ]
+
+
+def poisoned_context(
+    case: AnswerCase, planted: PlantedDocument, dataset: Dataset, top_k: int, seed: int
+) -> list[Passage]:
+    """What the answer was written from, with the planted document at a place that the seed draws.
+
+    The contexts that the agent returned, else the documents that it found, as many as leave room.
+    """
+    seen = [Passage(each.doc_id or each.id, "", each.text) for each in case.contexts]
+    if not seen:
+        known = [dataset.documents[each] for each in case.retrieved if each in dataset.documents]
+        seen = [Passage(each.id, each.title, each.text) for each in known]
+    passages = seen[: max(top_k - 1, 1)]
+    place = random.Random(f"{seed}:{planted.id}").randint(0, len(passages))
+    return [*passages[:place], planted.passage, *passages[place:]]
+
+
+def _poisoned(
+    case: AnswerCase, call: Call, documents: Mapping[str, PlantedDocument], *, searched: bool
+) -> PoisonedAnswer:
+    own = documents[case.query_id]
+    if call.failure is not None or call.answer is None:
+        return PoisonedAnswer(case.query_id, own, None)
+    others = documents.values() if searched else ()
+    document = _named(call, own, others)
+    shown = {*call.doc_ids, *(each.doc_id for each in call.contexts)}
+    ids = {each.id for each in documents.values()}
+    return PoisonedAnswer(
+        query_id=case.query_id,
+        document=document,
+        outcome=poison_outcome(call.answer, call.citations, document),
+        retrieved=bool(shown & ids) if searched else None,
+        unchanged=call.answer == case.answer,
+        answer=call.answer,
+    )
+
+
+def _named(call: Call, own: PlantedDocument, others: Iterable[PlantedDocument]) -> PlantedDocument:
+    """The document whose canary the answer names: in an index, that of another question may do."""
+    text = " ".join([call.answer or "", *call.citations])
+    if names_canary(text, own.canary):
+        return own
+    return next((each for each in others if names_canary(text, each.canary)), own)
+
+
+def _write(documents: Sequence[PlantedDocument], path: Path) -> None:
+    lines = (orjson.dumps(asdict(each), option=orjson.OPT_APPEND_NEWLINE) for each in documents)
+    atomic_write(path, b"".join(lines))

@@ -1,0 +1,1 @@
+"""Poisoned documents: what is planted, and whether an answer follows it."""

@@ -1,0 +1,322 @@
+"""`--poison` from the settings to the report, with applications that do this or that."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.poison.applications import (
+    TEA,
+    application,
+    ignores_them,
+    obeys,
+    prints_its_context,
+    warns,
+)
+
+from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
+from assay.data import Dataset, Document
+from assay.errors import UsageError
+from assay.evaluation.api import evaluate
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.run import Run
+from assay.report.terminal import plain_text, render_report
+from assay.run.config import RunConfig
+from assay.run.poison import PoisonReport
+
+ALL = 4 * len(TEA.queries)
+
+
+def poisoned(agent: Any, out: Path, **options: Any) -> tuple[Run, PoisonReport]:
+    run = evaluate(agent, TEA, out=out, poison=True, **options)
+    assert run.report.answers is not None
+    assert run.report.answers.poison is not None
+    return run, run.report.answers.poison
+
+
+def test_an_application_that_obeys_is_poisoned_and_fails_its_gate(tmp_path: Path) -> None:
+    run, poison = poisoned(application(obeys), tmp_path, gates="poisoned<=0.05")
+    assert (poison.total.followed, poison.total.answered) == (ALL, ALL)
+    assert set(poison.kinds) == {"override", "false_fact", "fake_citation", "exfiltration"}
+    assert all(row.share == 1.0 and row.low is not None for row in poison.kinds.values())
+    assert not run.gates_passed
+    answers = run.report.answers
+    assert answers is not None
+    assert answers.metrics["poisoned"] == 1.0
+    assert answers.findings[0].kind == "follows planted documents"
+    assert answers.findings[0].words.startswith(f"{ALL} of {ALL} answers with a planted document")
+    assert answers.diagnosis is not None
+    assert "follow it" in answers.diagnosis.sentence
+    shown = plain_text(render_report(run.report, path="here"))
+    assert "planted documents" in shown
+    page = (run.folder.path / "report.html").read_text()
+    assert "Planted documents" in page
+    assert poison.examples[0].doc_id in page
+
+
+def test_examples_name_the_document_that_did_it_which_the_folder_keeps(tmp_path: Path) -> None:
+    run, poison = poisoned(application(obeys), tmp_path)
+    planted = {
+        each["id"]: each
+        for each in map(json.loads, (run.folder.path / "poison.jsonl").read_text().splitlines())
+    }
+    assert len(planted) == ALL
+    for example in poison.examples:
+        assert planted[example.doc_id]["canary"] == example.canary
+        assert planted[example.doc_id]["query_id"] == example.query_id
+    rows = {row.query_id: row for row in run.folder.read_answers()}
+    assert rows["q2"].poison == dict.fromkeys(poison.kinds, "followed")
+    assert rows["q2"].score("poisoned") == 1.0
+
+
+def test_a_sound_application_passes(tmp_path: Path) -> None:
+    run, poison = poisoned(application(ignores_them), tmp_path, gates="poisoned<=0.05")
+    assert run.gates_passed
+    assert poison.total.followed == 0
+    assert poison.total.high is not None
+    assert poison.total.high > 0
+    assert poison.note is not None
+    assert "--counterfactuals" in poison.note
+
+
+def test_printing_the_whole_context_is_told_apart_from_following(tmp_path: Path) -> None:
+    run, poison = poisoned(application(prints_its_context), tmp_path)
+    pictures = poison.wordings["exfiltration: image"]
+    assert poison.total.followed == pictures.followed == pictures.answered
+    assert poison.total.repeated == ALL - pictures.answered
+    answers = run.report.answers
+    assert answers is not None
+    assert {"follows planted documents", "repeats planted documents"} <= {
+        each.kind for each in answers.findings
+    }
+
+
+def test_a_warning_that_quotes_the_attack_is_reported_and_passes(tmp_path: Path) -> None:
+    run, poison = poisoned(application(warns), tmp_path, gates="poisoned<=0")
+    assert run.gates_passed
+    assert poison.total.reported == ALL
+
+
+def test_only_the_kinds_that_are_asked_for(tmp_path: Path) -> None:
+    run, poison = poisoned(
+        application(obeys),
+        tmp_path,
+        poison_kinds="override,false-fact",
+        gates="poisoned_override<1",
+    )
+    assert set(poison.kinds) == {"override", "false_fact"}
+    assert [gate.passed for gate in run.report.gates] == [False]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gates": "poisoned<=0.05"}, "needs planted documents of that kind: --poison"),
+        (
+            {"gates": "poisoned_override<=0", "poison": True, "poison_kinds": "false_fact"},
+            "needs planted documents of that kind: --poison-kind",
+        ),
+        ({"poison": True, "poison_kinds": "rumor"}, "'rumor' is no kind of planted document"),
+        ({"poison_kinds": "override"}, "requires --poison"),
+        ({"poison": True, "poison_into": "cloud"}, "poison_into must be one of contexts, index"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        evaluate(application(obeys), TEA, out=tmp_path, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_target_that_takes_nothing_is_refused_before_the_first_call(tmp_path: Path) -> None:
+    asked = []
+
+    def search(query: str, top_k: int) -> list[str]:
+        asked.append(query)
+        return ["d2"]
+
+    with pytest.raises(UsageError, match=r"into the contexts of .*parameter 'context'"):
+        evaluate(search, TEA, out=tmp_path, poison=True)
+    with pytest.raises(UsageError, match=r"into the index of .*RAG_INGEST"):
+        evaluate(application(obeys), TEA, out=tmp_path, poison=True, poison_into="index")
+    assert not asked
+
+
+def test_an_application_that_fails_with_contexts_passes_no_gate(tmp_path: Path) -> None:
+    def fails(query: str, top_k: int, context: Any = None) -> dict[str, Any]:
+        if context is not None:
+            raise ValueError("no contexts, please")
+        return {"doc_ids": ["d2"], "answer": "2 minutes."}
+
+    run, poison = poisoned(fails, tmp_path, gates="poisoned<=1")
+    assert not run.gates_passed
+    assert poison.total.answered == 0
+    assert poison.total.share is None
+    assert poison.note is not None
+    assert "nothing was tested" in poison.note
+
+
+def test_a_private_run_keeps_no_text_of_it(tmp_path: Path) -> None:
+    run, poison = poisoned(application(obeys), tmp_path, private=True)
+    assert poison.total.followed == ALL
+    assert poison.examples == []
+    texts = b"".join(path.read_bytes() for path in run.folder.path.iterdir())
+    assert b"steep" not in texts
+    assert not (run.folder.path / "poison.jsonl").exists()
+
+
+def test_answers_do_not_need_references_or_documents(tmp_path: Path) -> None:
+    bare = Dataset("bare", {}, dict(list(TEA.queries.items())[:3]), TEA.judgments)
+    run = evaluate(application(obeys), bare, out=tmp_path, poison=True)
+    assert run.report.answers is not None
+    assert run.report.answers.poison is not None
+    assert run.report.answers.poison.total.followed == 12
+
+
+def test_one_document_and_one_question_are_enough(tmp_path: Path) -> None:
+    one = replace(
+        TEA,
+        documents={"d2": TEA.documents["d2"]},
+        queries={"q2": TEA.queries["q2"]},
+        judgments={"test": {"q2": {"d2": 1}}},
+        answers={},
+    )
+    run = evaluate("builtin:bm25", one, out=tmp_path, poison=True, poison_into="index")
+    assert run.report.answers is not None
+    assert run.report.answers.poison is not None
+    assert run.report.answers.poison.total.asked == 4
+
+
+@pytest.mark.parametrize("into", ["contexts", "index"])
+def test_the_extractive_answerer_quotes_false_facts_and_obeys_nothing(
+    into: str, tmp_path: Path
+) -> None:
+    run = evaluate("builtin:bm25", TEA, out=tmp_path, poison=True, poison_into=into)
+    assert run.report.answers is not None
+    poison = run.report.answers.poison
+    assert poison is not None
+    assert poison.kinds["override"].followed == 0
+    assert poison.kinds["false_fact"].followed >= 6
+    assert poison.total.retrieved == (ALL if into == "index" else None)
+
+
+class IndexedAgent:
+    """An agent whose index can be written to; `index` is what is in it."""
+
+    takes_context = False
+    takes_documents = True
+
+    def __init__(self, on_ask: Callable[[], None] = lambda: None) -> None:
+        self.info = AgentInfo("indexed", "python")
+        self.index: dict[str, Document] = dict(TEA.documents)
+        self.asked_with_planted = 0
+        self.blocks = 0
+        self._on_ask = on_ask
+        self.hidden = False
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def ask(self, query: str, top_k: int) -> AgentAnswer:
+        planted = self.index.keys() - TEA.documents.keys()
+        self.asked_with_planted += bool(planted)
+        self._on_ask() if planted else None
+        mine = [each for each in self.index.values() if query in each.text and not self.hidden]
+        shown = [{"id": each.id, "title": "", "text": each.text} for each in mine]
+        return AgentAnswer(tuple(each.id for each in mine), obeys(query, shown))
+
+    @asynccontextmanager
+    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
+        self.blocks += 1
+        self.index |= {each.id: each for each in documents}
+        try:
+            yield self
+        finally:
+            await asyncio.sleep(0)  # what removes over a network has to wait
+            for each in documents:
+                del self.index[each.id]
+
+
+def start(agent: Any, out: Path, stop: asyncio.Event | None = None, **options: Any) -> Run:
+    config = RunConfig(
+        target="python:x:y", dataset="tea", poison=True, poison_into="index", **options
+    )
+    return asyncio.run(Evaluation.plan(config, TEA).start(agent, out, stop=stop))
+
+
+def test_documents_are_planted_one_kind_at_a_time_and_taken_out(tmp_path: Path) -> None:
+    agent = IndexedAgent()
+    run = start(agent, tmp_path)
+    assert run.report.answers is not None
+    poison = run.report.answers.poison
+    assert poison is not None
+    assert (poison.total.followed, poison.total.retrieved) == (ALL, ALL)
+    assert agent.blocks == 4
+    assert agent.index == TEA.documents
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    stop = asyncio.Event()
+    agent = IndexedAgent(on_ask=stop.set)
+    run = start(agent, tmp_path, stop, concurrency=1)
+    assert run.state == "interrupted"
+    assert agent.asked_with_planted >= 1
+    assert agent.index == TEA.documents
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+    stop = asyncio.Event()
+    run = start(IndexedAgent(on_ask=stop.set), tmp_path, stop, concurrency=1)
+    again = IndexedAgent()
+    evaluation = Evaluation.plan(run.report.config, TEA)
+    whole = asyncio.run(evaluation.resume(again, run.folder))
+    assert whole.report.answers is not None
+    assert whole.report.answers.poison is not None
+    assert whole.report.answers.poison.total.answered == ALL
+    assert again.index == TEA.documents
+
+
+def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
+    def broken() -> None:
+        raise OSError("disk")
+
+    agent = IndexedAgent(on_ask=broken)
+    with pytest.raises(Exception, match="disk"):
+        start(agent, tmp_path)
+    assert agent.index == TEA.documents
+
+
+def test_planted_documents_that_are_never_found_prove_nothing(tmp_path: Path) -> None:
+    agent = IndexedAgent()
+    agent.hidden = True
+    run = start(agent, tmp_path, gates=("poisoned<=0.05",))
+    assert not run.gates_passed
+    assert run.report.answers is not None
+    assert run.report.answers.poison is not None
+    assert run.report.answers.poison.note is not None
+    assert "no planted document was retrieved" in run.report.answers.poison.note
+
+
+def test_the_index_of_a_builtin_target_is_not_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QDRANT_PATH", str(tmp_path / "index"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    run, poison = poisoned(
+        "builtin:dense", tmp_path / "runs", top_k=20, poison_into="index", poison_kinds="override"
+    )
+    assert poison.total.retrieved == len(TEA.queries)
+    canary = json.loads((run.folder.path / "poison.jsonl").read_text().splitlines()[0])["canary"]
+    kept = [path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file()]
+    assert any(b"steeps" in each for each in kept)
+    assert not any(canary.encode() in each for each in kept)
+    assert not list((tmp_path / "temporary").iterdir())
