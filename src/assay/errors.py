@@ -43,7 +43,20 @@ class DataError(AssayError):
 
 
 class DownloadError(DataError):
-    pass
+    """`status` is the HTTP status where there was one; `retryable` where asking again can help."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
 
 
 class SearchError(AssayError):

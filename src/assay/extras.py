@@ -8,6 +8,7 @@ PACKAGES = {
     "a2a": "serve",
     "google": "serve",
     "httpx2": "mcp",
+    "ir_datasets": "ir-datasets",
     "lightgbm": "tuned",
     "mcp": "mcp",
     "mcp_types": "mcp",

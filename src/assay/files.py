@@ -67,6 +67,13 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def move_into_place(part: Path, path: Path) -> None:
+    """Replace `path` by `part`, a finished file beside it, once it is on disk. Raises `OSError`."""
+    sync_file(part)
+    part.replace(path)
+    _sync_folder(path.parent)
+
+
 def _mode_of(path: Path) -> int:
     """For its owner alone, unless the file that is replaced was opened to others."""
     try:

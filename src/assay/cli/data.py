@@ -33,18 +33,24 @@ data_app.command("sample")(sample)
 def list_datasets(json: Json = False) -> None:
     """List the data sets that Assay knows by name."""
     from assay.data.load import KNOWN
+    from assay.data.sources import SOURCES
 
     if json:
         print_json(KNOWN)
         return
     show(*(_fact(name, what) for name, what in KNOWN.items()))
+    show(*(_fact(f"{prefix}:NAME", each.what) for prefix, each in SOURCES.items()))
     say("Every command also takes the path of a folder or zip in BEIR format, or of a table.")
 
 
 @data_app.command("info")
 def info(
     name: Annotated[
-        str, typer.Argument(help="nfcorpus, notes, or the path of a BEIR folder or zip or a table.")
+        str,
+        typer.Argument(
+            help="nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME, or the path of a "
+            "BEIR or MTEB folder, a BEIR zip or a table."
+        ),
     ],
     columns: Columns = None,
     split: Annotated[

@@ -32,8 +32,8 @@ Columns = Annotated[
 Source = Annotated[
     str,
     typer.Argument(
-        help="A table of questions (.csv, .tsv, .jsonl, .parquet), a BEIR folder or zip, nfcorpus "
-        "or notes.",
+        help="A table of questions (.csv, .tsv, .jsonl, .parquet), a BEIR or MTEB folder, a BEIR "
+        "zip, nfcorpus, notes, beir:NAME, hf:ORG/NAME or ir_datasets:NAME.",
         metavar="SRC",
         show_default=False,
     ),
@@ -53,9 +53,10 @@ def import_dataset(
     corpus: Annotated[
         Path | None,
         typer.Option(
-            help="A table of the documents: doc_id, text and optionally title.",
+            help="The documents: a table (doc_id, text and optionally title), or a file or folder "
+            "of a TREC collection (<DOC> blocks, JSON lines, collection.tsv; .gz too).",
             envvar="ASSAY_CORPUS",
-            metavar="FILE",
+            metavar="FILE|DIR",
         ),
     ] = None,
     qrels: Annotated[
@@ -72,8 +73,9 @@ def import_dataset(
     """Write a data set into a folder in BEIR format."""
     from assay.data.beir import write_new_beir
     from assay.data.load import load_dataset
-    from assay.data.memory import read_documents_table
+    from assay.data.text_file import Findings
     from assay.data.topics import read_trec
+    from assay.data.trec_corpus import read_corpus
 
     if qrels is not None:
         if columns or archive:
@@ -85,13 +87,17 @@ def import_dataset(
                 source, archive=archive, columns=columns or (), progress=progress
             )
     if corpus is not None:
-        expected = dataset.known_ids
-        dataset = replace(dataset, documents=read_documents_table(corpus))
+        expected, findings = dataset.known_ids, Findings()
+        documents = read_corpus(corpus.expanduser(), findings)
+        dataset = replace(
+            dataset, documents=documents, warnings=(*dataset.warnings, *findings.messages)
+        )
         lacking = expected - dataset.documents.keys()
         if lacking:
+            every = "; all of them: is it another collection?" if lacking == expected else ""
             warn(
                 f"expected ids that {corpus} does not have: {len(lacking):,}, for example "
-                f"{min(lacking)!r}"
+                f"{min(lacking)!r}{every}"
             )
     for warning in dataset.warnings:
         warn(warning)

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from assay.data.archive import archive_files
+from assay.data.collection import keep_asked
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
 from assay.data.qrels import read_judgments
 from assay.data.text_file import (
@@ -32,13 +33,15 @@ _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
 _WANTED = re.compile(r"(?:corpus|queries|answers)\.jsonl|qrels/[^/.][^/]*\.tsv")
 
 
-def read_beir(path: Path, name: str | None = None, findings: Findings | None = None) -> Dataset:
+def read_beir(
+    path: Path, name: str | None = None, findings: Findings | None = None, inside: str = ""
+) -> Dataset:
     """A data set from a folder or zip, whose files are in `path` itself or in one folder in it.
 
-    `name` is what the data set is called; by default the name of the file or folder. Without
-    corpus.jsonl it has no documents.
+    `name` is what the data set is called; by default the name of the file or folder. `inside` is
+    the folder to take where there are several. Without corpus.jsonl it has no documents.
     """
-    files = _dataset_files(path)
+    files = _dataset_files(path, inside)
     findings = Findings() if findings is None else findings
     documents: dict[str, Document] = {}
     queries: dict[str, Query] = {}
@@ -134,7 +137,7 @@ def _refuse_breaks(identifiers: Iterable[str]) -> None:
             raise DataError(f"id {identifier!r} has a tab or newline, which qrels cannot represent")
 
 
-def _dataset_files(path: Path) -> dict[str, TextFile]:
+def _dataset_files(path: Path, inside: str = "") -> dict[str, TextFile]:
     if path.is_dir():
         files = _folder_files(path)
     elif path.suffix.lower() == ".zip" or zipfile.is_zipfile(path):
@@ -142,7 +145,7 @@ def _dataset_files(path: Path) -> dict[str, TextFile]:
     else:
         what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"
         raise DataError(f"{what}; a data set in BEIR format has {_NEEDED}", file=path)
-    root = _root(path, files)
+    root = f"{inside}/" if inside else _root(path, files)
     inner = {name[len(root) :]: file for name, file in files.items() if name.startswith(root)}
     return {name: file for name, file in inner.items() if _WANTED.fullmatch(name)}
 
@@ -229,23 +232,10 @@ def _tags(value: object) -> tuple[str, ...]:
 def _read_split(
     file: TextFile, documents: dict[str, Document], queries: dict[str, Query], findings: Findings
 ) -> Judgments:
-    """The judgments of one split. Documents that the corpus lacks count in the ideal ranking, as in
-    trec_eval: without them every system would look better than it is.
-    """
     judgments = read_judgments(file, findings)
     if not judgments:
         findings.note("splits without judgments", repr(file.name))
-    for query_id in [each for each in judgments if queries and each not in queries]:
-        what = f"{file.name}: judgments dropped, because their query is not in queries.jsonl"
-        findings.note(what, f"query {query_id!r}", count=len(judgments.pop(query_id)))
-    lacking = (
-        f"{file.name}: judged documents that are not in corpus.jsonl (no system can retrieve them)"
-    )
-    for query_id, grades in judgments.items():
-        for document_id in grades:
-            if documents and document_id not in documents:
-                findings.note(lacking, f"{document_id!r} for query {query_id!r}")
-    return judgments
+    return keep_asked(judgments, file.name, documents, queries, findings)
 
 
 def read_answers(

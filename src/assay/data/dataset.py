@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Set, Sized
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -151,7 +152,9 @@ class Dataset:
         """The judgments of one split; `UsageError` if there is no such split."""
         if split not in self.judgments:
             known = ", ".join(sorted(self.judgments)) or "none"
-            raise UsageError(f"data set {self.name!r} has no split {split!r}; it has: {known}")
+            near = get_close_matches(split, self.judgments, n=1)
+            hint = f"did you mean {near[0]!r}? It has" if near else "it has"
+            raise UsageError(f"data set {self.name!r} has no split {split!r}; {hint}: {known}")
         return self.judgments[split]
 
     @property

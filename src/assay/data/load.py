@@ -1,12 +1,15 @@
 """Data sets by name or by path."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.data.beir import read_beir
 from assay.data.dataset import Dataset
-from assay.data.nfcorpus import find_archive
+from assay.data.hub_layout import is_hub_folder, read_hub_folder
+from assay.data.nfcorpus import cached_archive, find_archive
 from assay.data.questions import COLUMNS, read_questions
+from assay.data.sources import similar_name, source_of
 from assay.data.table import SUFFIXES, parse_columns, table_suffix
 from assay.data.text_file import Findings
 from assay.errors import UsageError
@@ -31,9 +34,10 @@ def load_dataset(
         <Dataset notes: 230 documents, 120 queries, splits test (120), 120 answers>
 
     Args:
-        name: "nfcorpus", "notes", the path of a folder or zip in BEIR format, or that of a table of
-            questions (.csv, .tsv, .jsonl, .json, .parquet). A known name wins over a folder of that
-            name: write "./notes" for the folder.
+        name: "nfcorpus", "notes", the path of a folder or zip in BEIR format or of a folder in
+            MTEB's, or that of a table of questions (.csv, .tsv, .jsonl, .json, .parquet). A known
+            name wins over a folder of that name: write "./notes" for the folder. "beir:NAME",
+            "hf:ORG/NAME" and "ir_datasets:NAME" are downloaded once.
         archive: An nfcorpus.zip on this machine, instead of the cache or a download.
         columns: For a table: names of columns that are called otherwise, `{"query": "Frage"}` or
             `["query=Frage,ids=docs"]`.
@@ -42,7 +46,7 @@ def load_dataset(
     Raises:
         UsageError: There is no data set of that name.
         DataError: Its files are wrong; the message names file and line.
-        DownloadError: NFCorpus could not be downloaded.
+        DownloadError: It could not be downloaded.
     """
     return read_dataset(name, archive, columns, progress)
 
@@ -69,9 +73,13 @@ def read_dataset(
     if name == "notes":
         return read_beir(Path(__file__).parent / "notes", "notes", findings)
     require_dataset(name)
+    if (source := source_of(name)) is not None and not Path(name).exists():
+        return source.read(str(name), findings, progress)
     path = Path(name).expanduser()
     if is_table(path):
         return read_questions(path, column_names(columns), findings)
+    if is_hub_folder(path):
+        return read_hub_folder(path, findings)
     return read_beir(path, findings=findings)
 
 
@@ -83,14 +91,25 @@ def column_names(columns: Mapping[str, str] | Sequence[str]) -> Mapping[str, str
 def is_table(name: str | Path) -> bool:
     """Whether a data set is named by the path of a table, by its suffix."""
     path = Path(name).expanduser()
-    return table_suffix(path) in SUFFIXES and not path.is_dir()
+    return table_suffix(path) in SUFFIXES and not path.is_dir() and source_of(name) is None
 
 
 def require_dataset(name: str | Path) -> None:
     """Raise `UsageError` for an unknown name, before anything slow begins."""
-    if name not in KNOWN and not Path(name).expanduser().exists():
-        raise UsageError(
-            f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}; or pass the path "
-            "of a folder or zip in BEIR format, or of a table of questions (.csv, .tsv, .jsonl, "
-            ".parquet)"
-        )
+    if name in KNOWN or source_of(name) is not None or Path(name).expanduser().exists():
+        return
+    near = similar_name(str(name), KNOWN)
+    hint = f" (did you mean {near}?)" if near else ""
+    raise UsageError(
+        f"no data set {str(name)!r}{hint}: the known names are {', '.join(KNOWN)}, and "
+        "beir:NAME, hf:ORG/NAME and ir_datasets:NAME; or pass the path of a folder or zip in BEIR "
+        "format, or of a table of questions (.csv, .tsv, .jsonl, .parquet)"
+    )
+
+
+def is_here(name: str) -> bool:
+    """Whether a data set can be read without a network."""
+    if name == "nfcorpus":
+        return bool(os.environ.get("NFCORPUS_ARCHIVE")) or cached_archive().is_file()
+    source = source_of(name)
+    return source is None or Path(name).exists() or source.is_here(name)

@@ -1,12 +1,11 @@
 """Data sets from values in memory: dictionaries, lists of dictionaries, data frames."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.data.dataset import Dataset, Document, Query, ReferenceAnswer
 from assay.data.qrels import parse_grade, wrong_grade
-from assay.data.table import TableRow, cell_list, read_table, rows_of
+from assay.data.table import TableRow, cell_list, rows_of
 from assay.data.text_file import short_repr
 from assay.errors import DataError
 
@@ -44,14 +43,6 @@ def dataset_from_dicts(
         relevant = tuple(doc_id for doc_id, grade in judged.get(query_id, {}).items() if grade > 0)
         references[query_id] = ReferenceAnswer(query_id, answer, (), relevant)
     return Dataset(name, found, asked, {split: judged}, references)
-
-
-def read_documents_table(path: Path) -> dict[str, Document]:
-    """Documents by id from a table with `doc_id`, `text` and optionally `title`."""
-    found = _items(read_table(path), _document, _DOC_IDS)
-    if not found:
-        raise DataError("has no documents", file=path)
-    return found
 
 
 def _by_id(

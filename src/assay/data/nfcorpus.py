@@ -41,10 +41,15 @@ def find_archive(archive: Path | None = None, progress: Progress = silent) -> Pa
         return _given(archive, "the given archive")
     if named := os.environ.get("NFCORPUS_ARCHIVE"):
         return _given(Path(named).expanduser(), "the archive in NFCORPUS_ARCHIVE")
-    cached = cache_folder() / "nfcorpus.zip"
+    cached = cached_archive()
     if not _is_cached(cached):
         write_cached(cached, _download_archive(progress))
     return cached
+
+
+def cached_archive() -> Path:
+    """Where a downloaded archive is kept."""
+    return cache_folder() / "nfcorpus.zip"
 
 
 def _given(path: Path, what: str) -> Path:

@@ -1,11 +1,9 @@
 """`assay.evaluate`: the same runs and folders as the command line's, from Python."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -19,6 +17,7 @@ from assay.evaluation.compare_to import with_reference
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import open_agent, refuse_unused_settings
 from assay.evaluation.run import Run
+from assay.net.gather import run_coroutine
 from assay.run.config import RunConfig
 from assay.run.models import COMPLETE
 from assay.run.options import settings
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
 
 Target = str | Agent | Callable[..., Any] | InvokableRetriever | NodeRetriever
-Result = TypeVar("Result")
 
 
 def evaluate(
@@ -275,16 +273,6 @@ def judge_name(judge: object) -> str:
             f"got {type(judge).__name__}"
         )
     return name
-
-
-def run_coroutine(evaluation: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a coroutine, also where an event loop is running, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(evaluation)
-    with ThreadPoolExecutor(1) as beside:  # a loop cannot be entered twice in one thread
-        return beside.submit(asyncio.run, evaluation).result()
 
 
 def _name(target: object) -> str:

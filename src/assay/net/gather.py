@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -32,3 +33,13 @@ async def for_each(
             await work(item)
 
     await gather(worker() for _ in range(max(1, limit)))
+
+
+def run_coroutine(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a coroutine, also where an event loop is running, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as beside:  # a loop cannot be entered twice in one thread
+        return beside.submit(asyncio.run, work).result()

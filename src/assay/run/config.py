@@ -35,8 +35,9 @@ class RunConfig(LabelSettings):
     target: str
     dataset: str = _option(
         "nfcorpus",
-        "nfcorpus, notes, the path of a BEIR folder or zip, or a table of questions and expected "
-        "ids (.csv, .tsv, .jsonl, .parquet). Default: nfcorpus, or notes if there is no download.",
+        "nfcorpus, notes, beir:NAME, hf:ORG/NAME, ir_datasets:NAME, the path of a BEIR or MTEB "
+        "folder or zip, or a table of questions and expected ids (.csv, .tsv, .jsonl, .parquet). "
+        "Default: nfcorpus, or notes if there is no download.",
         metavar="NAME|PATH",
         label="Data set",
         optional=True,

@@ -17,7 +17,7 @@ from typing import BinaryIO
 import orjson
 
 from assay.data import Dataset, load_dataset
-from assay.data.cache import cache_folder
+from assay.data.load import is_here
 from assay.errors import AssayError, RunError
 from assay.files import atomic_write, is_locked, make_private_folder
 from assay.net.json import JsonObject
@@ -318,7 +318,7 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     source = header.config.dataset
     if header.config.private:
         return None, "the run is private: its page shows ids and figures only"
-    if not _is_here(source):
+    if not is_here(source):
         return None, f"the data set {source!r} is not on this machine"
     try:
         dataset = load_dataset(source, columns=header.config.columns)
@@ -327,12 +327,6 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     if dataset.fingerprint != header.dataset.fingerprint:
         return None, f"the data set {source!r} has changed since the run"
     return dataset, ""
-
-
-def _is_here(source: str) -> bool:
-    if source != "nfcorpus" or os.environ.get("NFCORPUS_ARCHIVE"):
-        return True
-    return (cache_folder() / "nfcorpus.zip").is_file()
 
 
 def versions() -> dict[str, str]:

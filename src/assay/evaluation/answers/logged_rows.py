@@ -27,10 +27,11 @@ from assay.evaluation.answers.examination import (
 from assay.evaluation.answers.judge_opening import open_judge
 from assay.evaluation.answers.logged_cases import logged_case
 from assay.evaluation.answers.verdict_scores import measure_examined
-from assay.evaluation.api import judge_name, run_coroutine
+from assay.evaluation.api import judge_name
 from assay.evaluation.gates import Gate, parse_gate
 from assay.measure.answers.answer_metrics import AnswerCase, AnswerScores, unknown_citations
 from assay.measure.answers.criteria import Criterion, read_criteria
+from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport, InventedCitations, InventedExample
 from assay.run.config import RunConfig

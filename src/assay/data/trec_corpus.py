@@ -1,0 +1,197 @@
+"""Documents of TREC collections: `<DOC>` blocks (trectext, trecweb), JSON lines as Anserini and
+Pyserini read them, tables, and MS MARCO's `collection.tsv`; one file or a folder of them.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.data.collection import DOC_IDS, TEXTS, read_documents
+from assay.data.dataset import Document
+from assay.data.table import SUFFIXES, table_suffix
+from assay.data.text_file import Findings, TextFile, plain_file, short_repr
+from assay.errors import DataError
+
+MAX_FILES = 100_000
+MAX_BLOCK = 16 * 2**20
+"""Characters of one document: one that is never closed must not fill the memory."""
+
+_TITLES = ("title", "headline", "head", "ti", "hl")
+_BODIES = ("text", "body", "leadpara", "lp", "summary", "abstract", "description", "graphic")
+_COMMENT = re.compile(r"<!--[^<>]{0,10000}-->")
+_TAG = re.compile(r"<[^<>]{0,2000}>")
+_COLUMNS = ("doc_id", "text")
+
+
+def read_corpus(path: Path, findings: Findings | None = None) -> dict[str, Document]:
+    """Documents by id from a file or from every file of a folder; `.gz` is decompressed.
+
+    Raises:
+        DataError: a document is wrong, or the format is unknown; the message names the line.
+    """
+    findings = Findings() if findings is None else findings
+    found: dict[str, Document] = {}
+    for each in _files(path):
+        for doc_id, document in _read(each, findings).items():
+            if found.setdefault(doc_id, document) is not document:
+                raise DataError(f"document id {doc_id!r} is already in another file", file=each)
+    if not found:
+        raise DataError("has no documents", file=path)
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise DataError("does not exist", file=path)
+    if not path.is_dir():
+        return [path]
+    every = (each for each in path.rglob("*") if each.is_file() and _is_visible(each, path))
+    found = sorted(islice(every, MAX_FILES + 1))
+    if len(found) > MAX_FILES:
+        raise DataError(f"has more than {MAX_FILES:,} files; pass a part of it", file=path)
+    return found
+
+
+def _is_visible(file: Path, folder: Path) -> bool:
+    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _read(path: Path, findings: Findings) -> dict[str, Document]:
+    if path.suffix == ".parquet":
+        return read_documents([path], findings)
+    file = plain_file(path)
+    first = next(file.lines(), None)
+    if first is None:
+        findings.note("files without a document", repr(path.name))
+        return {}
+    start = first[1].lstrip()
+    if start.startswith("<"):
+        return _read_blocks(file, findings)
+    if table_suffix(path) in (".csv", ".tsv") and not _is_header(start):
+        return read_documents([path], findings, _COLUMNS)
+    if table_suffix(path) in SUFFIXES:
+        return read_documents([path], findings)
+    raise DataError(
+        f"is no corpus: expected <DOC> blocks, or a table ({', '.join(SUFFIXES)}), got "
+        f"{short_repr(start)}",
+        file=path,
+        line=first[0],
+    )
+
+
+def _is_header(line: str) -> bool:
+    words = {word.strip(" \"'").casefold().replace("-", "_") for word in re.split(r"[\t,;]", line)}
+    return bool(words & {*DOC_IDS, *TEXTS})
+
+
+def _read_blocks(file: TextFile, findings: Findings) -> dict[str, Document]:
+    documents: dict[str, Document] = {}
+    for line, block in _blocks(file):
+        try:
+            document = _document(file, line, block)
+            if documents.setdefault(document.id, document) is not document:
+                raise DataError(
+                    f"document {document.id!r} occurs twice; delete one of the two",
+                    file=file.label,
+                    line=line,
+                )
+        except DataError as error:
+            findings.refuse(error)
+            continue
+        if not document.full_text:
+            findings.note(f"{file.name}: documents with neither title nor text", repr(document.id))
+    return documents
+
+
+def _blocks(file: TextFile) -> Iterator[tuple[int, str]]:
+    """First line and content of each `<DOC>`; what is between two of them is no document."""
+    block: list[str] = []
+    start = size = 0
+    for line, text in file.lines():
+        upper = text.upper()
+        if not start and "<DOC>" in upper:
+            start, size, block = line, 0, []
+            text = text[upper.index("<DOC>") + len("<DOC>") :]
+            upper = text.upper()
+        if not start:
+            continue
+        size += len(text)
+        if size > MAX_BLOCK:
+            raise _unclosed(file, start, f"within {MAX_BLOCK // 2**20} million characters")
+        end = upper.find("</DOC>")
+        block.append(text if end < 0 else text[:end])
+        if end >= 0:
+            yield start, "\n".join(block)
+            start = 0
+    if start:
+        raise _unclosed(file, start, "before the file ends")
+
+
+def _unclosed(file: TextFile, line: int, where: str) -> DataError:
+    return DataError(
+        f"this document is not closed by </DOC> {where}; is the file complete?",
+        file=file.label,
+        line=line,
+    )
+
+
+def _document(file: TextFile, line: int, block: str) -> Document:
+    numbers = _spans(block, ("docno",))
+    doc_id = _plain(block[numbers[0].start : numbers[0].end]) if numbers else ""
+    if not doc_id:
+        raise DataError("this document has no <DOCNO>", file=file.label, line=line)
+    rest = _without(block, ("docno", "dochdr", "script", "style"))
+    title = _elements(rest, _TITLES[:1]) or _elements(rest, _TITLES[1:])
+    text = _elements(rest, _BODIES) or _plain(_without(rest, _TITLES))
+    return Document(doc_id, title, text)
+
+
+class _Span(NamedTuple):
+    """An element of a block: where it begins, where its content does, and both ends."""
+
+    opening: int
+    start: int
+    end: int
+    closing: int
+
+
+def _spans(block: str, names: Sequence[str]) -> list[_Span]:
+    """The elements of these names in order, of nested ones the outermost.
+
+    Markup of the web may open a million elements and close none: each name is searched for once.
+    """
+    lowered, found = block.lower(), list[_Span]()
+    for name in names:
+        opening, position = re.compile(rf"<{name}(?:\s[^<>]{{0,2000}})?>"), 0
+        while (begin := opening.search(lowered, position)) is not None:
+            end = lowered.find(f"</{name}", begin.end())
+            closing = lowered.find(">", end) + 1 if end >= 0 else 0
+            if not closing:
+                break
+            found.append(_Span(begin.start(), begin.end(), end, closing))
+            position = closing
+    outermost: list[_Span] = []
+    for span in sorted(found):
+        if not outermost or span.opening >= outermost[-1].closing:
+            outermost.append(span)
+    return outermost
+
+
+def _elements(block: str, names: Sequence[str]) -> str:
+    parts = (_plain(block[span.start : span.end]) for span in _spans(block, names))
+    return " ".join(filter(None, parts))
+
+
+def _without(block: str, names: Sequence[str]) -> str:
+    parts, position = list[str](), 0
+    for span in _spans(block, names):
+        parts.append(block[position : span.opening])
+        position = span.closing
+    return " ".join([*parts, block[position:]])
+
+
+def _plain(content: str) -> str:
+    return " ".join(html.unescape(_TAG.sub(" ", _COMMENT.sub(" ", content))).split())

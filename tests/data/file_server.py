@@ -1,0 +1,106 @@
+"""A server of files, as hubs and mirrors are: ranges, ETags, redirects, and ways to go wrong."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote, urlsplit
+
+
+class FileServer(ThreadingHTTPServer):
+    """Serves `files` by path; `seen` are the requests as (path, Range header).
+
+    `cut` is how many bytes of a body are sent before the connection ends, and how often;
+    `redirected` maps paths to addresses; `statuses` are answered instead of a file.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.seen: list[tuple[str, str | None]] = []
+        self.tokens: list[str | None] = []
+        self.cut: tuple[int, int] = (0, 0)
+        self.redirected: dict[str, str] = {}
+        self.statuses: dict[str, int] = {}
+        self.etag = '"one"'
+        self.length = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.seen]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FileServer
+
+    def do_GET(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        wanted = self.headers.get("Range")
+        self.server.seen.append((path, wanted))
+        self.server.tokens.append(self.headers.get("Authorization"))
+        if path in self.server.redirected:
+            self.send_response(302)
+            self.send_header("Location", self.server.redirected[path])
+            self.end_headers()
+        elif path in self.server.statuses or path not in self.server.files:
+            self.send_error(self.server.statuses.get(path, 404))
+        else:
+            self._send(self.server.files[path], wanted)
+
+    def _send(self, body: bytes, wanted: str | None) -> None:
+        start = 0
+        if wanted and self.headers.get("If-Range") == self.server.etag:
+            start = int(wanted.removeprefix("bytes=").partition("-")[0])
+        if start and start >= len(body):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(body)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+        self.send_header("ETag", self.server.etag)
+        if self.server.length:
+            self.send_header("Content-Length", str(len(body) - start))
+        self.end_headers()
+        after, times = self.server.cut
+        if times:
+            self.server.cut = (after, times - 1)
+            self.wfile.write(body[start : start + after])
+            self.close_connection = True
+            return
+        self.wfile.write(body[start:])
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):
+            super().handle()
+
+
+@contextmanager
+def file_server() -> Iterator[FileServer]:
+    """A running server, stopped at the end."""
+    with FileServer() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def publish(server: FileServer, repo: str, files: dict[str, bytes], commit: str = "a" * 40) -> None:
+    """Put a data set on the server as a hub has it: its list of files, and the files."""
+    listing = {"id": repo, "sha": commit, "siblings": [{"rfilename": name} for name in files]}
+    server.files[f"/api/datasets/{repo}"] = json.dumps(listing).encode()
+    server.files[f"/api/datasets/{repo}/revision/{commit}"] = json.dumps(listing).encode()
+    for name, content in files.items():
+        server.files[f"/datasets/{repo}/resolve/{commit}/{name}"] = content

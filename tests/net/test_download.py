@@ -1,0 +1,171 @@
+"""Downloads against a real server: bounded, checked, and continued where they broke off."""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.data.file_server import FileServer, file_server
+
+from assay.errors import DownloadError
+from assay.net import download
+from assay.net.client import TokenFor
+from assay.net.download import DownloadLimits, download_file, read_record
+from assay.net.outbound import OutboundPolicy
+from assay.net.retry import RetryPolicy
+
+BODY = bytes(range(256)) * 400
+LIMITS = DownloadLimits(10**6, seconds=10, stall=2)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    async def at_once(_seconds: float) -> None:
+        pass
+
+    def patient(attempts: int) -> RetryPolicy:
+        return RetryPolicy(attempts=attempts, sleep=at_once)
+
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(download, "RetryPolicy", patient)
+    with file_server() as running:
+        running.files["/x.zip"] = BODY
+        yield running
+
+
+def test_a_file_is_downloaded_once_with_its_hashes(server: FileServer, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "x.zip"
+    steps: list[tuple[str, int, int | None]] = []
+    record = download_file(
+        f"{server.url}/x.zip", path, LIMITS, what="x", progress=lambda *step: steps.append(step)
+    )
+    assert path.read_bytes() == BODY
+    assert record.sha256 == hashlib.sha256(BODY).hexdigest()
+    assert record.md5 == hashlib.md5(BODY).hexdigest()
+    assert steps[-1] == ("x", len(BODY), len(BODY))
+    assert download_file(f"{server.url}/x.zip", path, LIMITS, what="x") == record
+    assert len(server.seen) == 1
+    assert not list(path.parent.glob("*.partial*"))
+
+
+def test_a_connection_that_breaks_is_continued_and_not_begun_anew(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.cut = (40_000, 2)
+    download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
+    assert (tmp_path / "x.zip").read_bytes() == BODY
+    assert [asked for _, asked in server.seen] == [None, "bytes=40000-", "bytes=80000-"]
+
+
+def test_the_next_process_continues_what_this_one_could_not_finish(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.cut = (1000, 4)
+    with pytest.raises(DownloadError, match="broke off"):
+        download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
+    assert not (tmp_path / "x.zip").exists()
+    download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
+    assert (tmp_path / "x.zip").read_bytes() == BODY
+    assert server.seen[-1] == ("/x.zip", "bytes=4000-")
+
+
+def test_a_file_that_changed_in_between_is_never_joined_to_the_old_one(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.cut = (1000, 4)
+    with pytest.raises(DownloadError):
+        download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
+    server.files["/x.zip"], server.etag = bytes(reversed(BODY)), '"two"'
+    download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
+    assert (tmp_path / "x.zip").read_bytes() == bytes(reversed(BODY))
+
+
+def test_a_file_that_is_complete_but_was_not_renamed_is_finished(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.cut = (1000, 4)
+    with pytest.raises(DownloadError):
+        download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
+    (tmp_path / "x.zip.partial").write_bytes(BODY)
+    download_file(f"{server.url}/x.zip", tmp_path / "x.zip", LIMITS, what="x")
+    assert (tmp_path / "x.zip").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_what_is_too_large_is_refused(server: FileServer, tmp_path: Path, declared: bool) -> None:
+    server.length = declared
+    with pytest.raises(DownloadError, match="larger than"):
+        download_file(f"{server.url}/x.zip", tmp_path / "x", DownloadLimits(1000), what="x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_file_of_another_size_than_its_record_is_downloaded_again(
+    server: FileServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.zip"
+    download_file(f"{server.url}/x.zip", path, LIMITS, what="x")
+    path.write_bytes(BODY[:-1])
+    assert read_record(path) is None
+    download_file(f"{server.url}/x.zip", path, LIMITS, what="x")
+    assert path.read_bytes() == BODY
+
+
+def test_a_status_says_so_and_a_passing_one_is_asked_again(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.statuses["/busy"] = 503
+    for path, times in (("/missing", 1), ("/busy", 4)):
+        server.seen.clear()
+        with pytest.raises(DownloadError, match="HTTP ") as refusal:
+            download_file(f"{server.url}{path}", tmp_path / "y", LIMITS, what="y")
+        assert refusal.value.status in (404, 503)
+        assert len(server.seen) == times
+
+
+def test_the_token_goes_to_its_own_host_alone(server: FileServer, tmp_path: Path) -> None:
+    with file_server() as other:
+        other.files["/cdn"] = BODY
+        server.redirected["/x.zip"] = f"http://localhost:{other.server_port}/cdn"
+        auth = TokenFor(server.url, "secret")
+        download_file(f"{server.url}/x.zip", tmp_path / "x", LIMITS, what="x", auth=auth)
+        assert server.tokens == ["Bearer secret"]
+        assert other.tokens == [None]
+    assert "secret" not in (tmp_path / "x.json").read_text()
+
+
+def test_a_restricted_process_calls_no_private_address(server: FileServer, tmp_path: Path) -> None:
+    restricted = OutboundPolicy(public_only=True)
+    with pytest.raises(DownloadError, match="may not call"):
+        download_file(f"{server.url}/x.zip", tmp_path / "x", LIMITS, what="x", policy=restricted)
+    assert not server.seen
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/x", "ftp://127.0.0.1/x", "nonsense", "http://[", "http://a b:c/"]
+)
+def test_an_address_that_leads_nowhere_is_a_download_error(
+    server: FileServer, url: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DownloadError):
+        download_file(url, tmp_path / "x", LIMITS, what="x")
+
+
+def test_redirects_in_a_circle_end(server: FileServer, tmp_path: Path) -> None:
+    server.redirected["/x.zip"] = "/x.zip"
+    with pytest.raises(DownloadError, match="more than 5 redirects"):
+        download_file(f"{server.url}/x.zip", tmp_path / "x", LIMITS, what="x")
+
+
+def test_it_works_inside_a_running_loop(server: FileServer, tmp_path: Path) -> None:
+    async def notebook() -> None:
+        download_file(f"{server.url}/x.zip", tmp_path / "x", LIMITS, what="x")
+
+    asyncio.run(notebook())
+    assert (tmp_path / "x").read_bytes() == BODY
+
+
+def test_a_trickle_is_cut_off(server: FileServer, tmp_path: Path) -> None:
+    limits = DownloadLimits(10**6, seconds=0.0)
+    with pytest.raises(DownloadError, match="not finished after 0 seconds; run it again"):
+        download_file(f"{server.url}/x.zip", tmp_path / "x", limits, what="x")
