@@ -222,7 +222,7 @@ def test_no_summary_in_a_list_of_commands_is_cut(group: tuple[str, ...]) -> None
         command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}
     )
     assert done.returncode == 0, done.stderr
-    assert "..." not in done.stdout.split("Commands:")[1]
+    assert "..." not in done.stdout.split("Options:")[1]
 
 
 def test_the_help_page_is_fresh() -> None:

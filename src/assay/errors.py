@@ -18,8 +18,26 @@ A message says what was wrong, what was got and what to do about it. The command
 message alone; a traceback means a bug in Assay.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
+
+
+def closest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that a mistyped one resembles most, whatever its case; None if none does."""
+    names = {name.lower(): name for name in known}
+    near = get_close_matches(word.strip().lower(), names, n=1, cutoff=cutoff)
+    return names[near[0]] if near else None
+
+
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The end of a message about an unknown name: `. Did you mean 'notes'?`; empty if none is near.
+
+    Every message about a verb, option, target, data set, metric, gate or run ends with it.
+    """
+    found = closest(word, known, cutoff=cutoff)
+    return "" if found is None else f". Did you mean {found!r}?"
 
 
 class AssayError(Exception):

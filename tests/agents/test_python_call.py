@@ -128,7 +128,7 @@ def test_a_module_that_does_not_import_says_why(
 
 
 def test_a_function_that_is_misspelled_is_suggested() -> None:
-    with pytest.raises(UsageError, match="module 'json' has no 'laods'; did you mean 'loads'"):
+    with pytest.raises(UsageError, match=r"module 'json' has no 'laods'\. Did you mean 'loads'"):
         load_function("json:laods")
 
 

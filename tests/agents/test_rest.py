@@ -264,7 +264,7 @@ async def test_a_service_that_is_not_there_is_a_target_error() -> None:
     [
         ("http://h/s", {}, "neither the URL nor --request contains {query}"),
         ("http://h/s?q={qeury}", {}, "{qeury} in the URL is not a placeholder"),
-        ("http://h/s?q={qeury}", {}, "Did you mean {query}?"),
+        ("http://h/s?q={qeury}", {}, "Did you mean '{query}'?"),
         ("http://{query}/s", {}, "must not be in the host"),
         ("ftp://h/{query}", {}, "is not an http(s)"),
         ("http://h/s", {"body": "{query}"}, "--request is not JSON"),

@@ -98,7 +98,7 @@ def test_a_data_set_knows_which_documents_exist(tmp_path: Path) -> None:
     ("arguments", "kind", "message"),
     [
         (("RUN",), UsageError, "pass --qrels FILE, or --dataset"),
-        (("RUN", "--qrels", "QRELS", "--metric", "ndgc@5"), UsageError, "did you mean nDCG"),
+        (("RUN", "--qrels", "QRELS", "--metric", "ndgc@5"), UsageError, "Did you mean 'nDCG'"),
         (("RUN", "--qrels", "absent.qrels"), DataError, "absent.qrels"),
         (("QRELS", "--qrels", "QRELS"), DataError, "columns"),
         (("OTHER", "--qrels", "QRELS"), DataError, "has no query in common .*'z'.*'q-1'"),

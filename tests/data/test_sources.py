@@ -96,11 +96,11 @@ def test_a_download_that_fails_names_the_ways_out(
     ("name", "meant"),
     [
         ("beir:scifactt", "did you mean beir:scifact?"),
-        ("scifact", "did you mean beir:scifact?"),
-        ("nfcorpsu", "did you mean nfcorpus?"),
-        ("notess", "did you mean notes?"),
-        ("ir-datasets:vaswani", "did you mean ir_datasets:vaswani?"),
-        ("hff:a/b", "did you mean hf:a/b?"),
+        ("scifact", "Did you mean 'beir:scifact'?"),
+        ("nfcorpsu", "Did you mean 'nfcorpus'?"),
+        ("notess", "Did you mean 'notes'?"),
+        ("ir-datasets:vaswani", "Did you mean 'ir_datasets:vaswani'?"),
+        ("hff:a/b", "Did you mean 'hf:a/b'?"),
         ("no-such-thing-at-all", "the known names are"),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_name_that_is_none_is_answered_with_a_near_one(name: str, meant: str) 
 
 
 def test_a_split_that_is_none_is_answered_with_those_there_are(mirror: FileServer) -> None:
-    with pytest.raises(UsageError, match=r"no split 'tset'; did you mean 'test'\? It has: test"):
+    with pytest.raises(UsageError, match=r"no split 'tset'; it has: test. Did you mean 'test'\?"):
         load_dataset("beir:scifact").judgments_in("tset")
 
 

@@ -171,7 +171,7 @@ def test_a_toy_option_in_one_place_is_seen_everywhere(tmp_path: Path) -> None:
     toy = (
         '    toy: int = _option(7, "A toy setting.", metavar="N", label="Toy", widget="number", '
         'low=1, on_resume="free", same_in_shards=True, '
-        'request_field="toy_value")\n'
+        'request_field="toy_value", group="Data")\n'
     )
     assert text.count(anchor) == 1
     config.write_text(text.replace(anchor, toy + anchor), encoding="utf-8")

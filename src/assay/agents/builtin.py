@@ -21,6 +21,7 @@ from assay.errors import (
     SearchUnavailable,
     TargetError,
     UsageError,
+    did_you_mean,
 )
 from assay.progress import Progress, silent
 
@@ -63,7 +64,8 @@ class BuiltinAgent:
         mode, _, provider = spec.partition("#")
         if mode not in MODES:
             known = ", ".join(f"builtin:{each}" for each in MODES)
-            raise UsageError(f"there is no target 'builtin:{mode}'; choose one of {known}")
+            hint = did_you_mean(f"builtin:{mode}", [f"builtin:{each}" for each in MODES])
+            raise UsageError(f"there is no target 'builtin:{mode}'; choose one of {known}{hint}")
         if provider and not answers:
             raise UsageError(f"target 'builtin:{spec}' names a model that answers: add --answers")
         self._answers = BuiltinAnswers(dataset, provider) if answers else None

@@ -7,9 +7,8 @@ mapping. `{index}` stands for `--index`. What the user gives by `--request` or `
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 
 _INDEX = re.compile(r"[\w.,*@+-]{1,255}")
 
@@ -81,7 +80,6 @@ def find_preset(name: str) -> Preset:
     """The preset called `name`. Raises `UsageError` with the names that there are."""
     found = PRESETS.get(name.lower())
     if found is None:
-        close = get_close_matches(name.lower(), PRESETS, n=1)
-        hint = f". Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, PRESETS)
         raise UsageError(f"--preset {name!r} is not one of {', '.join(PRESETS)}{hint}")
     return found

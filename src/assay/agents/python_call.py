@@ -1,6 +1,5 @@
 """Agents in Python: functions `f(query, top_k)`, sync or async, and objects of the caller's."""
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -23,7 +22,7 @@ from assay.agents.retrievers import (
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.threads import DaemonThreads, LoopThread
 from assay.answer.passages import Passage
-from assay.errors import AgentFailure, FailureKind, UsageError
+from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 
 _MESSAGE_LIMIT = 200
 # `scores` and the rest come from objects that return an `AgentAnswer`; chains repeat their input.
@@ -183,8 +182,7 @@ def load_function(spec: str) -> Callable[..., Any]:
         raise UsageError(f"importing {module_name!r} failed: {_describe(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            close = difflib.get_close_matches(part, dir(found), n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(part, dir(found))
             raise UsageError(f"module {module_name!r} has no {attribute!r}{hint}")
         found = getattr(found, part)
     if not callable(found) and (search := as_search_function(found)) is not None:

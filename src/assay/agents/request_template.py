@@ -11,14 +11,13 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import orjson
 
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 from assay.net.secret_text import SECRET_NAME
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
@@ -213,8 +212,7 @@ def check_url(url: str) -> None:
     for name in _BRACED.findall(url):
         if name not in _NAMES:
             known = ", ".join(f"{{{each}}}" for each in _NAMES)
-            close = get_close_matches(name, _NAMES, n=1, cutoff=0.4)
-            hint = f". Did you mean {{{close[0]}}}?" if close else ""
+            hint = did_you_mean(f"{{{name}}}", [f"{{{each}}}" for each in _NAMES])
             raise UsageError(f"{{{name}}} in the URL is not a placeholder; known are {known}{hint}")
     for name, value in _URL_VALUES.findall(url):
         if SECRET_NAME.fullmatch(name) and not _URL_VARIABLE.search(value) and "{" not in value:

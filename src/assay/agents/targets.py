@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Container, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from assay.agents.target_kinds import (
@@ -14,7 +13,7 @@ from assay.agents.target_kinds import (
     Target,
     TargetKind,
 )
-from assay.errors import UsageError
+from assay.errors import UsageError, closest
 from assay.net.secret_text import full_text, mask_secrets, reveal
 from assay.progress import Progress, silent
 
@@ -198,9 +197,9 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
     if ":" not in text and text.strip():
         message += f". A plain name is looked up in assay.toml, as [target.{shown.strip()[:40]}]"
     names = [name for name in TARGET_KINDS if name != "url"]
-    close = get_close_matches(prefix, names, n=1)
-    if close and rest:
-        return f"{message}. Did you mean {redact_target(f'{close[0]}:{rest}')!r}?"
+    near = closest(prefix, names)
+    if near and rest:
+        return f"{message}. Did you mean {redact_target(f'{near}:{rest}')!r}?"
     if _FUNCTION.fullmatch(text.strip()):
         return f"{message}. Did you mean 'python:{text.strip()}'?"
     return message

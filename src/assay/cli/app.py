@@ -11,11 +11,13 @@ from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
 from assay.cli.bench import bench
 from assay.cli.check import check
+from assay.cli.completion import HIDDEN_VERB, completion, print_candidates
 from assay.cli.console import say
 from assay.cli.data import data_app
 from assay.cli.doctor import doctor
 from assay.cli.export import export
 from assay.cli.ground_truth import ground_truth
+from assay.cli.help import verbs
 from assay.cli.index import index
 from assay.cli.judge import judge_app
 from assay.cli.merge import merge, submission
@@ -31,13 +33,8 @@ from assay.extras import missing_extra
 
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
-app = typer.Typer(
-    name="assay",
-    help="Measure retrieval agents: how good they are, where they fail and what changed.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+app = verbs(
+    "assay", "Measure retrieval agents: how good they are, where they fail and what changed."
 )
 
 
@@ -61,30 +58,40 @@ def options(
     """Measure retrieval agents: how good they are, where they fail and what changed."""
 
 
-app.command("eval")(eval_verb.evaluate)
-app.command("bench")(bench)
-app.command("runs")(runs_verbs.runs)
-app.command("report")(runs_verbs.report)
-app.command("compare")(runs_verbs.compare)
-app.command("export")(export)
-app.command("merge")(merge)
-app.command("submission")(submission)
-app.command("index")(index)
-app.command("search")(search)
-app.command("tune")(tune)
-app.command("score")(score)
-app.command("audit")(audit)
-app.command("check")(check)
-app.command("doctor")(doctor)
-app.command("ground-truth")(ground_truth)
-app.command("run-agent")(run_agent)
-app.add_typer(serve_app, name="serve")
-app.add_typer(judge_app, name="judge")
-app.add_typer(data_app, name="data")
-app.add_typer(nextcloud_app, name="nextcloud")
+_MEASURE = "Measure"
+_RUNS = "Look at runs"
+_DATA = "Data and judgments"
+_SEARCH = "Search and serve"
+_SET_UP = "Set up"
+
+app.command("eval", rich_help_panel=_MEASURE)(eval_verb.evaluate)
+app.command("bench", rich_help_panel=_MEASURE)(bench)
+app.command("score", rich_help_panel=_MEASURE)(score)
+app.command("check", rich_help_panel=_MEASURE)(check)
+app.command("doctor", rich_help_panel=_MEASURE)(doctor)
+app.command("audit", rich_help_panel=_MEASURE)(audit)
+app.command("runs", rich_help_panel=_RUNS)(runs_verbs.runs)
+app.command("report", rich_help_panel=_RUNS)(runs_verbs.report)
+app.command("compare", rich_help_panel=_RUNS)(runs_verbs.compare)
+app.command("export", rich_help_panel=_RUNS)(export)
+app.command("merge", rich_help_panel=_RUNS)(merge)
+app.command("submission", rich_help_panel=_RUNS)(submission)
+app.add_typer(data_app, name="data", rich_help_panel=_DATA)
+app.command("ground-truth", rich_help_panel=_DATA)(ground_truth)
+app.add_typer(judge_app, name="judge", rich_help_panel=_DATA)
+app.command("search", rich_help_panel=_SEARCH)(search)
+app.command("index", rich_help_panel=_SEARCH)(index)
+app.command("tune", rich_help_panel=_SEARCH)(tune)
+app.add_typer(serve_app, name="serve", rich_help_panel=_SEARCH)
+app.command("run-agent", rich_help_panel=_SEARCH)(run_agent)
+app.add_typer(nextcloud_app, name="nextcloud", rich_help_panel=_SEARCH)
+app.command("completion", rich_help_panel=_SET_UP)(completion)
 
 
 def main() -> None:
+    if sys.argv[1:2] == [HIDDEN_VERB]:  # asked by the shell at every Tab
+        print_candidates(typer.main.get_command(app), sys.argv[2:])
+        return
     try:
         app(default_map=read_settings(_options()))
     except AssayError as error:

@@ -1,4 +1,4 @@
-"""`--junit` and `--markdown` of `assay eval`: what a run leaves for continuous integration."""
+"""`--junit`, `--markdown` and `--html` of `assay eval`: what a run leaves for CI."""
 
 import os
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ Junit = Annotated[
         help="Write the gates as JUnit XML, which CI systems show as tests.",
         envvar="ASSAY_JUNIT",
         metavar="FILE",
+        rich_help_panel="Output",
     ),
 ]
 Markdown = Annotated[
@@ -32,6 +33,17 @@ Markdown = Annotated[
         help="Write a summary in Markdown; it is appended to $GITHUB_STEP_SUMMARY.",
         envvar="ASSAY_MARKDOWN",
         metavar="FILE",
+        rich_help_panel="Output",
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        help="Write the report as one HTML file here too, such as an artifact of CI.",
+        envvar="ASSAY_HTML",
+        metavar="FILE",
+        rich_help_panel="Output",
     ),
 ]
 
@@ -40,6 +52,7 @@ FailOnRegression = Annotated[
     typer.Option(
         "--fail-on-regression",
         help="Exit with 1 if the run is significantly worse than the one that it is compared with.",
+        rich_help_panel="Run",
     ),
 ]
 
@@ -57,8 +70,12 @@ def errors_in_junit(junit: Path | None, target: str) -> Iterator[None]:
         raise
 
 
-def write_ci_files(run: "Run", junit: Path | None, markdown: Path | None) -> None:
+def write_ci_files(
+    run: "Run", junit: Path | None, markdown: Path | None, html: Path | None = None
+) -> None:
     """Write what was asked for. Raises `UsageError` where a file cannot be written."""
+    if html is not None and run.folder.page_file.is_file():
+        _write(html, run.folder.page_file.read_bytes())
     if junit is None and markdown is None:
         return
     from assay.report.ci import render_junit, render_markdown

@@ -8,6 +8,7 @@ import typer
 
 from assay.cli.console import print_json, say, show
 from assay.cli.data_files import Archive, Columns, Json, check, import_dataset, sample
+from assay.cli.help import verbs
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
 
     from assay.measure.describe import DatasetFacts
 
-data_app = typer.Typer(
-    name="data",
-    help="List, describe, check, import and sample data sets.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+data_app = verbs("data", "List, describe, check, import and sample data sets.")
 
 _LABEL_WIDTH = 22
 

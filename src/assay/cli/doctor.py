@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.agents.targets import complete_target, open_target, redact_target
+from assay.agents.targets import open_target, redact_target
 from assay.cli.console import print_json, show
 from assay.cli.run_options import read_values, use_named_target, with_options
 from assay.errors import TargetError, UsageError
@@ -34,7 +34,6 @@ def doctor(
             help="The agent's URL, plain or with its protocol (http://host:9010, a2a:URL), "
             "or any other target. If omitted: show the current settings, the kinds of targets, the "
             "versions and the local data sets.",
-            autocompletion=complete_target,
             metavar="[URL]",
         ),
     ] = None,

@@ -15,19 +15,19 @@ import typer
 from assay.agents.targets import (
     DEFAULT_ANSWERING_TARGET,
     DEFAULT_TARGET,
-    complete_target,
     targets_help,
 )
+from assay.cli.after_run import print_run, say_where
 from assay.cli.ci_files import (
     FailOnRegression,
+    Html,
     Junit,
     Markdown,
     errors_in_junit,
-    say_gates,
     say_regressions,
     write_ci_files,
 )
-from assay.cli.console import print_json, say, show, warn
+from assay.cli.console import say, warn
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
 from assay.errors import DownloadError, UsageError
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 _DEFAULT = "nfcorpus"
 _FALLBACK = "notes"
-_ENOUGH_ANSWERS = 5
 
 Archive = Annotated[
     Path | None,
     typer.Option(
         help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
         metavar="FILE",
+        rich_help_panel="Data",
     ),
 ]
 
@@ -61,20 +61,26 @@ def evaluate(
         typer.Argument(
             help=f"The agent under test: {targets_help()}. Default: the reference "
             f"agent over A2A ({DEFAULT_TARGET}), or with --answers {DEFAULT_ANSWERING_TARGET}.",
-            autocompletion=complete_target,
             envvar="ASSAY_TARGET",
             metavar="TARGET",
         ),
     ] = None,
     archive: Archive = None,
     out: Annotated[
-        Path, typer.Option(help="Folder to write runs to.", envvar="ASSAY_OUT", metavar="DIR")
+        Path,
+        typer.Option(
+            help="Folder to write runs to.",
+            envvar="ASSAY_OUT",
+            metavar="DIR",
+            rich_help_panel="Output",
+        ),
     ] = Path("runs"),
     resume: Annotated[
         str | None,
         typer.Option(
             help="Finish this run instead of starting a new one: its folder, its name or 'latest'.",
             metavar="RUN",
+            rich_help_panel="Usual options",
         ),
     ] = None,
     shard: Annotated[
@@ -84,12 +90,17 @@ def evaluate(
             "`assay merge` joins the runs.",
             envvar="ASSAY_SHARD",
             metavar="I/N",
+            rich_help_panel="Data",
         ),
     ] = None,
     fail_on_regression: FailOnRegression = False,
     junit: Junit = None,
     markdown: Markdown = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    html: Html = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the report as JSON.", rich_help_panel="Usual options"),
+    ] = False,
     **options: Any,
 ) -> None:
     """Evaluate an agent. Sends it queries and scores the documents that it returns.
@@ -131,8 +142,9 @@ def evaluate(
         elif evaluation.reference is not None and run.state == "complete":
             earlier = evaluation.reference.folder
             run = compare_with_baseline(run, Run(earlier, earlier.read_report()), data)
-    _print(run, as_json)
-    write_ci_files(run, junit, markdown)
+    print_run(run, as_json)
+    write_ci_files(run, junit, markdown, html)
+    say_where(run)
     code = eval_exit_code(run) if compared else 130
     raise typer.Exit(1 if code == 0 and fail_on_regression and say_regressions(run) else code)
 
@@ -306,81 +318,3 @@ def eval_exit_code(run: "Run") -> int:
         return 1
     answered = report.answers.answered if report.answers else report.summary.successful_queries
     return 0 if answered else 3
-
-
-def print_report(folder: "RunFolder") -> None:
-    """The whole report as JSON; on a terminal without control characters."""
-    if sys.stdout.isatty():
-        print_json(folder.read_json())
-    else:
-        folder.copy_report(sys.stdout.buffer)
-
-
-def show_run(run: "Run", as_json: bool) -> None:
-    """The run's tables, also kept in its folder; or its report as JSON."""
-    from assay.report.terminal import plain_text, render_report
-
-    table = render_report(run.report, path=str(run.folder))
-    if as_json:
-        print_report(run.folder)
-    else:
-        show(table)
-    run.folder.write_summary(plain_text(table))
-
-
-def _warn_about_ids(run: "Run") -> None:
-    """A score of 0 because nothing was read, or because the ids are others, is no finding."""
-    report = run.report
-    unknown = report.violations["unknown"]
-    returned = sum(len(row.retrieved_docs) for row in run.rows())
-    name = report.dataset.name
-    look = f"look at one answer with: assay doctor TARGET --dataset {name}"
-    if not returned:
-        warn(f"no answer holds a document id, so every score is 0; {look}, and map ids with --map")
-    elif unknown.ids >= returned:
-        example = next(iter(unknown.examples), None)
-        shown = "" if example is None else f", such as {example.doc_id[:60]!r}"
-        why = unknown.hint or "do they have a prefix, or is this the wrong --dataset?"
-        warn(
-            f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}; {look}"
-        )
-    elif not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
-        warn(f"no id that came is one that {name!r} expects, so every score is 0; {look}")
-    elif unknown.queries and unknown.queries == report.summary.successful_queries:
-        say(f"every answer holds ids that {name!r} does not have: is this the right --dataset?")
-
-
-def _warn_about_count(run: "Run") -> None:
-    """Always the same number of documents, and fewer than `top_k`: the number was not passed on."""
-    top_k = run.report.config.top_k
-    possible = min(top_k, run.report.dataset.documents or top_k)
-    counts = {len(row.retrieved_docs) for row in run.rows() if row.status == "ok"}
-    several = run.report.summary.successful_queries >= _ENOUGH_ANSWERS
-    if several and len(counts) == 1 and 0 < (count := counts.pop()) < possible:
-        warn(
-            f"every answer has exactly {count} document{'' if count == 1 else 's'}, --top-k is "
-            f"{top_k}: is the number of results passed on, or does the target limit it?"
-        )
-
-
-def _print(run: "Run", as_json: bool) -> None:
-    show_run(run, as_json)
-    say_gates(run)
-    report = run.report
-    answers, answered = report.answers, report.summary.successful_queries
-    if not answered:
-        say("no query was answered: see the failures above")
-    elif answers is not None and not answers.answered:
-        say(
-            "the target returned documents but no answers; --answers needs "
-            '{"doc_ids": [...], "answer": "...", "citations": [...]}, or --map answer=EXPR for a '
-            "text in another field"
-        )
-    if answered:
-        _warn_about_ids(run)
-        _warn_about_count(run)
-    trouble = answers.trouble if answers else None
-    if trouble:
-        say(f"not all answers were judged: {trouble}")
-    if run.state != "complete" or trouble:
-        say(f"finish it with: assay eval --resume {run.folder}")

@@ -10,6 +10,7 @@ import typer
 
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
+from assay.cli.help import verbs
 from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption, bench
 
 if TYPE_CHECKING:
@@ -19,12 +20,7 @@ if TYPE_CHECKING:
     from assay.measure.answers.judge import Judgment
     from assay.progress import Progress
 
-judge_app = typer.Typer(
-    name="judge",
-    help="Measure what judges answers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+judge_app = verbs("judge", "Measure what judges answers.")
 
 
 judge_app.command("bench")(bench)

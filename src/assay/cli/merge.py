@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.eval import Archive, choose_dataset, show_run
+from assay.cli.after_run import show_run
+from assay.cli.eval import Archive, choose_dataset
 from assay.errors import UsageError
 
 

@@ -9,12 +9,11 @@ timeout = 20
 """
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from assay.cli.settings import FILE, read_file
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 from assay.run.options import read_table
 
 
@@ -39,8 +38,7 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
         return None
     table = tables.get(name)
     if not isinstance(table, dict):
-        close = get_close_matches(name, tables, n=1)
-        hint = f". Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, tables)
         raise UsageError(f"{FILE} has no [target.{name}]; it has: {', '.join(tables)}{hint}")
     target = table.get("target")
     if not isinstance(target, str) or not target:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from assay.cli.console import print_json, say, show, warn
+from assay.cli.help import verbs
 from assay.cli.index import (
     ArchiveOption,
     DatasetOption,
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-nextcloud_app = typer.Typer(
-    name="nextcloud",
-    help="Upload a data set to Nextcloud as notes. The account: NEXTCLOUD_HOST, "
+nextcloud_app = verbs(
+    "nextcloud",
+    "Upload a data set to Nextcloud as notes. The account: NEXTCLOUD_HOST, "
     "NEXTCLOUD_USERNAME, NEXTCLOUD_PASSWORD.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 Host = Annotated[

@@ -38,7 +38,11 @@ def _parameter(setting: RunSetting) -> inspect.Parameter:
     if setting.kind is bool:
         flags = [f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}"]
     option = typer.Option(
-        *flags, help=setting.option.help, envvar=setting.env, metavar=setting.option.metavar
+        *flags,
+        help=setting.option.help,
+        envvar=setting.env,
+        metavar=setting.option.metavar,
+        rich_help_panel=setting.option.group,
     )
     return inspect.Parameter(
         setting.param,

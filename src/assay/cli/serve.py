@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import say
+from assay.cli.help import verbs
 from assay.cli.serve_hostile import hostile
 from assay.cli.serve_options import (
     CardUrl,
@@ -22,13 +23,7 @@ from assay.cli.serve_options import (
 )
 from assay.errors import AssayError, UsageError
 
-serve_app = typer.Typer(
-    name="serve",
-    help="Start one of Assay's servers.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+serve_app = verbs("serve", "Start one of Assay's servers.")
 
 
 @serve_app.command("purple")

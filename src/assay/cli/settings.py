@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -81,12 +81,16 @@ def _defaults(
     for name in own:
         if name not in known:
             place = f"[{where}] " if where else ""
-            raise UsageError(f"{FILE}: {place}{name!r} is not an option; see: assay COMMAND --help")
+            hint = did_you_mean(name, known)
+            raise UsageError(
+                f"{FILE}: {place}{name!r} is not an option; see: assay COMMAND --help{hint}"
+            )
     values = {**inherited, **own}
     verbs = {} if isinstance(options, set) else options
     for verb in inner:
         if verb not in verbs:
-            raise UsageError(f"{FILE}: unknown command {verb!r}; see: assay --help")
+            hint = did_you_mean(verb, verbs)
+            raise UsageError(f"{FILE}: unknown command {verb!r}; see: assay --help{hint}")
     if isinstance(options, set):
         return {name: value for name, value in values.items() if name in options}
     return {

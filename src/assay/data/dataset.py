@@ -3,11 +3,10 @@
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Set, Sized
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 
 Judgments = Mapping[str, Mapping[str, int]]
 """query id -> document id -> grade; a grade of 0 or less is judged and not relevant."""
@@ -152,9 +151,10 @@ class Dataset:
         """The judgments of one split; `UsageError` if there is no such split."""
         if split not in self.judgments:
             known = ", ".join(sorted(self.judgments)) or "none"
-            near = get_close_matches(split, self.judgments, n=1)
-            hint = f"did you mean {near[0]!r}? It has" if near else "it has"
-            raise UsageError(f"data set {self.name!r} has no split {split!r}; {hint}: {known}")
+            hint = did_you_mean(split, self.judgments)
+            raise UsageError(
+                f"data set {self.name!r} has no split {split!r}; it has: {known}{hint}"
+            )
         return self.judgments[split]
 
     @property

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from assay.data.beir import read_beir
@@ -12,7 +13,7 @@ from assay.data.questions import COLUMNS, read_questions
 from assay.data.sources import similar_name, source_of
 from assay.data.table import SUFFIXES, parse_columns, table_suffix
 from assay.data.text_file import Findings
-from assay.errors import UsageError
+from assay.errors import UsageError, did_you_mean
 from assay.progress import Progress, silent
 
 KNOWN = {
@@ -99,12 +100,21 @@ def require_dataset(name: str | Path) -> None:
     if name in KNOWN or source_of(name) is not None or Path(name).expanduser().exists():
         return
     near = similar_name(str(name), KNOWN)
-    hint = f" (did you mean {near}?)" if near else ""
+    hint = f". Did you mean {near!r}?" if near else did_you_mean(str(name), _files_beside(name))
     raise UsageError(
-        f"no data set {str(name)!r}{hint}: the known names are {', '.join(KNOWN)}, and "
+        f"no data set {str(name)!r}: the known names are {', '.join(KNOWN)}, and "
         "beir:NAME, hf:ORG/NAME and ir_datasets:NAME; or pass the path of a folder or zip in BEIR "
-        "format, or of a table of questions (.csv, .tsv, .jsonl, .parquet)"
+        f"format, or of a table of questions (.csv, .tsv, .jsonl, .parquet){hint}"
     )
+
+
+def _files_beside(name: str | Path) -> list[str]:
+    """What is in the folder of a path that does not exist, of which one may have been meant."""
+    path = Path(name).expanduser()
+    try:
+        return [str(path.parent / each.name) for each in islice(path.parent.iterdir(), 1000)]
+    except OSError:
+        return []
 
 
 def is_here(name: str) -> bool:

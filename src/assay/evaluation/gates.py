@@ -1,13 +1,12 @@
 """Conditions on a run's figures that decide the exit code: `ndcg@5>=0.30`, `success_rate>=0.99`."""
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.data.dataset import Dataset, Query
-from assay.errors import GateError, UsageError
+from assay.errors import GateError, UsageError, did_you_mean
 from assay.evaluation.plan import judgments_of
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
@@ -85,8 +84,8 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
         return Gate(text, name.lower(), None, match["sign"], bound)
     if answer_metric := answer_metric_name(name):
         return Gate(text, answer_metric, None, match["sign"], bound, answers=True)
-    if near := difflib.get_close_matches(name.lower(), ANSWER_NAMES, n=1, cutoff=0.8):
-        raise UsageError(f"gate {text!r}: unknown metric {name!r}; did you mean {near[0]}?")
+    if hint := did_you_mean(name, (*ANSWER_NAMES, *SUMMARY_FIGURES), cutoff=0.8):
+        raise UsageError(f"gate {text!r}: unknown metric {name!r}{hint}")
     metric = parse_metric(name)
     if metric.cutoff is not None and metric.cutoff > top_k:
         raise UsageError(

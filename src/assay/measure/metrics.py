@@ -1,12 +1,11 @@
 """The metrics, as objects that are written as they are read: `nDCG @ 5` is `nDCG@5`."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from assay.errors import UsageError
+from assay.errors import UsageError, closest
 from assay.measure import formulas
 from assay.measure.formulas import Formula
 from assay.measure.graded import Floats, GradedLists
@@ -152,7 +151,7 @@ def parse_metric(text: str) -> Metric:
 
 def _unknown(text: str) -> UsageError:
     name = re.split(r"@|_at_", text.strip().lower())[0]
-    near = difflib.get_close_matches(name, _NAMES, n=1)
-    hint = f" (did you mean {_NAMES[near[0]]}?)" if near else ""
+    near = closest(name, _NAMES)
+    hint = f". Did you mean {_NAMES[near]!r}?" if near else ""
     there_is = ", ".join(_DEFINITIONS)
-    return UsageError(f"unknown metric {text!r}{hint}; available: {there_is}; write NAME@K")
+    return UsageError(f"unknown metric {text!r}; available: {there_is}; write NAME@K{hint}")

@@ -18,6 +18,7 @@ class AnswerSettings:
         widget="checkbox",
         same_in_shards=True,
         request_field="answers",
+        group="Usual options",
     )
     judge: str = _option(
         "",
@@ -31,6 +32,7 @@ class AnswerSettings:
         needs="answers",
         on_resume="free",
         same_in_shards=True,
+        group="Usual options",
     )
     judge_votes: int = _option(
         2,
@@ -45,6 +47,7 @@ class AnswerSettings:
         needs="judge",
         on_resume="free",
         same_in_shards=True,
+        group="Answers and judge",
     )
     judge_max_flips: float = _option(
         0.2,
@@ -58,6 +61,7 @@ class AnswerSettings:
         needs="judge",
         on_resume="free",
         same_in_shards=True,
+        group="Answers and judge",
     )
     judge_controls: int = _option(
         5,
@@ -72,6 +76,7 @@ class AnswerSettings:
         needs="judge",
         on_resume="free",
         same_in_shards=True,
+        group="Answers and judge",
     )
     judge_timeout: float | None = _option(
         None,
@@ -84,6 +89,7 @@ class AnswerSettings:
         low=0.1,
         needs="judge",
         on_resume="free",
+        group="Answers and judge",
     )
     judge_concurrency: int | None = _option(
         None,
@@ -97,6 +103,7 @@ class AnswerSettings:
         high=1000,
         needs="judge",
         on_resume="free",
+        group="Answers and judge",
     )
     max_cost: float | None = _option(
         None,
@@ -108,6 +115,7 @@ class AnswerSettings:
         low=0,
         needs="judge",
         on_resume="free",
+        group="Answers and judge",
     )
     counterfactuals: bool = _option(
         False,
@@ -118,6 +126,7 @@ class AnswerSettings:
         needs="answers",
         on_resume="free",
         same_in_shards=True,
+        group="Answers and judge",
     )
     poison: bool = _option(
         False,
@@ -127,6 +136,7 @@ class AnswerSettings:
         widget="checkbox",
         needs="answers",
         same_in_shards=True,
+        group="Answers and judge",
     )
     poison_kinds: tuple[str, ...] = _option(
         (),
@@ -141,6 +151,7 @@ class AnswerSettings:
         widget="lines",
         needs="poison",
         same_in_shards=True,
+        group="Answers and judge",
     )
     poison_into: str = _option(
         "contexts",
@@ -152,6 +163,7 @@ class AnswerSettings:
         choices=("contexts", "index"),
         needs="poison",
         same_in_shards=True,
+        group="Answers and judge",
     )
     ground_truth: str = _option(
         "",
@@ -162,4 +174,5 @@ class AnswerSettings:
         placeholder="the data set's own answers",
         needs="answers",
         same_in_shards=True,
+        group="Answers and judge",
     )

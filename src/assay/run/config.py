@@ -19,6 +19,7 @@ from assay.run.answer_settings import AnswerSettings
 from assay.run.labels import LabelSettings, check_labels
 from assay.run.option import Option, check_range, convert
 from assay.run.option import option_field as _option
+from assay.run.target_settings import RetrieverSettings, TargetSettings
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -29,7 +30,7 @@ MAY_HOLD_SECRETS = ("target", "baseline", "mapping", "request", "headers", "judg
 
 
 @dataclass(frozen=True, slots=True)
-class RunConfig(LabelSettings):
+class RunConfig(TargetSettings):
     """Everything that decides a run's scores and how it is carried out; kept in `run.json`."""
 
     target: str
@@ -41,16 +42,17 @@ class RunConfig(LabelSettings):
         metavar="NAME|PATH",
         label="Data set",
         optional=True,
+        group="Usual options",
     )
     columns: tuple[str, ...] = _option(
         (),
         "Which column of a table holds what: query=Frage,ids=docs. Keys: query, ids, grades, "
         "doc_id, grade, query_id, answer, tags.",
         metavar="KEY=COLUMN", label="Columns of a table of questions", placeholder="by their names",
-        widget="lines", same_in_shards=True,
+        widget="lines", same_in_shards=True, group="Data",
     )  # fmt: skip
     split: str = _option("test", "Which judgments to use.", metavar="NAME", label="Split",
-                         same_in_shards=True)  # fmt: skip
+                         same_in_shards=True, group="Data")  # fmt: skip
     num_queries: int | None = _option(
         None,
         "How many queries to draw at random. Default: all.",
@@ -61,6 +63,7 @@ class RunConfig(LabelSettings):
         low=1,
         same_in_shards=True,
         request_field="num_queries",
+        group="Usual options",
     )
     seed: int = _option(
         42,
@@ -73,6 +76,7 @@ class RunConfig(LabelSettings):
         same_in_shards=True,
         request_field="random_seed",
         request_high=2**53 - 1,  # A2A carries numbers as doubles
+        group="Data",
     )
     top_k: int = _option(
         5,
@@ -85,6 +89,7 @@ class RunConfig(LabelSettings):
         same_in_shards=True,
         request_field="top_k",
         request_high=100,
+        group="Usual options",
     )
     concurrency: int = _option(
         8,
@@ -97,6 +102,7 @@ class RunConfig(LabelSettings):
         on_resume="free",
         request_field="concurrency",
         request_high=64,
+        group="Calls",
     )
     timeout: float = _option(
         60.0,
@@ -107,6 +113,7 @@ class RunConfig(LabelSettings):
         on_resume="free",
         request_field="timeout",
         request_high=3600,
+        group="Calls",
     )
     retries: int = _option(
         3,
@@ -117,6 +124,7 @@ class RunConfig(LabelSettings):
         low=0,
         high=20,
         on_resume="free",
+        group="Calls",
     )
     warm_up: float = _option(
         300.0,
@@ -128,6 +136,7 @@ class RunConfig(LabelSettings):
         low=0,
         high=86_400,
         on_resume="free",
+        group="Calls",
     )
     gates: tuple[str, ...] = _option(
         (),
@@ -141,6 +150,7 @@ class RunConfig(LabelSettings):
         placeholder="ndcg@10>=0.30",
         widget="lines",
         on_resume="free",
+        group="Usual options",
     )
     track: str = _option(
         "undeclared",
@@ -151,6 +161,7 @@ class RunConfig(LabelSettings):
         widget="select",
         choices=TRACKS,
         request_field="track",
+        group="Run",
     )
     baseline: str = _option(
         "",
@@ -159,119 +170,7 @@ class RunConfig(LabelSettings):
         label="Baseline",
         placeholder="none",
         on_resume="free",
-    )
-    mapping: tuple[str, ...] = _option(
-        (),
-        "Where the answer has its ids, scores, titles, texts, answer, citations or contexts: "
-        "ids=hits[].id, in JMESPath, or ids=re:PATTERN with one group. For MCP also query=NAME, "
-        "top_k=NAME and arg.NAME=VALUE. Repeatable; in the variable, separate mappings with ;",
-        flag="--map",
-        param="map",
-        env="ASSAY_MAP",
-        metavar="KEY=EXPR",
-        label="Where the answer has its ids, one KEY=EXPR per line",
-        placeholder="detected",
-        widget="lines",
-    )
-    request: str = _option(
-        "",
-        'JSON or @FILE: the body for a rest: target, where "{query}" and "{top_k}" '
-        "become the query and the number, or fields to add to the request of an openai: target.",
-        metavar="JSON|@FILE",
-        label="Request body of a rest: or openai: target",
-        placeholder="none: the URL contains {query}",
-    )
-    method: str = _option(
-        "",
-        "HTTP method of a rest: target. Default: POST with --request, else GET.",
-        metavar="NAME",
-        label="HTTP method of a rest: target",
-        placeholder="POST with a body, else GET",
-    )
-    headers: tuple[str, ...] = _option(
-        (),
-        "A header for a rest: or openai: target, 'Name: value'. $NAME in it is read from the "
-        "environment for each call and never stored. Repeatable; in the variable, one per line.",
-        flag="--header",
-        param="header",
-        env="ASSAY_HEADER",
-        separator="\n",
-        metavar="HEADER",
-        label="Headers of a rest: or openai: target, one per line",
-        placeholder="Authorization: Bearer $TOKEN",
-        widget="lines",
-    )
-    preset: str = _option(
-        "",
-        "How to ask a known search engine at a rest: target: elasticsearch, opensearch, solr, "
-        "vespa or qdrant.",
-        metavar="NAME",
-        label="Preset of a rest: target",
-        placeholder="none",
-    )
-    index: str = _option(
-        "",
-        "With --preset: the index or collection to search.",
-        metavar="NAME",
-        label="Index of the preset",
-        placeholder="none",
-        needs="preset",
-    )
-    chunk_separator: str = _option(
-        "",
-        "What separates a document's id from the number of its chunk, for an agent that returns "
-        "ids of chunks: '#' for note-7#2; or re:PATTERN for what to remove at the end of an id. "
-        "A field doc_id in the agent's contexts needs no option.",
-        metavar="TEXT",
-        label="Chunk separator",
-        placeholder="ids are those of documents",
-        same_in_shards=True,
-    )
-    embedder: str = _option(
-        "",
-        "Another embedder than the built-in one, for builtin and purple targets: st:NAME|DIR "
-        "(sentence-transformers), openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL.",
-        metavar="SPEC",
-        label="Embedder of builtin targets",
-        placeholder="built in",
-        same_in_shards=True,
-    )
-    model: str = _option(
-        "",
-        "A folder with model.onnx and tokenizer.json, in place of the built-in embedder.",
-        metavar="DIR",
-        label="Folder of an ONNX embedder",
-        placeholder="none",
-        same_in_shards=True,
-    )
-    device: str = _option(
-        "auto",
-        "Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps.",
-        metavar="DEVICE",
-        label="Device of the embedder",
-        on_resume="free",
-    )
-    bm25_k1: float | None = _option(
-        None,
-        "BM25's term-frequency saturation, for builtin targets.",
-        metavar="K1",
-        label="BM25 k1",
-        placeholder="default",
-        widget="number",
-        low=0,
-        high=100,
-        same_in_shards=True,
-    )
-    bm25_b: float | None = _option(
-        None,
-        "BM25's length normalization from 0 to 1, for builtin targets.",
-        metavar="B",
-        label="BM25 b",
-        placeholder="default",
-        widget="number",
-        low=0,
-        high=1,
-        same_in_shards=True,
+        group="Usual options",
     )
     private: bool = _option(
         False,
@@ -280,14 +179,15 @@ class RunConfig(LabelSettings):
         label="Private: keep no text of queries, documents and answers",
         widget="checkbox",
         same_in_shards=True,
+        group="Output",
     )
     shard_index: int = _option(
         0, "Which shard of the queries to run.", low=0, cli=False,
-        request_field="shard_index",
+        request_field="shard_index", group="Data",
     )  # fmt: skip
     num_shards: int = _option(
         1, "How many shards to split the queries into.", low=1, cli=False, same_in_shards=True,
-        request_field="num_shards",
+        request_field="num_shards", group="Data",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -361,8 +261,9 @@ def _mask_each(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def option_table() -> dict[str, Option]:
-    """The option of every field of `RunConfig`, in their order; labels, then answers last."""
-    inherited = [{each.name for each in fields(kind)} for kind in (LabelSettings, AnswerSettings)]
+    """The option of every field of `RunConfig`, in their order; those of its parts last."""
+    parts = (TargetSettings, RetrieverSettings, LabelSettings, AnswerSettings)
+    inherited = [{each.name for each in fields(part)} for part in parts]
     ordered = sorted(fields(RunConfig), key=lambda each: sum(each.name in of for of in inherited))
     return {each.name: each.metadata["option"] for each in ordered if "option" in each.metadata}
 

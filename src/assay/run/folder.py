@@ -18,7 +18,7 @@ import orjson
 
 from assay.data import Dataset, load_dataset
 from assay.data.load import is_here
-from assay.errors import AssayError, RunError
+from assay.errors import AssayError, RunError, did_you_mean
 from assay.files import atomic_write, is_locked, make_private_folder
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
@@ -291,7 +291,10 @@ def find_run(reference: str, out: Path) -> RunFolder:
     matches = [run for run in runs if run.name.startswith(reference)]
     if len(matches) != 1:
         problem = "no run is" if not matches else f"{len(matches)} runs are"
-        raise RunError(f"{problem} called {reference!r} under {out}; list them with: assay runs")
+        hint = did_you_mean(reference, [LATEST, *(run.name for run in runs)]) if not matches else ""
+        raise RunError(
+            f"{problem} called {reference!r} under {out}; list them with: assay runs{hint}"
+        )
     return matches[0]
 
 

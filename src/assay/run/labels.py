@@ -21,6 +21,7 @@ class LabelSettings(AnswerSettings):
         metavar="NAME",
         label="Label",
         placeholder="none",
+        group="Run",
     )
     tags: tuple[str, ...] = _option(
         (),
@@ -33,6 +34,7 @@ class LabelSettings(AnswerSettings):
         label="Tags, one KEY=VALUE per line",
         placeholder="chunks=512",
         widget="lines",
+        group="Run",
     )
     compare_to: str = _option(
         "",
@@ -42,6 +44,7 @@ class LabelSettings(AnswerSettings):
         label="Compare with an earlier run",
         placeholder="none",
         on_resume="free",
+        group="Usual options",
     )
     note: str = _option(
         "",
@@ -49,6 +52,7 @@ class LabelSettings(AnswerSettings):
         metavar="TEXT",
         label="Note",
         placeholder="none",
+        group="Run",
     )
 
 

@@ -9,6 +9,12 @@ from assay.errors import UsageError
 
 OnResume = Literal["fixed", "free"]
 Value = TypeVar("Value")
+Group = Literal[
+    "Usual options", "Data", "Target", "Calls", "Answers and judge", "Run", "Built-in retriever",
+    "Output",
+]  # fmt: skip
+"""The sections of `assay eval --help`, in their order; the first is for what most runs need."""
+
 
 _TYPE_WORDS = {
     str: "a string",
@@ -25,6 +31,7 @@ class Option:
 
     Parameters:
         help: one or two sentences for `--help` and the form.
+        group: the section of `--help` that it is in.
         flag: the command-line flag; derived from the field's name by default.
         param: the key in `assay.toml`; the field's name by default.
         env: the environment variable; `ASSAY_` and the name by default, None for no variable.
@@ -46,6 +53,7 @@ class Option:
     """
 
     help: str
+    group: Group
     flag: str = ""
     param: str = ""
     env: str | None = ""
@@ -66,9 +74,10 @@ class Option:
     optional: bool = False
 
 
-def option_field(default: Value, help: str, **rules: Any) -> Value:
+def option_field(default: Value, help: str, *, group: Group, **rules: Any) -> Value:
     """A dataclass field with its option."""
-    made: Value = field(default=default, metadata={"option": Option(help=help, **rules)})
+    option = Option(help=help, group=group, **rules)
+    made: Value = field(default=default, metadata={"option": option})
     return made
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from assay.answer.passages import EXTRACTIVE
-from assay.errors import RunError, UsageError
+from assay.errors import RunError, UsageError, did_you_mean
 from assay.net.secret_text import full_text, mask_secrets
 from assay.run.config import MAY_HOLD_SECRETS, RunConfig, field_types, option_table
 from assay.run.option import Option, check_range
@@ -152,7 +152,9 @@ def read_table(table: Mapping[str, Any], where: str, *others: str) -> dict[str, 
             continue
         setting = known.get(key.replace("-", "_"))
         if setting is None:
-            raise UsageError(f"{where} {key!r} is not one of {', '.join([*others, *known])}")
+            names = [*others, *known]
+            hint = did_you_mean(key.replace("-", "_"), names)
+            raise UsageError(f"{where} {key!r} is not one of {', '.join(names)}{hint}")
         values[setting.param] = _table_value(setting, value, f"{where} {key!r}")
     return values
 

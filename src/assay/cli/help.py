@@ -1,0 +1,127 @@
+"""Help in sections: the verbs by what they are for, the options by the table's groups.
+
+An option's section is its `rich_help_panel`, which for the options of a run is the `group` of the
+table in `assay.run.config`; a verb's is the panel that `assay.cli.app` gives it. The help is plain
+text, so typer's panels are not drawn: the sections are written here.
+"""
+
+from collections.abc import Iterable
+from typing import Any, get_args
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from assay.errors import did_you_mean
+from assay.run.option import Group
+
+GROUPS: tuple[str, ...] = get_args(Group)
+_MORE = "Other options"
+_FEW = 12
+"""Up to here the options of a verb are one list."""
+_REST = "Options"
+
+
+class VerbCommand(TyperCommand):
+    """A verb whose options are shown in sections, and which knows what a wrong one could mean."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, then the options of each section in the order of `GROUPS`."""
+        arguments, sections = [], dict[str, list[tuple[str, str]]]()
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is None:
+                continue
+            if param.param_type_name == "argument":
+                arguments.append(record)
+            else:
+                panel = getattr(param, "rich_help_panel", None) or _REST
+                sections.setdefault(panel, []).append(record)
+        _write(formatter, "Arguments", arguments)
+        if sum(map(len, sections.values())) <= _FEW:
+            sections = {_REST: [row for rows in sections.values() for row in rows]}
+        several = len(sections) > 1
+        for panel in sorted(sections, key=_rank):
+            _write(formatter, _MORE if several and panel == _REST else panel, sections[panel])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does, with one hint in the words of all others about an unknown option."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            _suggest_option(error, (flag for param in self.params for flag in param.opts))
+            raise
+
+
+class VerbGroup(TyperGroup):
+    """Verbs, listed by the section that each one names."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The verbs with the first sentence of their help, in sections if they name any."""
+        shown = [(name, command) for name, command in self.commands.items() if not command.hidden]
+        width = max((len(name) for name, _ in shown), default=0)
+        limit = formatter.width - 6 - width
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, command in shown:
+            panel = getattr(command, "rich_help_panel", None)
+            row = (name.ljust(width), command.get_short_help_str(limit))
+            sections.setdefault(panel if isinstance(panel, str) else "Commands", []).append(row)
+        for panel, rows in sections.items():
+            _write(formatter, panel, rows)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As typer does, with a hint about an unknown option."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            _suggest_option(error, (flag for param in self.params for flag in param.opts))
+            raise
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As typer does, with the hint of all other unknown names."""
+        self.suggest_commands = False
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            message = getattr(error, "message", "")
+            if isinstance(message, str) and args and args[0] not in self.commands:
+                hint = did_you_mean(args[0], self.commands, cutoff=0.5)
+                error.message = message.rstrip(".") + (hint or ".")  # type: ignore[attr-defined]
+            raise
+
+
+def verbs(name: str, summary: str) -> typer.Typer:
+    """An app, or a group of verbs below one."""
+    return _Verbs(
+        name=name,
+        help=summary,
+        cls=VerbGroup,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+
+
+class _Verbs(typer.Typer):
+    def command(self, name: str | None = None, **settings: Any) -> Any:
+        settings.setdefault("cls", VerbCommand)
+        return super().command(name, **settings)
+
+
+def _write(formatter: Any, title: str, rows: list[tuple[str, str]]) -> None:
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows)
+
+
+def _rank(panel: str) -> tuple[int, str]:
+    return (GROUPS.index(panel), "") if panel in GROUPS else (len(GROUPS), panel)
+
+
+def _suggest_option(error: Exception, flags: Iterable[str]) -> None:
+    """Replace the list of all flags that resemble it by the one that does most."""
+    name = getattr(error, "option_name", None)
+    if isinstance(name, str) and hasattr(error, "possibilities"):
+        error.possibilities = None
+        message = str(getattr(error, "message", ""))
+        error.message = message + did_you_mean(name, flags)  # type: ignore[attr-defined]

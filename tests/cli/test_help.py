@@ -1,0 +1,115 @@
+"""Help in sections, hints for mistyped names, and the line that says where a run is."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+from assay.cli.help import GROUPS
+from assay.errors import closest, did_you_mean
+from assay.run.options import command_settings
+
+
+def invoke(*arguments: str) -> str:
+    """Everything that the command prints, and its error."""
+    result = CliRunner(env={"COLUMNS": "88"}).invoke(app, arguments, prog_name="assay")
+    error = result.exception
+    return result.output + ("" if error is None or isinstance(error, SystemExit) else str(error))
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """The flags or verbs under each heading, in their order."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if heading := re.fullmatch(r"([A-Z][\w -]+):", line):
+            current = found.setdefault(heading[1], [])
+        elif found and (entry := re.match(r"  (\S+)", line)):
+            current.append(entry[1])
+    return found
+
+
+def test_the_ten_usual_options_of_eval_come_first() -> None:
+    shown = sections(invoke("eval", "--help"))
+    usual = ["--dataset", "--num-queries", "--top-k", "--gate", "--baseline", "--compare-to"]
+    assert shown["Usual options"] == [*usual, "--answers", "--judge", "--resume", "--json"]
+    assert list(shown) == ["Arguments", *GROUPS, "Other options"]
+    assert shown["Other options"] == ["--help"]
+
+
+def test_an_option_is_in_the_section_that_the_table_gives_it() -> None:
+    shown = sections(invoke("eval", "--help"))
+    for setting in command_settings():
+        assert setting.flag in shown[setting.option.group], setting.flag
+
+
+def test_a_verb_with_few_options_has_one_list() -> None:
+    assert "Options:" in invoke("report", "--help")
+    assert "Other options:" not in invoke("report", "--help")
+
+
+def test_every_verb_is_listed_by_what_it_is_for() -> None:
+    shown = sections(invoke("--help"))
+    listed = [verb for verbs in shown.values() for verb in verbs if not verb.startswith("-")]
+    assert sorted(listed) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+    assert "Commands" not in shown
+
+
+def test_the_nearest_name_is_found_whatever_its_case() -> None:
+    assert closest("NDGC", ["nDCG", "MRR"]) == "nDCG"
+    assert closest("zzz", ["nDCG", "MRR"]) is None
+    assert did_you_mean("notse", ["notes", "nfcorpus"]) == ". Did you mean 'notes'?"
+    assert did_you_mean("x", ["notes"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("evla",), "'eval'"),
+        (("serve", "grean"), "'green'"),
+        (("eval", "--datset", "x"), "'--dataset'"),
+        (("--versoin",), "'--version'"),
+        (("eval", "builtn:bm25", "--dataset", "notes"), "'builtin:bm25'"),
+        (("eval", "builtin:bm26", "--dataset", "notes"), "'builtin:bm25'"),
+        (("eval", "builtin:bm25", "--dataset", "note"), "'notes'"),
+        (("eval", "builtin:bm25", "--dataset", "queries.cvs"), "'queries.csv'"),
+        (("eval", "builtin:bm25", "--dataset", "notes", "--split", "tset"), "'test'"),
+        (("eval", "builtin:bm25", "--dataset", "notes", "--gate", "ndgc@5>=0.1"), "'nDCG'"),
+        (("eval", "--dataset", "notes", "--gate", "sucess_rate>1"), "'success_rate'"),
+        (("report", "lastest"), "'latest'"),
+        (("report", "20260101-a"), "'20260101-0000-a'"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_name_is_answered_with_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], meant: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queries.csv").write_text("query,doc_ids\nwhat,note-1\n")
+    (tmp_path / "runs" / "20260101-0000-a").mkdir(parents=True)
+    (tmp_path / "runs" / "20260101-0000-a" / "run.json").write_text("{}")
+    said = invoke(*arguments)
+    assert f". Did you mean {meant}?" in said
+    assert said.count("Did you mean") == 1
+
+
+def test_a_run_ends_with_how_to_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened: list[str] = []
+
+    def open_page(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", open_page)
+    evaluation = ["eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "5"]
+    result = CliRunner().invoke(app, [*evaluation, "--html", "page.html", "--json"])
+    assert result.exit_code == 0, result.output
+    (line,) = [each for each in result.stderr.splitlines() if each.startswith("see it: ")]
+    page, command = re.fullmatch(
+        r"see it: (\S+), or: assay (report --open \S+), or all runs: assay serve ui", line
+    ).groups()  # type: ignore[union-attr]
+    assert (tmp_path / "page.html").read_bytes() == (tmp_path / page).read_bytes()
+    assert CliRunner().invoke(app, command.split()).exit_code == 0
+    assert opened == [(tmp_path / page).as_uri()]
