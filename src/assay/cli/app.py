@@ -103,8 +103,8 @@ def main() -> None:
             raise
         say(f"error: {missing}")
         sys.exit(missing.exit_code)
-    except KeyboardInterrupt as interruption:
-        print(str(interruption) or "interrupted", file=sys.stderr)
+    except KeyboardInterrupt:
+        say("interrupted")
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone. Without this, Python reports it again at exit.

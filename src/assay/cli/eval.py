@@ -300,8 +300,11 @@ def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> t
 
     target = evaluation.config.baseline
     plan = plan_baseline(evaluation, run, target)
-    other = run_evaluation(plan, out, find_baseline(run, target, out))
-    if other.state == "interrupted":
+    try:
+        other = run_evaluation(plan, out, find_baseline(run, target, out))
+    except KeyboardInterrupt:  # before its first response
+        other = None
+    if other is None or other.state == "interrupted":
         say(f"the baseline was interrupted; compare with: assay eval --resume {run.folder}")
         return run, False
     return compare_with_baseline(run, other, evaluation.dataset), True

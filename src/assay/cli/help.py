@@ -11,6 +11,7 @@ from typing import Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from assay.cli.console import say
 from assay.errors import did_you_mean
 from assay.run.option import Group
 
@@ -75,6 +76,14 @@ class VerbGroup(TyperGroup):
         except Exception as error:
             _suggest_option(error, (flag for param in self.params for flag in param.opts))
             raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """As typer does, but an interruption is told; typer exits with 130 and says nothing."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interruption:
+            say(str(interruption) or "interrupted")
+            raise typer.Exit(130) from interruption
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As typer does, with the hint of all other unknown names."""
