@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import forked
 
 from assay.data import Dataset, Document, Query
 
@@ -28,6 +30,14 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("fuzz" if _FUZZ_EXAMPLES else "tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One fork server for all the workers, which find it by a variable."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        server = contextlib.ExitStack()
+        os.environ[forked.SOCKET_VARIABLE] = server.enter_context(forked.serving())
+        config.add_cleanup(server.close)
 
 
 @pytest.fixture(autouse=True)

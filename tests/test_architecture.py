@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import forked
 
 import assay
 
@@ -217,10 +218,8 @@ def test_a_query_passes_few_modules_on_its_way_to_the_page() -> None:
 @pytest.mark.parametrize("group", [(), ("serve",), ("nextcloud",), ("data",), ("judge",)])
 def test_no_summary_in_a_list_of_commands_is_cut(group: tuple[str, ...]) -> None:
     """The list shows the first sentence of a docstring; 60 characters fit."""
-    command = [sys.executable, "-c", "from assay.cli.app import main; main()", *group, "--help"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}
-    )
+    env = {**os.environ, "COLUMNS": "80"}
+    done = forked.run(forked.ASSAY, *group, "--help", env=env)
     assert done.returncode == 0, done.stderr
     assert "..." not in done.stdout.split("Options:")[1]
 

@@ -1,8 +1,6 @@
 """Addresses as they are printed and taken apart: no key and no password leaves through them."""
 
 import json
-import subprocess
-import sys
 
 import httpx
 import pytest
@@ -10,6 +8,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from tests import forked
 from tests.contract.running import running
 
 from assay.agents.a2a.card import find_card, places
@@ -107,11 +106,7 @@ async def test_what_was_probed_is_told_without_a_key() -> None:
 @pytest.mark.parametrize("form", [["--json"], []])
 def test_the_doctor_prints_no_password(prefix: str, form: list[str]) -> None:
     url = f"{prefix}http://user:secret@127.0.0.1:1/?key=secret"
-    done = subprocess.run(
-        [sys.executable, "-c", "from assay.cli.app import main; main()", "doctor", url, *form],
-        capture_output=True,
-        text=True,
-    )
+    done = forked.run(forked.ASSAY, "doctor", url, *form)
     assert done.returncode == 3, done.stderr
     assert "127.0.0.1:1" in done.stdout + done.stderr
     assert "secret" not in done.stdout + done.stderr

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import forked
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -17,9 +18,11 @@ def right(query, top_k):
     return [f"d{query.split()[1]}"]
 
 def slow(query, top_k):
-    time.sleep(float(os.environ.get("PAUSE", "0.02")))
-    with open("asked.txt", "a") as asked:
+    with open("asked.txt", "a+") as asked:
         asked.write(query + "\\n")
+        asked.seek(0)
+        held = len(asked.readlines()) > int(os.environ.get("HOLD_AFTER", "1000"))
+    time.sleep(60 if held else float(os.environ.get("PAUSE", "0")))
     return right(query, top_k)
 
 def broken(query, top_k):
@@ -67,16 +70,9 @@ def command() -> list[str]:
 
 
 @pytest.fixture
-def run_assay(folder: Path, environment: dict[str, str], command: list[str]) -> RunAssay:
+def run_assay(folder: Path, environment: dict[str, str]) -> RunAssay:
     def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*command, *arguments],
-            cwd=folder,
-            env={**environment, **variables},
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
+        env = {**environment, **variables}
+        return forked.run(forked.ASSAY, *arguments, cwd=folder, env=env)
 
     return run

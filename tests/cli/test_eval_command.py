@@ -3,11 +3,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -161,15 +163,17 @@ def test_a_wrong_settings_file_is_refused(
     assert (done.returncode, message in done.stderr) == (2, True)
 
 
-def start(command: list[str], folder: Path, environment: dict[str, str]) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [*command, "eval", "python:target:slow", *TINY, "--concurrency", "2"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@contextmanager
+def started(
+    folder: Path, environment: dict[str, str], **variables: str
+) -> Iterator[forked.ForkedProcess]:
+    arguments = ("eval", "python:target:slow", *TINY, "--concurrency", "2")
+    env = {**environment, **variables}
+    with (
+        (folder / "stderr").open("w") as stderr,
+        forked.started(forked.ASSAY, *arguments, cwd=folder, env=env, stderr=stderr) as process,
+    ):
+        yield process
 
 
 def wait_for_calls(folder: Path, number: int) -> None:
@@ -184,23 +188,19 @@ def wait_for_calls(folder: Path, number: int) -> None:
 
 @pytest.mark.parametrize("calls", [1, 7, 25])
 def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
-    command: list[str],
-    folder: Path,
-    environment: dict[str, str],
-    run_assay: RunAssay,
-    calls: int,
+    folder: Path, environment: dict[str, str], run_assay: RunAssay, calls: int
 ) -> None:
-    process = start(command, folder, environment)
-    wait_for_calls(folder, calls)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    with started(folder, environment, HOLD_AFTER=str(calls)) as process:
+        wait_for_calls(folder, calls)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
     run = only_run(folder)
     recorded = (run / "calls.jsonl").read_bytes()
     kept = recorded.count(b"\n")
     before = len((folder / "asked.txt").read_text().splitlines())
     assert not (run / "report.json").exists()
 
-    resumed = run_assay("eval", "--resume", "latest", PAUSE="0")
+    resumed = run_assay("eval", "--resume", "latest")
     assert resumed.returncode == 0, resumed.stderr
     asked_again = len((folder / "asked.txt").read_text().splitlines()) - before
     assert asked_again == 40 - kept
@@ -213,13 +213,15 @@ def test_a_killed_run_is_finished_with_no_call_repeated_or_lost(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_writes_the_partial_report_and_exits_130(
-    command: list[str], folder: Path, environment: dict[str, str], number: signal.Signals
+    folder: Path, environment: dict[str, str], number: signal.Signals
 ) -> None:
-    process = start(command, folder, {**environment, "PAUSE": "0.05"})
-    wait_for_calls(folder, 5)
-    process.send_signal(number)
-    output, notes = process.communicate(timeout=30)
-    assert process.returncode == 130, notes
+    with started(folder, environment, PAUSE="0.3") as process:  # 6 s, unless it ends at the signal
+        wait_for_calls(folder, 5)
+        process.send_signal(number)
+        output = process.stdout.read()
+        code = process.wait(timeout=30)
+    notes = (folder / "stderr").read_text()
+    assert code == 130, notes
     assert "interrupted: 40 were planned" in output
     assert "assay eval --resume" in notes
     report = report_of(only_run(folder))
@@ -228,20 +230,27 @@ def test_a_signal_writes_the_partial_report_and_exits_130(
     assert only_run(folder).stat().st_mode & 0o077 == 0
 
 
-def test_two_processes_never_write_one_run(
-    command: list[str], folder: Path, environment: dict[str, str], run_assay: RunAssay
+def test_an_interruption_before_the_first_response_says_how_to_continue(
+    folder: Path, environment: dict[str, str]
 ) -> None:
-    process = start(command, folder, {**environment, "PAUSE": "2"})
-    try:
+    with started(folder, environment, PAUSE="1") as process:
+        wait_for_calls(folder, 0)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    notes = (folder / "stderr").read_text()
+    assert "interrupted before the first response; continue with: assay eval --resume" in notes
+
+
+def test_two_processes_never_write_one_run(
+    folder: Path, environment: dict[str, str], run_assay: RunAssay
+) -> None:
+    with started(folder, environment, HOLD_AFTER="2"):
         wait_for_calls(folder, 2)
         second = run_assay("eval", "--resume", "latest")
         assert second.returncode == 2
         assert "another process is writing" in second.stderr
         listed = json.loads(run_assay("runs", "--json").stdout)
         assert [row["state"] for row in listed] == ["running"]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.slow

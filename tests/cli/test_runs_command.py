@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests import forked
 
 from assay.cli.app import app
 from assay.cli.settings import REPEATABLE
@@ -38,24 +39,28 @@ def test_a_run_is_not_compared_with_itself(run_assay: RunAssay, folder: Path) ->
         assert (done.returncode, "would be compared with itself" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("responses", [0, 3])
 def test_an_interrupted_baseline_exits_130_and_keeps_the_run(
-    command: list[str], folder: Path, environment: dict[str, str], run_assay: RunAssay
+    folder: Path, environment: dict[str, str], run_assay: RunAssay, responses: int
 ) -> None:
-    process = subprocess.Popen(
-        [*command, *RIGHT, "--baseline", "python:target:slow", "--concurrency", "2"],
-        cwd=folder,
-        env={**environment, "PAUSE": "0.3"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not (folder / "asked.txt").exists():
-        assert time.monotonic() < deadline, "the baseline was not asked within 60 s"
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    output, notes = process.communicate(timeout=60)
-    assert process.returncode == 130, notes
+    arguments = (*RIGHT, "--baseline", "python:target:slow", "--concurrency", "2")
+    env = {**environment, "PAUSE": "0.3"}
+    with (
+        (folder / "stderr").open("w") as stderr,
+        forked.started(forked.ASSAY, *arguments, cwd=folder, env=env, stderr=stderr) as process,
+    ):
+        deadline = time.monotonic() + 60
+        while not any(
+            path.read_bytes().count(b"\n") >= responses
+            for path in folder.glob("runs/*-slow-*/calls.jsonl")
+        ):
+            assert time.monotonic() < deadline, "the baseline was not asked within 60 s"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output = process.stdout.read()
+        code = process.wait(timeout=60)
+    notes = (folder / "stderr").read_text()
+    assert code == 130, notes
     assert "the baseline was interrupted; compare with: assay eval --resume" in notes
     assert "40 of 40 answered" in output
     assert "python:target:right on tiny" in run_assay("report", "latest").stdout

@@ -1,40 +1,24 @@
 """`assay serve agent`, as a process: it prints its URL, conforms to the contract, logs no text."""
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from tests import forked
 
-COMMAND = (
-    "import sys, typer\n"
-    "from assay.cli.serve import agent\n"
-    "from assay.errors import AssayError\n"
-    "try: typer.run(agent)\n"
-    "except AssayError as error: sys.exit(f'error: {error}')\n"
-)
+AGENT = (forked.ASSAY, "serve", "agent")
 
 
 @contextmanager
-def started(*arguments: str, log: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    command = [sys.executable, "-c", COMMAND, *arguments, "--port", "0"]
-    with log.open("w") as errors:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ}
-        )
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip(), process
-        finally:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+def started(*arguments: str, log: Path) -> Iterator[tuple[str, forked.ForkedProcess]]:
+    with (
+        log.open("w") as errors,
+        forked.started(*AGENT, *arguments, "--port", "0", stderr=errors) as process,
+    ):
+        yield process.stdout.readline().strip(), process
 
 
 def test_one_agent_is_served_at_the_root_and_ends_when_told(tmp_path: Path) -> None:
@@ -86,8 +70,7 @@ def test_several_agents_are_served_on_paths(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_told_before_anything_is_served(arguments: list[str], message: str) -> None:
-    command = [sys.executable, "-c", COMMAND, *arguments, "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
+    done = forked.run(*AGENT, *arguments, "--port", "0")
+    assert done.returncode == 2
     assert done.stdout == ""
     assert message in done.stderr

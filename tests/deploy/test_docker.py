@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests import forked
 
 ROOT = Path(__file__).parents[2]
 STEPS = "ASSAY_IMAGE_STEPS"
@@ -82,11 +83,10 @@ def test_the_services_start_in_order_and_are_health_checked() -> None:
 def test_the_flags_of_a_service_are_flags_of_its_server(name: str) -> None:
     service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][name]
     server = service["build"]["target"]
-    command = [sys.executable, "-m", "assay.cli.serve", server, *service["command"], "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = (forked.ASSAY, "serve", server, *service["command"])
+    done = forked.run(*command, "--help")
     assert done.returncode == 0, done.stderr
-    unknown = [*command[:-1], "--no-such-flag"]
-    assert subprocess.run(unknown, capture_output=True, check=False).returncode == 2
+    assert forked.run(*command, "--no-such-flag").returncode == 2
 
 
 def test_docker_compose_finds_nothing_to_complain_about() -> None:

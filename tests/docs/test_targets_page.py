@@ -4,11 +4,13 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.agents.documented_services import documented_app
 from tests.agents.search_services import TOKEN
 from tests.serve.serving import serving
@@ -46,17 +48,10 @@ async def run_command(command: str, tmp_path: Path) -> "subprocess.CompletedProc
         (tmp_path / "body.json").write_text(blocks("json")[0])
         (tmp_path / "assay.toml").write_text(local(blocks("toml")[0]))
         (tmp_path / "my_search.py").write_text(local(blocks("python")[0]))
-        start = f"{sys.executable} -c 'from assay.cli.app import main; main()'"
-        shell = local(command).replace("assay", start, 1)
-        return await asyncio.to_thread(
-            subprocess.run,
-            shell,
-            shell=True,
-            cwd=tmp_path,
-            env={**os.environ, "SEARCH_TOKEN": TOKEN, "OPENAI_API_KEY": TOKEN, "NO_PROXY": "*"},
-            capture_output=True,
-            text=True,
-        )
+        env = {**os.environ, "SEARCH_TOKEN": TOKEN, "OPENAI_API_KEY": TOKEN, "NO_PROXY": "*"}
+        _, *arguments = shlex.split(local(command))
+        start = partial(forked.run, forked.ASSAY, *arguments, cwd=tmp_path, env=env)
+        return await asyncio.to_thread(start)
 
 
 @pytest.mark.slow

@@ -2,14 +2,13 @@
 
 import json
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.nextcloud.notes_server import PASSWORD, USER, NotesServer
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -37,22 +36,10 @@ def environment(server: NotesServer, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def command() -> list[str]:
-    return [str(Path(sys.executable).with_name("assay")), "nextcloud"]
-
-
-@pytest.fixture
-def run(folder: Path, environment: dict[str, str], command: list[str]) -> Run:
+def run(folder: Path, environment: dict[str, str]) -> Run:
     def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*command, *arguments],
-            cwd=folder,
-            env={**environment, **variables},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        env = {**environment, **variables}
+        return forked.run(forked.ASSAY, "nextcloud", *arguments, cwd=folder, env=env)
 
     return run
 
@@ -68,18 +55,13 @@ def settled(server: NotesServer) -> int:
 
 @pytest.mark.slow
 def test_an_upload_that_was_killed_goes_on_and_makes_no_note_twice(
-    server: NotesServer, folder: Path, environment: dict[str, str], command: list[str], run: Run
+    server: NotesServer, folder: Path, environment: dict[str, str], run: Run
 ) -> None:
     server.hold_after = 20  # notes are made from then on, and their maker never hears of it
-    process = subprocess.Popen(
-        [*command, "upload", "--dataset", "tiny"],
-        cwd=folder,
-        env=environment,
-        stderr=subprocess.DEVNULL,
-    )
-    assert server.held.wait(60)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    upload = (forked.ASSAY, "nextcloud", "upload", "--dataset", "tiny")
+    with forked.started(*upload, cwd=folder, env=environment):
+        assert server.held.wait(60)
+    # left by killing it
     made = settled(server)
     assert 20 < made < COUNT
     server.hold_after = None

@@ -1,9 +1,11 @@
 """Sub-sessions of pytest in projects of their own, in a clean environment, without a network."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import forked
 
 Run = Callable[..., pytest.RunResult]
 
@@ -27,7 +29,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(pytester: pytest.Pytester) -> Run:
     """A session of its own over the bundled notes and BM25, without other plugins: a project need
     not have them, and importing them takes longer than the tests. That the plugin is found without
     being named, `test_unrelated_sessions` shows.
@@ -37,7 +39,10 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     def session(source: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(source)
         chosen = ("--assay-dataset=notes", "--assay-target=builtin:bm25")
-        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        return pytester.runpytest_subprocess("-rs", "-p", "assay.pytest_plugin", *chosen, *options)
+        env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        arguments = ("-rs", "-p", "assay.pytest_plugin", *chosen, *options)
+        done = forked.run(forked.PYTEST, *arguments, cwd=pytester.path, env=env)
+        out, err = done.stdout.splitlines(), done.stderr.splitlines()
+        return pytest.RunResult(done.returncode, out, err, 0.0)
 
     return session

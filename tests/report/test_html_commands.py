@@ -2,11 +2,11 @@
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.report.page_reading import assert_harmless, read_page
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -22,8 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run_assay(folder: Path) -> RunAssay:
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [str(Path(sys.executable).with_name("assay")), *arguments]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+        return forked.run(forked.ASSAY, *arguments, cwd=folder)
 
     return run
 

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,34 +11,23 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests import forked
 
 from assay.cli.serve_options import check_exposure
 from assay.errors import UsageError
 from assay.serve.listening import bind
 from assay.serve.purple.mcp_search import McpSearch
 
-COMMAND = [sys.executable, "-m", "assay.cli.serve"]
-
 
 @contextmanager
-def started(*arguments: str, folder: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def started(*arguments: str, folder: Path) -> Iterator[tuple[forked.ForkedProcess, str]]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=kept,
-        )
-    try:
-        assert process.stdout is not None
+    command = (forked.ASSAY, "serve", *arguments)
+    with (
+        (folder / "log").open("w") as log,
+        forked.started(*command, cwd=folder, env=kept, stderr=log) as process,
+    ):
         yield process, process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize("kind", ["purple", "green"])
@@ -60,11 +47,8 @@ def test_a_server_says_where_it_listens_and_ends_on_sigterm(kind: str, tmp_path:
 def test_a_taken_port_is_told_in_words(tmp_path: Path) -> None:
     with started("purple", folder=tmp_path) as (_, url):
         port = url.rpartition(":")[2]
-        second = subprocess.run(
-            [*COMMAND, "green", "--port", port, "--dataset", "notes"],
-            capture_output=True,
-            text=True,
-        )
+        arguments = ("serve", "green", "--port", port, "--dataset", "notes")
+        second = forked.run(forked.ASSAY, *arguments)
     assert f"port {port} on 127.0.0.1 is already in use" in second.stderr
 
 
@@ -97,7 +81,6 @@ async def test_the_evaluator_also_serves_the_search_that_agents_expect_beside_it
     """At green-agent:8000, by REST and by MCP; both end with one signal."""
     arguments = ("--port", "0", "--mcp-port", "0", "--dataset", "notes", "--mode", "bm25")
     with started("green", *arguments, folder=tmp_path) as (process, url):
-        assert process.stdout is not None
         search = process.stdout.readline().strip()
         asked = {"query": "tomatoes", "top_k": 3}
         found = httpx.post(
@@ -132,12 +115,10 @@ def test_an_index_that_still_loads_does_not_hold_up_the_end(tmp_path: Path) -> N
         with started(*kind, *arguments, folder=tmp_path) as (process, url):
             ready = httpx.get(f"{url}/health/ready", trust_env=False)
             assert (ready.status_code, ready.json()["index"]) == (503, "loading")
-            assert process.stdin is not None
             process.stdin.close()
             if kind == ("green",):
                 process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=30) in (0, -signal.SIGTERM)
-            process.stdin = None  # for `communicate`, which would flush it
 
 
 def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Path) -> None:
@@ -161,7 +142,7 @@ def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Pat
 
 @pytest.mark.parametrize("port", ["-5", "65536", "http"])
 def test_a_port_that_is_none_is_told_in_words(port: str) -> None:
-    done = subprocess.run([*COMMAND, "green", "--port", port], capture_output=True, text=True)
+    done = forked.run(forked.ASSAY, "serve", "green", "--port", port)
     assert done.returncode == 2
     assert "--port" in done.stderr
     assert "Traceback" not in done.stderr
@@ -180,14 +161,8 @@ def test_no_server_binds_a_port_that_is_none(port: int) -> None:
 )
 def test_no_server_listens_beyond_this_machine_without_a_token(command: list[str]) -> None:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
-    done = subprocess.run(
-        [*COMMAND, *command, "--host", "0.0.0.0", "--port", "0"],
-        capture_output=True,
-        text=True,
-        env=kept,
-        timeout=60,
-        check=False,
-    )
+    arguments = ("serve", *command, "--host", "0.0.0.0", "--port", "0")
+    done = forked.run(forked.ASSAY, *arguments, env=kept)
     assert done.returncode == 2, done.stderr
     assert "error: --host 0.0.0.0" in done.stderr
     assert ("--open" in done.stderr) == (command != ["ui"])

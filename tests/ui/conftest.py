@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from tests import forked
 
 from assay import evaluate, load_dataset
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
 
-_START = "import typer; from assay.cli.serve import ui; typer.run(ui)"
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -121,32 +119,25 @@ def _path_of(folder: Path) -> str:
 @contextmanager
 def running(folder: Path, *arguments: str, **variables: str) -> Iterator[httpx.Client]:
     """`assay serve ui` until the block ends; the client knows its address."""
-    server = serving(folder, "-c", _START, "--port", "0", *arguments, **variables)
+    server = serving(folder, "ui", "--port", "0", *arguments, **variables)
     with server as url, httpx.Client(base_url=url, headers={"origin": url}, timeout=60) as client:
         yield client
 
 
 @contextmanager
 def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[str]:
-    """A Python process that says on stdout where it can be reached."""
+    """A server of Assay, which says on stdout where it can be reached."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**kept, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
+    command = (forked.ASSAY, "serve", *arguments)
+    with (
+        open(os.devnull, "w") as nothing,  # noqa: PTH123
+        forked.started(*command, cwd=folder, env={**kept, **variables}, stderr=nothing) as process,
+    ):
         url = process.stdout.readline().strip()
         assert url, "the server did not say where it is"
         yield url
-    finally:
         process.terminate()
         process.wait(timeout=30)
-        process.stdout.close()
 
 
 @pytest.fixture(scope="package")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from tests import forked
 from tests.ui.conftest import running, serving
 from tests.ui.test_pages import names
 
@@ -292,17 +293,8 @@ def test_a_run_started_elsewhere_is_followed_to_its_report(
 
 
 def _terminal(folder: Path, out: Path) -> Any:
-    import subprocess
-    import sys
-
-    code = "from assay.cli.app import main; main()"
-    arguments = ["eval", "python:target:first_then_waits", "--dataset", "tiny", "--out", str(out)]
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    arguments = ("eval", "python:target:first_then_waits", "--dataset", "tiny", "--out", str(out))
+    return forked.started(forked.ASSAY, *arguments, cwd=folder)
 
 
 @pytest.mark.slow
@@ -324,7 +316,7 @@ def test_the_search_shows_which_signal_found_what(
 def test_an_a2a_agent_is_checked_and_offered_for_evaluation(
     page: "Page", server: httpx.Client, folder: Path, keep: Keep, axe: str
 ) -> None:
-    purple = ("-m", "assay.cli.serve", "purple", "--mode", "bm25", "--dataset", "tiny")
+    purple = ("purple", "--mode", "bm25", "--dataset", "tiny")
     with serving(folder, *purple, "--port", "0") as url:
         go(page, server, "/check")
         page.get_by_label("Agent").fill(url)
@@ -342,7 +334,7 @@ def test_an_agent_that_breaks_the_contract_is_told_by_rule(
     page: "Page", server: httpx.Client, folder: Path, keep: Keep, axe: str
 ) -> None:
     """A purple agent speaks A2A: the contract's endpoints are missing, and that is all it says."""
-    purple = ("-m", "assay.cli.serve", "purple", "--mode", "bm25", "--dataset", "tiny")
+    purple = ("purple", "--mode", "bm25", "--dataset", "tiny")
     with serving(folder, *purple, "--port", "0") as url:
         go(page, server, "/check")
         page.get_by_label("Agent").fill(f"{url}=RAG_RETRIEVE")
