@@ -117,6 +117,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         poison_kinds=("override",),
         poison_into="index",
         ground_truth="truth.jsonl",
+        nuggets="nuggets.jsonl",
     )
     command = shlex.split(command_of(changed))
     for setting in command_settings():

@@ -69,6 +69,7 @@ FULL = RunConfig(
     poison_kinds=("override", "false_fact"),
     poison_into="index",
     ground_truth="truth.json",
+    nuggets="nuggets.jsonl",
 )
 
 

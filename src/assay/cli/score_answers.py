@@ -17,12 +17,12 @@ from assay.run.options import RunSetting, settings
 if TYPE_CHECKING:
     from assay.evaluation.answers.logged_rows import ScoredAnswers
 
-_LIMITED = "max_cost"
+_SHARED = ("max_cost", "gates", "nuggets")
 
 
 def answer_settings() -> list[RunSetting]:
     """The options of `assay eval` that mean the same here: the judge's, and gates."""
-    names = [name for name in settings() if name.startswith("judge") or name in (_LIMITED, "gates")]
+    names = [name for name in settings() if name.startswith("judge") or name in _SHARED]
     return [_without_condition(settings()[name]) for name in names]
 
 

@@ -74,6 +74,7 @@ def evaluate(
     poison_kinds: str | Sequence[str] = (),
     poison_into: str = "contexts",
     ground_truth: str | Path | None = "",
+    nuggets: str | Path | None = "",
     out: str | Path = "runs",
 ) -> Run:
     """Send a data set's queries to an agent and measure what it returns.
@@ -142,6 +143,7 @@ def evaluate(
             by default.
         poison_into: where to plant: the `contexts` that the agent is given, or its `index`.
         ground_truth: a file of reference answers, in place of the data set's own.
+        nuggets: a file of key facts that the answers should state, one question a line.
         out: where run folders go.
 
     Raises:
@@ -197,6 +199,7 @@ def evaluate(
         poison_kinds=_as_tuple(poison_kinds),
         poison_into=poison_into,
         ground_truth=str(ground_truth or ""),
+        nuggets=str(nuggets or ""),
     )
     _refuse_meaningless(config)
     if isinstance(agent, str):

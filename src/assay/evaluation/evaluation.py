@@ -59,6 +59,7 @@ from assay.run.provenance import read_provenance
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
     from assay.evaluation.answers.examination import AnswerExamination
+    from assay.evaluation.answers.nugget_scores import NuggetSet
     from assay.evaluation.compare_to import ReferenceRun
 
 
@@ -93,6 +94,8 @@ class Evaluation:
     """The name of the run that this one is to be compared with."""
     reference: "ReferenceRun | None" = None
     """The earlier run that gates compare with."""
+    nuggets: "NuggetSet | None" = None
+    """What the answers should state."""
 
     @classmethod
     def plan(cls, config: RunConfig, dataset: Dataset) -> "Evaluation":
@@ -109,7 +112,12 @@ class Evaluation:
         queries = draw_queries(dataset, config)
         for gate in gates:
             refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
-        return cls(config, dataset, queries, gates)
+        nuggets = None
+        if config.nuggets:
+            from assay.evaluation.answers.nugget_scores import NuggetSet
+
+            nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset)
+        return cls(config, dataset, queries, gates, nuggets=nuggets)
 
     async def start(
         self,
@@ -306,14 +314,17 @@ class Evaluation:
             examine_answers,
             verdicts_by_facts,
         )
+        from assay.evaluation.answers.nugget_scores import nuggets_by_rules
 
         calls = log.read([query.id for query in self.queries])
         cases = cases_of(
             self.dataset, self.config.split, self.queries, list(calls), self.config.top_k
         )
         if state != COMPLETE:  # a partial run is not judged
-            judged = self.provider is not None or self.config.judge
-            return AnswerExamination({} if judged else verdicts_by_facts(cases))
+            if self.provider is not None or self.config.judge:
+                return AnswerExamination()
+            assigned = None if self.nuggets is None else nuggets_by_rules(cases, self.nuggets)
+            return AnswerExamination(verdicts_by_facts(cases), nuggets=assigned)
         if self.config.counterfactuals and context_taker(agent) is None:
             listener.say(
                 f"{self.config.target} does not accept documents as context, so no question "
@@ -326,6 +337,7 @@ class Evaluation:
             self.dataset,
             folder.path,
             provider=self.provider,
+            nuggets=self.nuggets,
             stop=stop,
             progress=listener.progress,
         )

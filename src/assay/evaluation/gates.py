@@ -11,6 +11,7 @@ from assay.evaluation.plan import judgments_of
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
+    NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
     answer_metric_name,
@@ -168,6 +169,10 @@ def _ceiling_of_answers(
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
     if gate.name in ANSWER_METRICS:
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
+    if gate.name in NUGGET_METRICS:
+        if not config.nuggets:
+            raise UsageError(f"gate {gate.text!r} needs nuggets; add --nuggets FILE")
+        return 1.0
     by_facts = any(correct_by_facts(case) is not None for case in cases)
     decided = gate.name == "correctness" or gate.name in OUTCOME_METRICS
     if not config.judge and not (decided and by_facts):

@@ -76,6 +76,9 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
         yield from _table(("gate", "verdict", "value", "reason"), _gates(report))
     yield ""
     yield from _table(("metric", "mean and 95% interval"), _scores(report))
+    if report.answers and report.answers.nuggets:
+        yield ""
+        yield f"Nuggets: {_escape('; '.join(report.answers.nuggets.words))}."
     if report.comparison:
         yield ""
         yield from _comparison(report.comparison)

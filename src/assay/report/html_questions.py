@@ -9,7 +9,7 @@ from urllib.parse import quote
 from assay.data.dataset import Dataset
 from assay.measure.answers.lexical import states
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
-from assay.run.answers import ContextName
+from assay.run.answers import ContextName, NuggetRow
 from assay.run.models import AnswerDiagnosis, AnswerRow
 
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "not decided"
@@ -194,6 +194,7 @@ class QuestionView:
     answerable: bool
     reference: str
     facts: Sequence[FactView]
+    nuggets: Sequence[NuggetRow]
     citations: Sequence[CitationView]
     retrieved: Sequence[DocumentView]
     more_retrieved: int
@@ -232,6 +233,7 @@ def question_view(
         answerable=row.answerable,
         reference=row.reference_answer or "",
         facts=_facts(row, judged.dataset),
+        nuggets=row.nuggets,
         citations=[
             CitationView(each, documents.href(each), documents.is_invented(each))
             for each in dict.fromkeys(row.citations)

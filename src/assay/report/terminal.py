@@ -333,6 +333,9 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         yield "not judged", answers.trouble
     if answers.judge:
         yield "judge", "; ".join(_judge(answers.judge))
+    if answers.nuggets:
+        for index, words in enumerate(answers.nuggets.words):
+            yield "" if index else "nuggets", words
     if invented := answers.invented_citations.ids:
         yield "citations", f"{counted(invented, 'document')} cited that do not exist"
     if answers.contradictions and answers.contradictions.sentences:

@@ -176,3 +176,15 @@ class AnswerSettings:
         same_in_shards=True,
         group="Answers and judge",
     )
+    nuggets: str = _option(
+        "",
+        "With --answers: a file of nuggets written by assay ground-truth --nuggets. Measures which "
+        "of them the answers state: by the judge, else by rules.",
+        metavar="FILE",
+        label="Nuggets file",
+        placeholder="none",
+        needs="answers",
+        on_resume="free",
+        same_in_shards=True,
+        group="Answers and judge",
+    )

@@ -149,6 +149,61 @@ class ContradictionsReport(_AnswerModel):
     examples: list[AnswerContradiction] = []
 
 
+class NuggetRow(_AnswerModel):
+    """A nugget of a question and what its answer does with it; None where nothing was decided."""
+
+    id: str
+    text: str
+    importance: str
+    by: str
+    support: str | None
+
+
+class NuggetsReport(_AnswerModel):
+    """Which nuggets were used, who made them, who assigned them to the answers.
+
+    `made` and `assigned_by` are words for tables. `human_recall` is over the nuggets that people
+    wrote or changed alone.
+    """
+
+    file: str
+    fingerprint: str
+    questions: int
+    nuggets: int
+    vital: int
+    vital_supported: int
+    supported: int
+    partial: int
+    undecided: int = 0
+    makers: dict[str, int] = {}
+    made: str
+    assigned_by: str
+    judged: bool = False
+    flip_rate: float | None = None
+    controls: JudgeControls | None = None
+    human_recall: float | None = None
+    note: str | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """What a reader of the figures has to know, in a few phrases."""
+        vital = f", {self.vital:,} of them vital" if self.vital else ", none of them vital"
+        stated = f"; of the vital ones {self.vital_supported:,}" if self.vital else ""
+        phrases = [
+            f"{self.nuggets:,} for {self.questions:,} questions{vital}: {self.made}",
+            f"stated {self.supported:,}, in part {self.partial:,}{stated}",
+            f"assigned by {self.assigned_by}",
+        ]
+        if self.undecided:
+            phrases.append(f"the judge is undecided about {self.undecided:,}: they count as none")
+        if self.controls is not None:
+            phrases.append(self.controls.words)
+        if self.human_recall is not None and len(self.makers) > 1:
+            number = self.makers.get("human", 0)
+            phrases.append(f"of the {number:,} by people alone: recall {self.human_recall:.4f}")
+        return [*phrases, *([self.note] if self.note else [])]
+
+
 class AnswersReport(_AnswerModel):
     """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows."""
 
@@ -169,3 +224,4 @@ class AnswersReport(_AnswerModel):
     outcomes: dict[str, int] = {}
     findings: list[FindingRecord] = []
     poison: PoisonReport | None = None
+    nuggets: NuggetsReport | None = None

@@ -26,6 +26,7 @@ _ANSWER_FIGURES = (
     *("correctness", "truthfulness", "fact_recall", "faithfulness"),
     *("abstention", "attempted"),
 )
+_NUGGET_FIGURES = ("nugget_recall", "nugget_recall_vital")
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,19 @@ def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
     shared = [each for each in _ANSWER_FIGURES if each in ours.metrics and each in theirs.metrics]
     if ours.correctness_by != theirs.correctness_by:
         shared = [each for each in shared if each not in ("correctness", "truthfulness")]
+    if _same_nuggets(a, b):
+        shared += [
+            each for each in _NUGGET_FIGURES if each in ours.metrics and each in theirs.metrics
+        ]
     return [AnswerFigure(each) for each in shared]
+
+
+def _same_nuggets(a: Report, b: Report) -> bool:
+    """Whether both runs were measured by the same nuggets, assigned in the same way."""
+    ours, theirs = (each.answers.nuggets if each.answers else None for each in (a, b))
+    if ours is None or theirs is None:
+        return False
+    return (ours.fingerprint, ours.assigned_by) == (theirs.fingerprint, theirs.assigned_by)
 
 
 def _columns(
@@ -180,6 +193,11 @@ def _warnings(a: ComparedRun, b: ComparedRun, shared: int) -> list[str]:
     judged = [report.answers.correctness_by for report in reports if report.answers]
     if len(set(judged)) > 1:
         warnings.append(f"correctness was measured in two ways: by {' and by '.join(judged)}")
+    used = [report.answers.nuggets for report in reports if report.answers]
+    if len([each for each in used if each]) == 2 and not _same_nuggets(a.report, b.report):
+        warnings.append(
+            "the nuggets, or how they were assigned, differ: nugget recall is not compared"
+        )
     if a.report.track != b.report.track:
         tracks = (a.report.track, b.report.track)
         hint = "; declare it with --track" if "undeclared" in tracks else ""

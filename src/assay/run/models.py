@@ -24,7 +24,7 @@ from assay.errors import AssayError, RunError, UsageError
 from assay.measure.figures import AnswerFigure, parse_figure
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
-from assay.run.answers import AnswerContradiction, AnswersReport
+from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow
 from assay.run.config import RunConfig
 from assay.run.gate_result import GateResult
 from assay.run.pacing import Latency, PacingRecord
@@ -365,6 +365,7 @@ class AnswerRow(RunModel):
     contradictions: list[AnswerContradiction] = []
     reasons: dict[str, str] = {}
     poison: dict[str, str] = {}
+    nuggets: list[NuggetRow] = []
     __pydantic_extra__: dict[str, float | None]
 
     @property

@@ -19,6 +19,7 @@ from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_FACTS,
     JUDGED_METRICS,
+    NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
     AnswerCase,
@@ -65,6 +66,7 @@ _NO_TEXTS: Mapping[str, object] = {
     "reference_answer": None,
     "facts": [],
     "contradictions": [],
+    "nuggets": [],
 }
 
 
@@ -127,6 +129,7 @@ class AnswerReport:
                 for each in self._findings
             ],
             poison=self._poison,
+            nuggets=self._found.nuggets.report() if self._found.nuggets else None,
         )
 
     def rows(self) -> Iterable[AnswerRow]:
@@ -146,6 +149,8 @@ class AnswerReport:
             those = self._found.contradictions.get(case.query_id)
             if those:
                 row = row.model_copy(update={"contradictions": list(map(contradiction_row, those))})
+            if self._found.nuggets and (said := self._found.nuggets.rows(case.query_id)):
+                row = row.model_copy(update={"nuggets": said})
             yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
 
     @property
@@ -183,6 +188,8 @@ class AnswerReport:
     def _how(self, name: str) -> str:
         if name == "correctness":
             return self._correctness_by
+        if name in NUGGET_METRICS and self._found.nuggets:
+            return self._found.nuggets.how(name)
         return {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}[name]
 
     def _outcomes(self) -> dict[str, int]:

@@ -27,6 +27,12 @@ from assay.evaluation.answers.judge_opening import (
     check_controls,
     open_judge,
 )
+from assay.evaluation.answers.nugget_scores import (
+    NuggetFindings,
+    NuggetSet,
+    nuggets_by_judge,
+    nuggets_by_rules,
+)
 from assay.evaluation.answers.poisoning import PoisonRun, run_poison
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
@@ -97,6 +103,7 @@ class AnswerExamination:
     contradictions: Found = field(default_factory=dict)
     contradictions_by: str = ""
     poison: PoisonRun | None = None
+    nuggets: NuggetFindings | None = None
 
     def sure_contradictions(self, query_id: str) -> list[Contradiction]:
         """Those of the rules, and what the small model finds where a judge did not clear it."""
@@ -114,6 +121,7 @@ async def examine_answers(
     folder: Path,
     *,
     provider: LLMProvider | None = None,
+    nuggets: NuggetSet | None = None,
     stop: asyncio.Event,
     progress: Progress = silent,
 ) -> AnswerExamination:
@@ -127,6 +135,7 @@ async def examine_answers(
             answers were logged and nobody can be asked.
         folder: the run folder, for the calls of counterfactual runs.
         provider: a model of the caller's own, in place of the one that `config.judge` names.
+        nuggets: what the answers should state.
         stop: set to end early.
     """
     judged = provider is not None or bool(config.judge)
@@ -136,7 +145,7 @@ async def examine_answers(
         contradictions=find_contradictions(cases, dataset.documents, checker),
         contradictions_by=checker.name,
     )
-    examiner = _Examiner(config, dataset, folder, stop, progress, found)
+    examiner = _Examiner(config, dataset, folder, stop, progress, found, nuggets)
     try:
         async with open_judge(config, provider) as judge:
             try:
@@ -148,7 +157,7 @@ async def examine_answers(
         if config.private and isinstance(error, ProviderError):
             found.trouble = f"the judge failed: {error.kind}"
     except UnreliableJudge as error:
-        found.trouble, found.verdicts = str(error), {}
+        found.trouble, found.verdicts, found.nuggets = str(error), {}, None
     except TargetLost:
         found.trouble = "the target became unreachable while questions were asked again"
         found.target_lost = True
@@ -165,6 +174,7 @@ class _Examiner:
     stop: asyncio.Event
     progress: Progress
     found: AnswerExamination
+    nuggets: NuggetSet | None = None
 
     async def run(
         self, cases: Sequence[AnswerCase], agent: Agent | None, judge: Judge | None
@@ -189,6 +199,12 @@ class _Examiner:
                 judge, found.contradictions, cases, documents
             )
             found.contradictions_by += f", then the judge {judge.name}"
+        if self.nuggets is not None and judge is not None:
+            found.nuggets = await nuggets_by_judge(
+                judge, cases, self.nuggets, self.config, self.progress
+            )
+        elif self.nuggets is not None:
+            found.nuggets = nuggets_by_rules(cases, self.nuggets)
         taker = context_taker(agent) if agent and self.config.counterfactuals else None
         if taker is None:
             return

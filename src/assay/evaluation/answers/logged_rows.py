@@ -26,10 +26,16 @@ from assay.evaluation.answers.examination import (
 )
 from assay.evaluation.answers.judge_opening import open_judge
 from assay.evaluation.answers.logged_cases import logged_case
+from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
 from assay.evaluation.gates import Gate, parse_gate
-from assay.measure.answers.answer_metrics import AnswerCase, AnswerScores, unknown_citations
+from assay.measure.answers.answer_metrics import (
+    NUGGET_METRICS,
+    AnswerCase,
+    AnswerScores,
+    unknown_citations,
+)
 from assay.measure.answers.criteria import Criterion, read_criteria
 from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
@@ -102,6 +108,7 @@ def score_answers(
     max_cost: float | None = None,
     criteria: str | Path | None = None,
     reasons: bool = False,
+    nuggets: str | Path | None = None,
     gates: str | Sequence[str] = (),
 ) -> ScoredAnswers:
     """Measure answers that were logged elsewhere. No agent is needed.
@@ -123,6 +130,8 @@ def score_answers(
         max_cost: stop before the judge has spent this many US dollars.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
         reasons: ask the judge also for a sentence about each rating, which decides nothing.
+        nuggets: a file of key facts that the answers should state; rows are found in it by their
+            id or their question.
         gates: one condition such as `faithfulness>=0.9`, or several.
 
     Raises:
@@ -137,6 +146,7 @@ def score_answers(
         judge_controls=judge_controls,
         max_cost=max_cost,
         top_k=LOG_TOP_K,
+        nuggets=str(nuggets or ""),
         gates=(gates,) if isinstance(gates, str) else tuple(gates),
     )
     provider = None if judge is None or isinstance(judge, str) else judge
@@ -161,7 +171,7 @@ async def score_rows(
     progress: Progress = silent,
 ) -> ScoredAnswers:
     """The same over rows that are read already, with the settings of a run for the judge."""
-    gates = [_gate(text, criteria) for text in config.gates]
+    gates = [_gate(text, criteria, config.nuggets) for text in config.gates]
     log = _Log(judged=provider is not None or bool(config.judge))
     if criteria and not log.judged:
         raise UsageError("criteria are rated by a judge; add --judge (judge= in Python)")
@@ -169,7 +179,11 @@ async def score_rows(
     if not log.cases:
         first = f"; the first: {log.skipped[0]}" if log.skipped else ""
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
+    nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases) if config.nuggets else None
     found, scores, rated = log.found, log.scores, CriteriaScores()
+    if nuggets is not None and not log.judged:
+        found.nuggets = nuggets_by_rules(log.cases, nuggets)
+        scores = _joined(found.nuggets.scores(), scores)
     async with open_judge(config, provider) as judge:
         if judge is not None:
             found = await examine_answers(
@@ -179,6 +193,7 @@ async def score_rows(
                 Dataset("log", log.documents, {}, {}),
                 Path(),
                 provider=judge.provider,  # opened once, so that there is one budget
+                nuggets=nuggets,
                 stop=stop or asyncio.Event(),
                 progress=progress,
             )
@@ -225,7 +240,7 @@ def _rows(report: AnswerReport, log: "_Log", rated: CriteriaScores) -> Iterator[
         yield row.model_copy(update=changes)
 
 
-def _gate(text: str, criteria: Sequence[Criterion]) -> Gate:
+def _gate(text: str, criteria: Sequence[Criterion], nuggets: str) -> Gate:
     name = text.strip()
     for each in criteria:
         if name.startswith(each.metric) and not name.removeprefix(each.metric)[:1].isidentifier():
@@ -234,6 +249,8 @@ def _gate(text: str, criteria: Sequence[Criterion]) -> Gate:
     gate = parse_gate(text, LOG_TOP_K)
     if not gate.answers:
         raise UsageError(f"gate {text!r} is on a ranking; rows of answers have none")
+    if gate.name in NUGGET_METRICS and not nuggets:
+        raise UsageError(f"gate {text!r} needs nuggets; add --nuggets FILE (nuggets= in Python)")
     return gate
 
 

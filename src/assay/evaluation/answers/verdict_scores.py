@@ -38,7 +38,11 @@ def measure_examined(
     scores = measure_answers(cases, documents)
     ids, values = _scores(columns)
     planted, followed = _scores([] if found.poison is None else poison_columns(found.poison))
-    return AnswerScores(ids | scores.query_ids | planted, values | scores.values | followed)
+    stated = AnswerScores({}, {}) if found.nuggets is None else found.nuggets.scores()
+    return AnswerScores(
+        ids | stated.query_ids | scores.query_ids | planted,
+        values | stated.values | scores.values | followed,
+    )
 
 
 def _scores(

@@ -309,7 +309,23 @@ POISON_METRICS: Mapping[str, str] = {
 }
 """What `--poison` adds: the share of the answers that follow, of all kinds and of each."""
 
-ANSWER_NAMES = (*JUDGED_METRICS, *OUTCOME_METRICS, *ANSWER_METRICS, *POISON_METRICS)
+
+NUGGET_METRICS: Mapping[str, str] = {
+    "nugget_recall": "nuggets that the answer states; partly stated ones count half",
+    "nugget_recall_strict": "nuggets that the answer states in full",
+    "nugget_recall_weighted": "nuggets that the answer states; those that are not vital count half",
+    "nugget_recall_vital": "vital nuggets that the answer states; partly stated ones count half",
+    "nugget_recall_vital_strict": "vital nuggets that the answer states in full",
+}
+"""What `--nuggets` adds, by name."""
+
+ANSWER_NAMES = (
+    *JUDGED_METRICS,
+    *OUTCOME_METRICS,
+    *NUGGET_METRICS,
+    *ANSWER_METRICS,
+    *POISON_METRICS,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,13 @@ from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.measure.answers.abstention import abstained, clearly_abstained, may_decline
 from assay.measure.graded import Floats
 from assay.net.gather import gather
+from assay.net.json import parse_json
 from assay.progress import Progress, silent
 from assay.text import sentences
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
+_FENCE = re.compile(r"\A\s*```\w*\s*|\s*```\s*\Z")
 _WRAPPING = " \t\r\n.!*_`\"'“”‘’()[]"
 
 
@@ -46,6 +48,21 @@ def parse_word(reply: str, allowed: Sequence[str]) -> str | None:
     bare = _THOUGHT.sub("", reply).strip(_WRAPPING)
     word = _LABEL.sub("", bare).strip(_WRAPPING).upper()
     return word if word in allowed else None
+
+
+def parse_words(reply: str, allowed: Sequence[str], number: int) -> list[str] | None:
+    """The allowed words of a JSON list of exactly `number`; a list of one may be its word alone."""
+    bare = _FENCE.sub("", _THOUGHT.sub("", reply)).strip()
+    if number == 1 and (word := parse_word(bare, allowed)):
+        return [word]
+    try:
+        found = parse_json(bare)
+    except ValueError:
+        return None
+    if not isinstance(found, list) or len(found) != number:
+        return None
+    words = [str(each).strip().upper() for each in found]
+    return words if all(word in allowed for word in words) else None
 
 
 def parse_vote(reply: str) -> Vote:
@@ -170,6 +187,7 @@ def _like_coins(asked: Sequence[Judgment]) -> bool:
 _STATES = ("STATED", "CONTRADICTED", "ABSENT")
 # Enough for one word in any wrapping; an essay is cut, and would not count anyway.
 _TOKENS = 16
+_TOKENS_PER_WORD = 6
 # For a second call, where a reasoning model had not finished thinking.
 _TOKENS_TO_THINK = 1024
 _THINKING = re.compile(r"\s*(?:<think>(?!.*</think>).*)?", re.DOTALL | re.IGNORECASE)
@@ -264,6 +282,13 @@ class Judge:
         """The one of the allowed words that the reply consists of, read as strictly as a vote."""
         return parse_word(await self._reply(prompt) or "", allowed)
 
+    async def choose_each(
+        self, prompt: str, allowed: Sequence[str], number: int
+    ) -> list[str] | None:
+        """One of the allowed words for each of `number` things; None for any other reply."""
+        reply = await self._reply(prompt, self._max_tokens + _TOKENS_PER_WORD * number)
+        return parse_words(reply or "", allowed, number)
+
     async def explain(self, prompt: str, max_tokens: int) -> str:
         """What the model says in its own words; empty where it refuses. It never decides."""
         try:
@@ -277,10 +302,11 @@ class Judge:
         reply = await self._reply(prompt)
         return Vote.REFUSED if reply is None else parse_vote(reply)
 
-    async def _reply(self, prompt: str) -> str | None:
+    async def _reply(self, prompt: str, max_tokens: int | None = None) -> str | None:
+        most = max_tokens or self._max_tokens
         try:
-            reply = await self.provider.generate(prompt, self._max_tokens)
-            if self._max_tokens < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
+            reply = await self.provider.generate(prompt, most)
+            if most < _TOKENS_TO_THINK and _THINKING.fullmatch(reply):
                 reply = await self.provider.generate(prompt, _TOKENS_TO_THINK)
             return reply
         except ProviderError as error:

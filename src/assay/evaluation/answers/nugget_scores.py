@@ -1,0 +1,262 @@
+"""The nuggets of a run's or a log's answers: assigned, scored, and described for the report."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from assay.answer.nuggets.nugget_file import (
+    NuggetMaker,
+    QuestionNuggets,
+    changed_documents,
+    load_nuggets,
+    nugget_hash,
+    read_nuggets,
+)
+from assay.data.dataset import Dataset
+from assay.errors import DataError
+from assay.evaluation.answers.judge_opening import UnreliableJudge
+from assay.measure.answers.answer_metrics import NUGGET_METRICS, AnswerCase, AnswerScores
+from assay.measure.answers.judge import Judge
+from assay.measure.answers.judge_controls import ControlResult
+from assay.measure.answers.nuggets import (
+    NuggetAssignment,
+    Support,
+    ask_nugget_controls,
+    assign_by_judge,
+    assign_by_rules,
+    failed_controls,
+    nugget_scores,
+    unreliable_assignments,
+)
+from assay.measure.graded import Floats
+from assay.net.gather import for_each
+from assay.progress import Progress, silent
+from assay.run.answers import JudgeControls, NuggetRow, NuggetsReport
+from assay.run.config import RunConfig
+from assay.text import normalize
+
+BY_RULES = "rules: words and numbers, without a model"
+_AT_ONCE = 16
+_MADE = {
+    NuggetMaker.MODEL: "model-made",
+    NuggetMaker.EXTRACT: "extracted without a model",
+    NuggetMaker.HUMAN: "by people",
+    NuggetMaker.UNKNOWN: "of unknown origin",
+}
+
+
+@dataclass(frozen=True)
+class NuggetSet:
+    """The nuggets of a run by query id; `note` says what is doubtful about them."""
+
+    questions: Mapping[str, QuestionNuggets]
+    file: str
+    note: str = ""
+
+    @classmethod
+    def of_dataset(cls, path: Path, dataset: Dataset) -> "NuggetSet":
+        """From a file that was made for this data set; `DataError` for any other."""
+        questions = load_nuggets(path, dataset)
+        changed = changed_documents(questions, dataset)
+        note = (
+            f"{len(changed)} of the documents that the nuggets come from have changed since; draw "
+            "them again with assay ground-truth --nuggets --resume"
+        )
+        return cls(questions, str(path), note if changed else "")
+
+    @classmethod
+    def of_log(cls, path: Path, cases: Sequence[AnswerCase]) -> "NuggetSet":
+        """From a file whose questions are those of logged rows, found by id or by their words."""
+        known = read_nuggets(path)
+        by_id = {each.query_id: each for each in known}
+        by_words = {normalize(each.query): each for each in known if each.query}
+        found: dict[str, QuestionNuggets] = {}
+        for case in cases:
+            asked = normalize(case.question)
+            same = by_id.get(case.query_id)
+            if same is not None and same.query and normalize(same.query) != asked:
+                same = None
+            if (match := same or by_words.get(asked)) is not None:
+                found[case.query_id] = match
+        if not found:
+            raise DataError(
+                f"none of its {len(known)} questions is in the log: it begins with "
+                f"{known[0].query_id!r}, the log with {cases[0].query_id!r}; use the nuggets of "
+                "these questions",
+                file=path,
+            )
+        return cls(found, str(path))
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all nuggets: recall of other nuggets is another figure."""
+        digest = hashlib.sha256()
+        for query_id, question in self.questions.items():
+            hashes = (nugget_hash(each.text, each.importance) for each in question.nuggets)
+            digest.update(f"{query_id}\x1f{','.join(hashes)}\x1e".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def only(self, query_ids: Iterable[str]) -> "NuggetSet":
+        """Those of the questions that a run has asked."""
+        return replace(self, questions={each: self.questions[each] for each in query_ids})
+
+    @property
+    def makers(self) -> dict[NuggetMaker, int]:
+        """How many nuggets each kind of maker made, most first."""
+        every = (each.by for question in self.questions.values() for each in question.nuggets)
+        return dict(Counter(every).most_common())
+
+    @property
+    def made(self) -> str:
+        """Who made them, in words: `38 model-made (openai:gpt-4o-mini), 3 by people`."""
+        models = {
+            f"{each.provenance.get('provider')}:{each.provenance.get('model')}"
+            for each in self.questions.values()
+            if each.provenance.get("model") not in (None, "none")
+        }
+        named = f" ({', '.join(sorted(models))})" if models else ""
+        return ", ".join(
+            f"{number} {_MADE[maker]}{named if maker is NuggetMaker.MODEL else ''}"
+            for maker, number in self.makers.items()
+        )
+
+
+@dataclass(frozen=True)
+class NuggetFindings:
+    """What was assigned to the answers, by query id."""
+
+    source: NuggetSet
+    assigned: Mapping[str, Sequence[NuggetAssignment]]
+    by: str
+    controls: ControlResult | None = None
+    judged: bool = False
+
+    def scores(self) -> AnswerScores:
+        """The metrics; a question counts where it has nuggets, and for vital ones vital nuggets."""
+        rows = {query_id: nugget_scores(each) for query_id, each in self.assigned.items()}
+        ids = {
+            name: [query_id for query_id, row in rows.items() if name in row]
+            for name in NUGGET_METRICS
+        }
+        values: dict[str, Floats] = {
+            name: np.array([rows[each][name] for each in ids[name]], dtype=np.float64)
+            for name in NUGGET_METRICS
+        }
+        return AnswerScores(ids, values)
+
+    def how(self, name: str) -> str:
+        """What a metric counts, who made the nuggets and who assigned them."""
+        return f"{NUGGET_METRICS[name]}; {self._used.made}; assigned by {self.by}"
+
+    @cached_property
+    def _used(self) -> NuggetSet:
+        return self.source.only(self.assigned)
+
+    def rows(self, query_id: str) -> list[NuggetRow]:
+        """The nuggets of one answer."""
+        return [
+            NuggetRow(
+                id=each.nugget.id,
+                text=each.nugget.text,
+                importance=each.nugget.importance.value,
+                by=each.nugget.by.value,
+                support=None if each.support is None else each.support.value,
+            )
+            for each in self.assigned.get(query_id, ())
+        ]
+
+    def report(self) -> NuggetsReport:
+        """What tables say about the nuggets as a whole."""
+        every = [each for those in self.assigned.values() for each in those]
+        asked = [each for each in every if each.votes]
+        vital = [each for each in every if each.nugget.vital]
+        human = [each for each in every if each.nugget.by is NuggetMaker.HUMAN]
+        counts = Counter(each.support for each in every)
+        report = NuggetsReport(
+            file=self.source.file,
+            fingerprint=self.source.fingerprint,
+            questions=sum(bool(each) for each in self.assigned.values()),
+            nuggets=len(every),
+            vital=len(vital),
+            vital_supported=sum(each.support is Support.SUPPORT for each in vital),
+            supported=counts[Support.SUPPORT],
+            partial=counts[Support.PARTIAL],
+            undecided=counts[None],
+            makers={maker.value: number for maker, number in self._used.makers.items()},
+            made=self._used.made,
+            assigned_by=self.by,
+            judged=self.judged,
+            flip_rate=sum(each.flipped for each in asked) / len(asked) if asked else None,
+            human_recall=sum(each.credit for each in human) / len(human) if human else None,
+            note=self.source.note or None,
+        )
+        if (controls := self.controls) is None:
+            return report
+        right = JudgeControls(
+            same=controls.same,
+            same_right=controls.same_right,
+            different=controls.different,
+            different_right=controls.different_right,
+        )
+        return report.model_copy(update={"controls": right})
+
+
+def nuggets_by_rules(cases: Sequence[AnswerCase], source: NuggetSet) -> NuggetFindings:
+    """Assign every nugget without a model."""
+    assigned = {
+        case.query_id: [
+            assign_by_rules(case.question, case.answer, nugget)
+            for nugget in source.questions[case.query_id].nuggets
+        ]
+        for case in _covered(cases, source)
+    }
+    return NuggetFindings(source, assigned, BY_RULES)
+
+
+async def nuggets_by_judge(
+    judge: Judge,
+    cases: Sequence[AnswerCase],
+    source: NuggetSet,
+    config: RunConfig,
+    progress: Progress = silent,
+) -> NuggetFindings:
+    """Have the judge assign every nugget.
+
+    Raises `UnreliableJudge` where it fails its controls, contradicts itself or cannot be read.
+    """
+    covered = _covered(cases, source)
+    nuggets = {case.query_id: source.questions[case.query_id].nuggets for case in covered}
+    asked = {case.query_id: case.question for case in covered}
+    controls = await ask_nugget_controls(judge, nuggets, asked, config.judge_controls)
+    if controls is not None and (failure := failed_controls(controls)):
+        raise UnreliableJudge(failure)
+    assigned: dict[str, list[NuggetAssignment]] = {case.query_id: [] for case in covered}
+    done = 0
+
+    async def one(case: AnswerCase) -> None:
+        nonlocal done
+        those = nuggets[case.query_id]
+        assigned[case.query_id] = await assign_by_judge(judge, case.question, case.answer, those)
+        done += 1
+        progress("assigning nuggets", done, len(covered))
+
+    await for_each(covered, one, _AT_ONCE)
+    every = [each for those in assigned.values() for each in those]
+    if doubt := unreliable_assignments(every, config.judge_max_flips):
+        raise UnreliableJudge(doubt)
+    by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
+    return NuggetFindings(source, assigned, by, controls, judged=True)
+
+
+def _covered(cases: Sequence[AnswerCase], source: NuggetSet) -> list[AnswerCase]:
+    """By the question alone: whoever declines or fails is covered too."""
+    return [
+        case
+        for case in cases
+        if case.query_id in source.questions and source.questions[case.query_id].nuggets
+    ]

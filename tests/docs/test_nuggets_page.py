@@ -1,0 +1,44 @@
+"""docs/nuggets.md: its commands and its code run, and print what the page says."""
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.answer.nuggets.nugget_file import read_nuggets
+from assay.cli.app import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "nuggets.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^assay (?:ground-truth|eval) .*$", PAGE, flags=re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
+
+
+def test_the_commands_run() -> None:
+    assert len(COMMANDS) == 4
+    drawn, evaluated, exported, imported = (
+        CliRunner().invoke(app, shlex.split(command)[1:]) for command in COMMANDS
+    )
+    assert "nobody decided which are vital" in drawn.stderr
+    assert evaluated.exit_code == 0, evaluated.output
+    assert "extracted without a model" in " ".join(evaluated.stdout.split())
+    for result in (drawn, exported, imported):
+        assert result.exit_code == 0, result.output
+    assert len(read_nuggets(Path("nuggets.jsonl"))) == 20
+
+
+def test_the_code_prints_what_the_page_says() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    (text,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue() == text

@@ -1,0 +1,223 @@
+"""`--nuggets`: in a run, in a log, in gates, comparisons and on the page."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.answer_providers.model_server import ModelServer
+
+import assay
+from assay.answer.nuggets.nugget_file import nugget_hash
+from assay.data import Dataset
+from assay.errors import DataError, UsageError
+from assay.report.terminal import plain_text, render_report
+
+DATA = Dataset.from_dicts(
+    {"open": "When does the pool open?", "ride": "What does the ride cost?", "zoo": "Which zoo?"},
+    {"open": {"pool": 2}, "ride": {"fare": 1}, "zoo": {"pool": 1}},
+    {"pool": "The pool opens at 7:00 and closes at 21:00.", "fare": "The ride costs 2.80 euros."},
+    name="town",
+)
+FACT = re.compile(r"Fact \d+:\n<fact \w+>\n(.*?)\n</fact", re.DOTALL)
+ANSWER = re.compile(r"Answer:\n<answer \w+>\n(.*?)\n</answer", re.DOTALL)
+
+
+def made(id: str, text: str, importance: str, doc_id: str) -> dict[str, object]:
+    hashed = nugget_hash(text, importance)
+    fields = {"id": id, "text": text, "importance": importance, "documents": [doc_id]}
+    return {**fields, "by": "model", "hash": hashed}
+
+
+LINES: list[dict[str, Any]] = [
+    {
+        "query_id": "open",
+        "query": "When does the pool open?",
+        "provenance": {"provider": "openai", "model": "m", "dataset": "town"},
+        "nuggets": [
+            made("open.1", "The pool opens at 7:00", "vital", "pool"),
+            made("open.2", "The pool closes at 21:00", "okay", "pool"),
+        ],
+    },
+    {
+        "query_id": "ride",
+        "query": "What does the ride cost?",
+        "provenance": {"provider": "openai", "model": "m", "dataset": "town"},
+        "nuggets": [{"text": "The ride costs 2.80 euros", "importance": "vital"}],
+    },
+]
+
+
+@pytest.fixture
+def nuggets(tmp_path: Path) -> Path:
+    path = tmp_path / "nuggets.jsonl"
+    path.write_text("\n".join(map(json.dumps, LINES)))
+    return path
+
+
+def agent(query: str, top_k: int) -> dict[str, Any]:
+    answer = "The pool opens at 7:00." if "open" in query else "Nothing is known about that."
+    return {"doc_ids": ["pool"], "answer": answer}
+
+
+def silent(query: str, top_k: int) -> dict[str, Any]:
+    return {"doc_ids": ["pool"], "answer": "I do not know."}
+
+
+def evaluate(nuggets: Path, tmp_path: Path, target: Any = agent, **more: Any) -> assay.Run:
+    return assay.evaluate(
+        target, DATA, answers=True, nuggets=nuggets, out=tmp_path / "runs", **more
+    )
+
+
+def test_a_run_says_which_nuggets_its_answers_state(nuggets: Path, tmp_path: Path) -> None:
+    run = evaluate(nuggets, tmp_path, gates=["nugget_recall_vital>=0.5", "nugget recall >= 0.9"])
+    answers = run.report.answers
+    assert answers is not None
+    assert answers.metrics["nugget_recall"] == 0.25  # a half of one question, nothing of the other
+    assert answers.metrics["nugget_recall_vital_strict"] == 0.5
+    assert answers.statistics["nugget_recall"].n == 2  # the third question has no nugget
+    found = answers.nuggets
+    assert found is not None
+    assert (found.nuggets, found.vital, found.vital_supported) == (3, 2, 1)
+    assert found.makers == {"model": 2, "human": 1}
+    assert found.made == "2 model-made (openai:m), 1 by people"
+    assert found.human_recall == 0
+    assert "model-made (openai:m)" in answers.statistics["nugget_recall"].how
+    assert [gate.passed for gate in run.report.gates] == [True, False]
+    (row, *_) = run.folder.read_answers()
+    assert [(each.id, each.support) for each in row.nuggets] == [
+        *[("open.1", "support"), ("open.2", "none")],
+    ]
+    page = run.folder.page_file.read_text()
+    for words in (
+        "2 model-made (openai:m), 1 by people",
+        "The pool closes at 21:00",
+        "(okay, model)",
+    ):
+        assert words in page
+    text = " ".join(plain_text(render_report(run.report, path="")).split())
+    assert "3 for 2 questions, 2 of them vital: 2 model-made (openai:m), 1 by people" in text
+    assert "assigned by rules: words and numbers, without a model" in text
+
+
+def test_runs_compare_in_nuggets_only_where_these_are_the_same(
+    nuggets: Path, tmp_path: Path
+) -> None:
+    first, second = evaluate(nuggets, tmp_path, silent), evaluate(nuggets, tmp_path)
+    compared = second.compare(first)
+    assert compared.metrics["nugget_recall"].difference == 0.25
+    content = nuggets.read_text().replace("2.80 euros", "3 euros")
+    nuggets.write_text(content)
+    other = evaluate(nuggets, tmp_path).compare(first)
+    assert "nugget_recall" not in other.metrics
+    assert any("the nuggets, or how they were assigned, differ" in each for each in other.warnings)
+
+
+def test_a_private_run_keeps_no_text_of_nuggets(nuggets: Path, tmp_path: Path) -> None:
+    run = evaluate(nuggets, tmp_path, private=True)
+    kept = b"".join(path.read_bytes() for path in run.folder.path.rglob("*") if path.is_file())
+    assert b"21:00" not in kept
+    assert run.report.answers is not None
+    assert run.report.answers.metrics["nugget_recall"] == 0.25
+
+
+def test_a_gate_on_nuggets_needs_them(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs nuggets; add --nuggets FILE"):
+        assay.evaluate(agent, DATA, answers=True, gates="nugget_recall>=0.5", out=tmp_path)
+    with pytest.raises(UsageError, match="nuggets has no effect without answers"):
+        assay.evaluate(agent, DATA, nuggets="n.jsonl", out=tmp_path)
+
+
+def test_nuggets_of_other_data_are_refused_before_the_first_call(
+    nuggets: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match="no question of data set 'notes'"):
+        assay.evaluate(agent, "notes", answers=True, nuggets=nuggets, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_documents_that_changed_are_mentioned(nuggets: Path, tmp_path: Path) -> None:
+    lines = [{**LINES[0], "provenance": {"documents": {"pool": "0" * 64}}}, LINES[1]]
+    nuggets.write_text("\n".join(map(json.dumps, lines)))
+    run = evaluate(nuggets, tmp_path)
+    assert run.report.answers is not None
+    assert run.report.answers.nuggets is not None
+    assert "1 of the documents that the nuggets come from have changed" in (
+        run.report.answers.nuggets.note or ""
+    )
+
+
+def judge_reply(prompt: str) -> str:
+    """Supports what the answer says word for word; TRUE for all that is not about nuggets."""
+    if not prompt.startswith("Decide for each of"):
+        return "TRUE"
+    (answer,) = ANSWER.findall(prompt)
+    return json.dumps(["support" if f in answer else "none" for f in FACT.findall(prompt)])
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    with ModelServer().running() as running:
+        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", running.url)
+        running.reply = judge_reply
+        yield running
+
+
+def test_a_judge_assigns_where_there_is_one(
+    nuggets: Path, tmp_path: Path, server: ModelServer
+) -> None:
+    run = evaluate(nuggets, tmp_path, judge="openai:j", judge_controls=0)
+    assert run.report.answers is not None
+    found = run.report.answers.nuggets
+    assert found is not None
+    assert (found.judged, found.supported, found.flip_rate) == (True, 1, 0)
+    assert "judge openai:j" in found.assigned_by
+    assert run.report.answers.metrics["nugget_recall"] == 0.25
+
+
+def test_a_judge_that_supports_everything_is_not_believed(
+    nuggets: Path, tmp_path: Path, server: ModelServer
+) -> None:
+    server.reply = lambda prompt: (
+        json.dumps(["support"] * len(FACT.findall(prompt)))
+        if prompt.startswith("Decide for each")
+        else "TRUE"
+    )
+    rows = [
+        {"id": name, "question": question, "answer": "It is so, at 7:00."}
+        for name, question in (
+            ("open", "When does the pool open?"),
+            ("ride", "What does the ride cost?"),
+        )
+    ]
+    scored = assay.score_answers(
+        rows, nuggets=nuggets, judge="openai:j", gates="nugget_recall>=0.5"
+    )
+    assert "its support means nothing" in (scored.report.trouble or "")
+    assert scored.report.nuggets is None
+    assert not any(name.startswith("nugget") for name in scored.metrics)
+    assert not scored.gates_passed
+
+
+def test_logged_rows_are_found_by_id_or_by_their_question(nuggets: Path) -> None:
+    rows = [
+        {"question": "When does the pool  open?", "answer": "At 7:00. It closes at 21:00."},
+        {"id": "ride", "question": "What does the ride cost?", "answer": "5 euros."},
+        {"id": "open", "question": "Something else?", "answer": "At 7:00."},
+    ]
+    scored = assay.score_answers(rows, nuggets=nuggets, gates="nugget_recall_vital>=0.5")
+    assert scored.metrics["nugget_recall"] == 0.5
+    assert scored.gates_passed
+    assert [[each.support for each in row.nuggets] for row in scored.rows()] == [
+        *[["support", "support"], ["none"], []],
+    ]
+
+
+def test_nuggets_of_other_questions_are_refused_for_a_log(nuggets: Path) -> None:
+    with pytest.raises(DataError, match="none of its 2 questions is in the log"):
+        assay.score_answers([{"question": "Who?", "answer": "Me."}], nuggets=nuggets)
+    with pytest.raises(UsageError, match="needs nuggets"):
+        assay.score_answers([{"question": "Who?", "answer": "Me."}], gates="nugget_recall>=0.5")
