@@ -32,7 +32,7 @@ LAYERS = [
     {"search"},
     {"data", "contract"},
     {"net"},
-    {"files"},
+    {"files", "ray_cluster"},
     {"extras"},
     {"errors", "privacy", "progress", "text"},
 ]

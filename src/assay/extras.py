@@ -18,6 +18,7 @@ PACKAGES = {
     "pyarrow": "data",
     "qdrant_client": "qdrant",
     "qdrant_edge": "search",
+    "ray": "ray",
     "scipy": "tuned",
     "sentence_transformers": "torch",
     "sse_starlette": "serve",

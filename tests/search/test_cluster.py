@@ -20,7 +20,7 @@ from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
 from assay.search import index
-from assay.search.cluster import ClusterSettings
+from assay.search.cluster import ClusterSettings, Quantization
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Retriever
@@ -153,7 +153,7 @@ def test_an_index_is_built_while_a_node_dies(
 
 @pytest.mark.parametrize("kind", ["int8", "binary"])
 def test_compressed_vectors_are_scored_by_the_whole_ones(
-    qdrant_server: QdrantServer, embedder: WordEmbedder, kind: str
+    qdrant_server: QdrantServer, embedder: WordEmbedder, kind: Quantization
 ) -> None:
     plain = ServerStore(qdrant_server.url, "plain")
     build_index(DOCUMENTS, embedder, plain)

@@ -7,11 +7,15 @@ import typer
 
 from assay.cli.console import print_json, say, show
 from assay.cli.eval import Archive, choose_dataset, run_evaluation
-from assay.errors import UsageError
+from assay.cli.index import Engine
+from assay.errors import AssayError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from assay.data.dataset import Dataset
     from assay.evaluation.bench import Workload
+    from assay.evaluation.suite import Suite
     from assay.run.config import RunConfig
 
 
@@ -35,6 +39,7 @@ def bench(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how much there is to do.")
     ] = False,
+    engine: Engine = None,
     archive: Archive = None,
     out: Annotated[
         Path, typer.Option(help="Folder to write runs to.", envvar="ASSAY_OUT", metavar="DIR")
@@ -70,6 +75,8 @@ def bench(
         return
     folder = folder or create_bench(planned, out)
     try:
+        if engine:
+            _run_on_cluster(planned, folder, out, load, engine)
         report = run_suite(
             planned,
             folder,
@@ -94,6 +101,30 @@ def bench(
         say(f"finish it with: assay bench --resume {folder}")
         raise typer.Exit(3)
     raise typer.Exit(0 if report.gates_passed else 1)
+
+
+def _run_on_cluster(
+    suite: "Suite",
+    folder: Path,
+    out: Path,
+    load: "Callable[[RunConfig], Dataset]",
+    engine: str,
+) -> None:
+    """Make the runs that are missing, as many at once as the cluster has CPUs."""
+    from assay.evaluation.bench import missing_cells
+    from assay.evaluation.ray_shards import run_on_cluster, worker_environment
+    from assay.ray_cluster import RayCluster
+
+    with RayCluster(engine, worker_environment()) as cluster:
+        for dataset, cells in missing_cells(folder.name, suite, out):
+            try:
+                data = load(cells[0].config)
+            except AssayError:
+                continue  # told with the others, when the results are collected
+            configs = [cell.config for cell in cells]
+            for place, result in run_on_cluster(configs, data, cluster, out):
+                words = result if isinstance(result, AssayError) else "done"
+                say(f"{cells[place].system} on {dataset}: {words}")
 
 
 def _workload(work: "Workload", cells: int) -> str:

@@ -28,6 +28,7 @@ from assay.cli.ci_files import (
     write_ci_files,
 )
 from assay.cli.console import say, warn
+from assay.cli.index import Engine
 from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
 from assay.errors import DownloadError, UsageError
@@ -93,6 +94,16 @@ def evaluate(
             rich_help_panel="Data",
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            help="With --engine: in how many shards to evaluate. Default: one for each CPU.",
+            metavar="N",
+            min=1,
+            rich_help_panel="Data",
+        ),
+    ] = None,
+    engine: Engine = None,
     fail_on_regression: FailOnRegression = False,
     junit: Junit = None,
     markdown: Markdown = None,
@@ -129,6 +140,8 @@ def evaluate(
             index, count = parse_shard(shard)
             config = replace(config, shard_index=index, num_shards=count)
     refuse_unused_settings(config)
+    if shards and not engine:
+        raise UsageError("--shards divides the work of --engine ray; add --engine, or use --shard")
     if fail_on_regression and not (config.compare_to or config.baseline):
         raise UsageError("--fail-on-regression needs --compare-to or --baseline")
     evaluation = with_reference(Evaluation.plan(config, data), out, folder)
@@ -136,7 +149,10 @@ def evaluate(
         open_agent(replace(config, target=config.baseline), data)
     compared = True
     with errors_in_junit(junit, config.target):
-        run = run_evaluation(evaluation, out, folder)
+        if engine:
+            run = _evaluate_on_cluster(evaluation, out, folder, engine, shards)
+        else:
+            run = run_evaluation(evaluation, out, folder)
         if config.baseline and run.state == "complete":
             run, compared = _compare_with_baseline(evaluation, run, out)
         elif evaluation.reference is not None and run.state == "complete":
@@ -244,6 +260,23 @@ def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | Non
     """Start a run, or finish the one in `folder`."""
     with _stdout_for_results_only():
         return asyncio.run(_run(evaluation, out, folder))
+
+
+def _evaluate_on_cluster(
+    evaluation: "Evaluation",
+    out: Path,
+    folder: "RunFolder | None",
+    engine: str,
+    shards: int | None,
+) -> "Run":
+    from assay.evaluation.ray_shards import evaluate_on_cluster, worker_environment
+    from assay.ray_cluster import RayCluster
+
+    if folder is not None or evaluation.config.num_shards > 1:
+        raise UsageError("--engine starts new runs; leave out --resume and --shard")
+    with progress_bar() as progress, RayCluster(engine, worker_environment()) as cluster:
+        count = min(shards or cluster.cpus, len(evaluation.queries))
+        return evaluate_on_cluster(evaluation, count, cluster, out, progress)
 
 
 async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Run":

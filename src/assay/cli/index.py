@@ -11,7 +11,13 @@ from assay.cli.console import print_json, show
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
+    from assay.data.dataset import Dataset, Document
+    from assay.progress import Progress
+    from assay.search.bm25 import Bm25Settings
     from assay.search.cluster import ClusterSettings
+    from assay.search.embedding import Embedder, EmbedderSettings
+    from assay.search.index import IndexReport
+    from assay.search.store import Store
 
 DatasetOption = Annotated[
     str,
@@ -120,6 +126,32 @@ OnDisk = Annotated[
         envvar="QDRANT_ON_DISK",
     ),
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Embed on a Ray cluster: ray for the one at RAY_ADDRESS or on this machine, or "
+        "ray://HOST:PORT.",
+        envvar="ASSAY_ENGINE",
+        metavar="ray[://ADDRESS]",
+    ),
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        help="Only embed this part of the documents, such as 2/4, into --part; `assay merge` "
+        "builds the index from all parts.",
+        envvar="ASSAY_SHARD",
+        metavar="I/N",
+    ),
+]
+PartFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--part",
+        help="With --shard: the folder for this part. Default: index-parts/I-of-N.",
+        metavar="DIR",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
@@ -136,6 +168,9 @@ def index(
     write_consistency: WriteConsistency = None,
     quantization: QuantizationOption = "none",
     on_disk: OnDisk = False,
+    engine: Engine = None,
+    shard: Shard = None,
+    part: PartFolder = None,
     as_json: JsonOption = False,
 ) -> None:
     """Embed and index documents. Only new and changed ones are processed.
@@ -145,7 +180,6 @@ def index(
     """
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
-    from assay.report.numbers import count, duration
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import build_index, open_store
@@ -153,14 +187,37 @@ def index(
     bm25 = Bm25Settings(bm25_k1, bm25_b)
     kept = (shard_number, replication_factor, write_consistency, quantization, on_disk)
     cluster = _cluster(*kept) if kept != (None, None, None, "none", False) else None
+    settings = EmbedderSettings(embedder or "", str(model or ""), device)
+    if part is not None and not shard:
+        raise UsageError("--part is where --shard I/N puts its part; add --shard")
+    if shard and engine:
+        raise UsageError("--shard and --engine are two ways to divide the work; pass one of them")
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         data.require_documents("an index")
-        chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
+        documents = list(data.documents.values())
+        if shard:
+            _embed_shard(shard, part, dataset, documents, settings, bm25, progress, as_json)
+            return
+        chosen = open_embedder(settings)
         store = open_store(data.name, chosen, cluster=cluster)
-        report = build_index(data.documents.values(), chosen, store, progress, bm25=bm25)
+        if engine:
+            from assay.search.ray_index import build_on_cluster
+
+            report = build_on_cluster(documents, settings, store, engine, progress, bm25=bm25)
+        else:
+            report = build_index(documents, chosen, store, progress, bm25=bm25)
+    show_index(data, store, chosen, report, as_json)
+
+
+def show_index(
+    data: "Dataset", store: "Store", embedder: "Embedder", report: "IndexReport", as_json: bool
+) -> None:
+    """What an index holds now and what was changed in it."""
+    from assay.report.numbers import count, duration
+
     if as_json:
-        facts = {"dataset": data.name, "index": store.where, "embedder": chosen.name}
+        facts = {"dataset": data.name, "index": store.where, "embedder": embedder.name}
         print_json(facts | asdict(report))
         return
     show(
@@ -187,3 +244,56 @@ def _cluster(
 
     kind = cast(Quantization, quantization)
     return ClusterSettings(shard_number, replication_factor, write_consistency, kind, on_disk)
+
+
+def _embed_shard(
+    shard: str,
+    folder: Path | None,
+    dataset: str,
+    documents: "list[Document]",
+    settings: "EmbedderSettings",
+    bm25: "Bm25Settings",
+    progress: "Progress",
+    as_json: bool,
+) -> None:
+    from assay.run.options import parse_shard
+    from assay.search.embedding import open_embedder
+    from assay.search.index_parts import IndexPart, write_part
+
+    index, count = parse_shard(shard)
+    folder = folder or Path("index-parts") / f"{index + 1}-of-{count}"
+    planned = IndexPart(index, count, dataset, "", "", settings, bm25, 0)
+    part = write_part(documents, planned, open_embedder(settings), folder, progress)
+    if as_json:
+        print_json({"part": str(folder)} | asdict(part))
+    else:
+        show(
+            f"{folder}: {part.documents:,} of {len(documents):,} documents embedded; when all "
+            f"{count} parts are there: assay merge {folder.parent}/*"
+        )
+
+
+def merge_index_parts(folders: list[Path], dataset: str | None, as_json: bool) -> None:
+    """Build the index whose parts are in `folders`."""
+    from assay.cli.progress import progress_bar
+    from assay.data import load_dataset
+    from assay.errors import SearchError
+    from assay.search.embedding import VectorCache, open_embedder
+    from assay.search.index import build_index, corpus_digest, open_store
+    from assay.search.index_parts import read_parts, take_vectors
+
+    first = read_parts(folders)[0]
+    with progress_bar() as progress:
+        data = load_dataset(dataset or first.dataset, progress=progress)
+        documents = list(data.documents.values())
+        if corpus_digest(documents) != first.corpus:
+            raise SearchError(
+                f"the parts were made from other documents than {dataset or first.dataset!r} has "
+                "here; pass the data set that they were made from with --dataset"
+            )
+        embedder = open_embedder(first.settings)
+        cache = VectorCache()
+        take_vectors(folders, cache)
+        store = open_store(data.name, embedder)
+        report = build_index(documents, embedder, store, progress, bm25=first.bm25, cache=cache)
+    show_index(data, store, embedder, report, as_json)

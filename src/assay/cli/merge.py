@@ -15,7 +15,7 @@ def merge(
         list[str],
         typer.Argument(
             help="The run of each shard: its folder, its name or a prefix of its name; or a "
-            "result file of AgentBeats."
+            "result file of AgentBeats; or all parts of an index that `assay index --shard` made."
         ),
     ],
     out: Annotated[
@@ -42,7 +42,14 @@ def merge(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Merge the shards of one evaluation into one run. Its figures are those of a run that was
-    never split."""
+    never split. Parts of an index become the index.
+    """
+    folders = [Path(run) for run in runs]
+    if any((folder / "part.json").is_file() for folder in folders):
+        from assay.cli.index import merge_index_parts
+
+        merge_index_parts(folders, dataset, as_json)
+        return
     import asyncio
     from dataclasses import replace
     from tempfile import TemporaryDirectory

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -149,6 +149,7 @@ def open_embedder(settings: EmbedderSettings | None = None) -> Embedder:
 
 
 _KEYS_IN_A_QUERY = 500
+_ROWS_AT_ONCE = 5000
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, text BLOB, vector BLOB, "
     "PRIMARY KEY (embedder, text)) WITHOUT ROWID"
@@ -203,6 +204,24 @@ class VectorCache:
             return np.zeros((0, embedder.dimension), np.float32)
         return np.stack([known[key] for key in keys])
 
+    def missing(self, texts: Sequence[str], embedder: Embedder) -> list[str]:
+        """Those of the texts that were never embedded, each once."""
+        by_key = {_key(text): text for text in texts}
+        known = self._database.use(partial(_read, embedder=embedder, keys=list(by_key)))
+        return [text for key, text in by_key.items() if key not in known]
+
+    def add(self, vectors: Mapping[str, Vectors], embedder: Embedder) -> None:
+        """Keep vectors that were computed elsewhere, by their texts."""
+        rows = {_key(text): np.asarray(row, np.float32) for text, row in vectors.items()}
+        self._database.use(partial(_write, embedder=embedder, vectors=rows))
+
+    def take_from(self, other: "VectorCache") -> int:
+        """Copy the intact vectors of another cache; how many there were."""
+        return other._database.use(partial(_copy_intact, insert=self._insert))
+
+    def _insert(self, rows: Sequence[tuple[str, bytes, bytes]]) -> None:
+        self._database.use(partial(_insert, rows=rows))
+
     def check(self) -> list[str]:
         """What is wrong with the file, in words: its structure and each vector are read."""
         if not self.path.exists():
@@ -241,6 +260,24 @@ def _write(database: sqlite3.Connection, embedder: Embedder, vectors: dict[bytes
     database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
     database.execute(_CHECKSUMS)
     _write_checksums(database, rows)
+
+
+def _insert(database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes]]) -> None:
+    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+    database.execute(_CHECKSUMS)
+    _write_checksums(database, rows)
+
+
+def _copy_intact(
+    database: sqlite3.Connection, insert: Callable[[Sequence[tuple[str, bytes, bytes]]], None]
+) -> int:
+    database.execute(_CHECKSUMS)
+    found, taken = database.execute(_WITH_CHECKSUMS), 0
+    while rows := found.fetchmany(_ROWS_AT_ONCE):
+        intact = [row[:3] for row in rows if _is_intact(*row)]
+        insert(intact)
+        taken += len(intact)
+    return taken
 
 
 def _write_checksums(

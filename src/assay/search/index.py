@@ -54,8 +54,8 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Changes:
-    """`from_live`: the rest of the live index can stay, so that only these are written."""
+class IndexChanges:
+    """What to write and remove. `from_live`: the rest of the live index can stay as it is."""
 
     added: Sequence[Document]
     changed: Sequence[Document]
@@ -81,12 +81,12 @@ def build_index(
     started = time.monotonic()
     documents = list(documents)
     settings = bm25 or Bm25Settings.from_environment()
-    manifest = describe_index(documents, embedder, settings, _live_manifest(store))
+    manifest = describe_index(documents, embedder, settings, live_manifest(store))
     added = changed = removed = 0
-    if not _is_ready(store, manifest):
+    if not is_ready(store, manifest):
         with store.lock(progress):
-            if not _is_ready(store, manifest):  # else another process was quicker
-                changes = _changes(documents, manifest, store)
+            if not is_ready(store, manifest):  # else another process was quicker
+                changes = find_changes(documents, manifest, store)
                 _apply(changes, manifest, embedder, store, cache or VectorCache(), progress)
                 added, changed = len(changes.added), len(changes.changed)
                 removed = len(changes.removed)
@@ -125,7 +125,7 @@ def describe_index(
     `live`: what the index there says; where it is of the same documents, they are not counted
     again.
     """
-    corpus = _corpus_digest(documents)
+    corpus = corpus_digest(documents)
     model = live.bm25 if live is not None and live.corpus == corpus else None
     if model is None or (model.settings, model.analyzer) != (bm25, ANALYZER):
         model = Bm25Model.of((document.full_text for document in documents), bm25)
@@ -140,7 +140,8 @@ def describe_index(
     )
 
 
-def _corpus_digest(documents: Sequence[Document]) -> str:
+def corpus_digest(documents: Sequence[Document]) -> str:
+    """Changes with any document and with their order."""
     digest = hashlib.sha256()
     for document in documents:
         try:
@@ -172,9 +173,9 @@ def document_vectors(
     return (cache or VectorCache()).embed(first, embedder, progress)
 
 
-def _is_ready(store: Store, manifest: Manifest) -> bool:
-    """Opened to see: damage may show only then."""
-    if _live_manifest(store) != manifest:
+def is_ready(store: Store, manifest: Manifest) -> bool:
+    """Whether the live index is that of `manifest`. Opened to see: damage may show only then."""
+    if live_manifest(store) != manifest:
         return False
     try:
         store.open().close()
@@ -183,15 +184,16 @@ def _is_ready(store: Store, manifest: Manifest) -> bool:
     return True
 
 
-def _live_manifest(store: Store) -> Manifest | None:
-    """None if the index cannot be read: it is then built again."""
+def live_manifest(store: Store) -> Manifest | None:
+    """What the live index says of itself; None if it cannot be read, and is to be built again."""
     try:
         return store.manifest()
     except DamagedIndexError:
         return None
 
 
-def _changes(documents: Sequence[Document], manifest: Manifest, store: Store) -> _Changes:
+def find_changes(documents: Sequence[Document], manifest: Manifest, store: Store) -> IndexChanges:
+    """What has to be written and removed, so that the live index becomes that of `manifest`."""
     old: dict[str, tuple[str, int]] = {}
     from_live = False
     try:
@@ -213,11 +215,11 @@ def _changes(documents: Sequence[Document], manifest: Manifest, store: Store) ->
         for doc_id in [*removed, *(one.id for one in changed)]
         for chunk in range(old[doc_id][1])
     ]
-    return _Changes(added, changed, removed, outdated if from_live else (), from_live)
+    return IndexChanges(added, changed, removed, outdated if from_live else (), from_live)
 
 
 def _apply(
-    changes: _Changes,
+    changes: IndexChanges,
     manifest: Manifest,
     embedder: Embedder,
     store: Store,
@@ -228,24 +230,29 @@ def _apply(
     documents = [*changes.added, *changes.changed]
     with store.writer(manifest, from_live=changes.from_live) as writer:
         writer.delete(changes.outdated)
-        for points in _points(documents, embedder, manifest.bm25, cache, progress):
+        for points in points_of(documents, embedder, manifest.bm25, cache, progress):
             writer.write(points)
         writer.commit()
 
 
-def _points(
+def points_of(
     documents: Sequence[Document],
     embedder: Embedder,
     bm25: Bm25Model,
-    cache: VectorCache,
+    cache: VectorCache | None,
     progress: Progress,
 ) -> Iterator[list[Point]]:
+    """The points of documents, some hundred documents at a time; `cache` None for no cache."""
     step = max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
     for start in range(0, len(documents), step):
         part = documents[start : start + step]
         chunks = split_documents(part, embedder)
         texts = [chunk.embedded for one in chunks for chunk in one]
-        vectors = cache.embed(texts, embedder, _in_documents(progress, start, part, documents))
+        told = _in_documents(progress, start, part, documents)
+        if cache is None:
+            vectors = embedder.embed(texts, told)
+        else:
+            vectors = cache.embed(texts, embedder, told)
         progress("embedding documents", start + len(part), len(documents))
         rows = iter(vectors)
         yield [
@@ -356,7 +363,7 @@ def _is_builtin(embedder: str) -> bool:
 
 def _refuse_other_embedder(store: Store, embedder: Embedder) -> None:
     """A collection that the user named is never filled again with another model's vectors."""
-    live = _live_manifest(store)
+    live = live_manifest(store)
     if live is None or live.embedder == embedder.name:
         return
     if not (_is_builtin(live.embedder) and _is_builtin(embedder.name)):

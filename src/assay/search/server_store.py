@@ -23,7 +23,6 @@ from assay.search.store import (
     PLACE,
     ChunkPayload,
     Found,
-    IndexWriter,
     Manifest,
     Point,
     Signal,
@@ -119,10 +118,16 @@ class ServerStore:
     ) -> None:
         self._alias, self._cluster = collection, cluster or ClusterSettings()
         self._url = shown_addresses(url)
+        self._address, self._api_key = url, api_key
         self._client = connect(url, api_key)
         weakref.finalize(self, self._client.close)
         with server_errors(self._url):
             _refuse_old(self._client.info().version, self._url)
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """What another process needs to write here, secrets included."""
+        return {"url": self._address, "api_key": self._api_key or ""}
 
     @property
     def where(self) -> str:
@@ -143,6 +148,18 @@ class ServerStore:
         with server_errors(self._url):
             live = self._live()
             return None if live is None else read_state(self._client, live)
+
+    def complete_documents(self, collection: str) -> dict[str, tuple[str, list[str]]]:
+        """The content hash and the points of the documents that a collection has all points of."""
+        found: dict[str, tuple[str, list[str]]] = {}
+        totals: dict[str, int] = {}
+        wanted = ["doc_id", "content_hash", "total_chunks"]
+        for record in self._points(wanted, vectors=False, collection=collection):
+            payload = record.payload or {}
+            doc_id = payload["doc_id"]
+            totals[doc_id] = payload["total_chunks"]
+            found.setdefault(doc_id, (payload["content_hash"], []))[1].append(str(record.id))
+        return {doc_id: kept for doc_id, kept in found.items() if len(kept[1]) == totals[doc_id]}
 
     def contents(self) -> dict[str, tuple[str, int]]:
         """Document id to content hash and number of chunks."""
@@ -167,7 +184,7 @@ class ServerStore:
         return nullcontext()
 
     @contextmanager
-    def writer(self, manifest: Manifest, *, from_live: bool) -> Iterator[IndexWriter]:
+    def writer(self, manifest: Manifest, *, from_live: bool) -> Iterator["ServerWriter"]:
         """Named after what it will hold: a build that was killed is taken up again, and two
         processes that build the same index write the same points.
         """
@@ -178,7 +195,7 @@ class ServerStore:
                 name += "-again"
             if not self._client.collection_exists(name):
                 self._create(name, manifest.dimension)
-        yield _ServerWriter(self, name, manifest, copy=from_live)
+        yield ServerWriter(self, name, manifest, copy=from_live)
 
     def copy_live(self, target: str, leave_out: set[str]) -> None:
         """Copy the points of the live collection to `target`, except those in `leave_out`."""
@@ -193,6 +210,12 @@ class ServerStore:
                 self.upsert(target, batch)
                 batch = []
         self.upsert(target, batch)
+
+    def write(self, target: str, points: Sequence[Point]) -> None:
+        """Write points to a collection, some at a time."""
+        for start in range(0, len(points), _POINTS_IN_A_CALL):
+            part = points[start : start + _POINTS_IN_A_CALL]
+            self.upsert(target, [_struct(point) for point in part])
 
     def upsert(self, target: str, points: Sequence[models.PointStruct]) -> None:
         """Write points to a collection and wait until they are stored."""
@@ -254,12 +277,14 @@ class ServerStore:
                 )
         return names[0] if names else None
 
-    def _points(self, payload: Any, *, vectors: bool) -> Iterator[models.Record]:
+    def _points(
+        self, payload: Any, *, vectors: bool, collection: str | None = None
+    ) -> Iterator[models.Record]:
         offset: Any = None
         while True:
             with server_errors(self._url):
                 records, offset = self._client.scroll(
-                    self._alias,
+                    collection or self._alias,
                     limit=_POINTS_IN_A_CALL,
                     offset=offset,
                     with_payload=payload,
@@ -270,19 +295,22 @@ class ServerStore:
                 return
 
 
-class _ServerWriter:
+class ServerWriter:
     """Live points are copied at the end, when it is known which of them are replaced."""
 
     def __init__(self, store: ServerStore, name: str, manifest: Manifest, *, copy: bool) -> None:
         self._store, self._name, self._manifest, self._copy = store, name, manifest, copy
         self._replaced: set[str] = set()
 
+    @property
+    def collection(self) -> str:
+        """The next collection, which nothing searches yet."""
+        return self._name
+
     def write(self, points: Sequence[Point]) -> None:
         """Write points to the next collection."""
-        for start in range(0, len(points), _POINTS_IN_A_CALL):
-            part = points[start : start + _POINTS_IN_A_CALL]
-            self._replaced |= {point.id for point in part}
-            self._store.upsert(self._name, [_struct(point) for point in part])
+        self._replaced |= {point.id for point in points}
+        self._store.write(self._name, points)
 
     def delete(self, ids: Iterable[str]) -> None:
         """Leave these points of the live collection out."""

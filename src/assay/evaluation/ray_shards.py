@@ -1,0 +1,102 @@
+"""`--engine ray`: the shards of a run, or the runs of a bench, on all nodes of a Ray cluster.
+
+A worker makes an ordinary run in a folder of its own and sends the folder back: what comes out is
+what `assay eval --shard I/N` and `assay merge` make on several machines.
+"""
+
+import asyncio
+import io
+import os
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from assay.data.dataset import Dataset
+from assay.errors import AssayError, RunError
+from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.merge import merge, merged_config
+from assay.evaluation.plan import draw_queries, open_agent
+from assay.evaluation.run import Run
+from assay.progress import Progress, silent
+from assay.ray_cluster import RayCluster
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
+from assay.run.models import COMPLETE
+
+
+def evaluate_on_cluster(
+    evaluation: Evaluation, shards: int, cluster: RayCluster, out: Path, progress: Progress = silent
+) -> Run:
+    """Evaluate every shard on some node, and merge them into one run under `out`.
+
+    The shards are kept under `out` as well. Raises `RunError` if one of them failed, with the
+    command that makes up for it; those that are complete need not be made again.
+    """
+    config, dataset = evaluation.config, evaluation.dataset
+    parts = [
+        replace(config, shard_index=index, num_shards=shards, gates=(), compare_to="", baseline="")
+        for index in range(shards)
+    ]
+    sizes = [len(draw_queries(dataset, part)) for part in parts]
+    folders: dict[int, RunFolder] = {}
+    failed: dict[int, str] = {}
+    done = 0
+    for place, result in run_on_cluster(parts, dataset, cluster, out):
+        if isinstance(result, AssayError):
+            failed[place] = str(result)
+            continue
+        folders[place] = result
+        state = result.read_report().state
+        if state != COMPLETE:
+            failed[place] = f"it is {state}"
+        done += sizes[place]
+        progress(f"{shards} shards on Ray", done, sum(sizes))
+    if failed:
+        first = min(failed)
+        if len(failed) == shards:
+            raise RunError(f"all {shards} shards failed, the first because {failed[first]}")
+        kept = " ".join(str(folders[place]) for place in sorted(folders) if place not in failed)
+        raise RunError(
+            f"{len(failed)} of {shards} shards failed; shard {first + 1}: {failed[first]}. Run "
+            f"each of {', '.join(str(place + 1) for place in sorted(failed))} again with --shard "
+            f"I/{shards}, then join it with those that are complete: assay merge {kept}"
+        )
+    whole = merged_config([folders[place] for place in sorted(folders)])
+    whole = replace(whole, gates=config.gates, compare_to=config.compare_to)
+    return asyncio.run(merge([folders[place] for place in sorted(folders)], whole, dataset, out))
+
+
+def worker_environment() -> dict[str, str]:
+    """Variables with which a worker finds a `python:` target where this process does."""
+    known = os.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(Path.cwd()), known)))}
+
+
+def run_on_cluster(
+    configs: Sequence[RunConfig], dataset: Dataset, cluster: RayCluster, out: Path
+) -> Iterator[tuple[int, RunFolder | AssayError]]:
+    """The run of each of the settings on the same data, as they are finished, under `out`."""
+    shared = cluster.share(dataset)
+    for place, result in cluster.map(_run, [(config, shared) for config in configs]):
+        yield place, result if isinstance(result, AssayError) else _unpack(result, out)
+
+
+def _run(config: RunConfig, dataset: Dataset) -> bytes:
+    """On a worker: the run's folder as a tar file."""
+    with TemporaryDirectory(prefix="assay-ray-") as folder:
+        evaluation = Evaluation.plan(config, dataset)
+        run = asyncio.run(evaluation.start(open_agent(config, dataset), Path(folder)))
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
+            archive.add(run.folder.path, arcname=run.folder.name)
+        return packed.getvalue()
+
+
+def _unpack(packed: bytes, out: Path) -> RunFolder:
+    out.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+        name = archive.getnames()[0]
+        archive.extractall(out, filter="data")
+    return RunFolder(out / name)

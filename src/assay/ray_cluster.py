@@ -1,0 +1,172 @@
+"""Work on a Ray cluster: one function over many parts, those of lost workers once more.
+
+`--engine ray` uses the cluster at RAY_ADDRESS or on this machine, or starts one for the time of the
+command; `--engine ray://HOST:PORT` is the client port of a cluster elsewhere. Every node needs the
+same version of Assay installed.
+"""
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from types import TracebackType
+from typing import Any
+
+from assay.errors import AssayError, TargetError, UsageError
+from assay.extras import missing_extra
+
+_RETRIES = 3
+_PARTS_PER_CPU = 2
+"""In flight at once: enough that no worker waits, few enough that their results fit in memory."""
+
+
+def check_engine(engine: str) -> str:
+    """The engine itself. Raises `UsageError` for anything but `ray` and `ray://ADDRESS`."""
+    if engine != "ray" and not (engine.startswith("ray://") and len(engine) > len("ray://")):
+        raise UsageError(
+            f"unknown engine {engine!r}; it is ray, or ray://HOST:PORT for a cluster elsewhere"
+        )
+    return engine
+
+
+class RayCluster:
+    """A connection to a cluster, as a context manager.
+
+    Parameters:
+        engine: `ray`, or `ray://HOST:PORT`.
+        environment: variables for the workers.
+    """
+
+    def __init__(self, engine: str, environment: Mapping[str, str] | None = None) -> None:
+        self._engine = check_engine(engine)
+        self._environment = dict(environment or {})
+        self._ray: Any = None
+
+    def __enter__(self) -> "RayCluster":
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # Workers would otherwise see no GPU where a task asks for none.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            import ray
+        except ImportError as error:
+            raise missing_extra(error) or error from None
+        self._ray = ray
+        options: dict[str, Any] = {
+            "runtime_env": {"env_vars": self._environment},
+            "log_to_driver": False,
+            "logging_level": logging.ERROR,
+        }
+        if self._engine != "ray":
+            options["address"] = self._engine
+        elif not os.environ.get("RAY_ADDRESS"):
+            options["include_dashboard"] = False
+        _refuse_closed_port(self._engine)
+        # What Ray says about its workers is no result: `--json` stays JSON.
+        self._stdout = redirect_stdout(sys.stderr)
+        self._stdout.__enter__()
+        try:
+            _connect(ray, options)
+        except (ConnectionError, ImportError, RuntimeError, ValueError) as error:
+            self._stdout.__exit__(None, None, None)
+            raise TargetError(
+                f"no Ray cluster can be used at {self._engine}: {str(error).splitlines()[0]}; "
+                "start one with: ray start --head, or leave RAY_ADDRESS unset to use this machine"
+            ) from None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ray.shutdown()
+        self._stdout.__exit__(kind, error, traceback)
+
+    @property
+    def cpus(self) -> int:
+        """Of all nodes."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    @property
+    def gpus(self) -> int:
+        """Of all nodes."""
+        return int(self._ray.cluster_resources().get("GPU", 0))
+
+    @property
+    def nodes(self) -> int:
+        """That are alive."""
+        return sum(bool(node["Alive"]) for node in self._ray.nodes())
+
+    def share(self, value: object) -> object:
+        """A value that all parts use, sent to each node once; passed on as an argument."""
+        return self._ray.put(value)
+
+    def map(
+        self, function: Callable[..., Any], parts: Iterable[Sequence[object]], *, gpus: int = 0
+    ) -> Iterator[tuple[int, Any]]:
+        """The place and the result of each part, as they are ready; parts are taken as needed.
+
+        A part whose worker or node is lost is computed by another one. An `AssayError` in a part is
+        yielded as its result, so that the others go on.
+        """
+        remote = self._ray.remote(function).options(
+            num_cpus=1, num_gpus=gpus, max_retries=_RETRIES, retry_exceptions=False
+        )
+        most = _PARTS_PER_CPU * self.cpus
+        waiting: dict[Any, int] = {}
+        todo = iter(enumerate(parts))
+        while True:
+            while len(waiting) < most and (part := next(todo, None)) is not None:
+                place, arguments = part
+                waiting[remote.remote(*arguments)] = place
+            if not waiting:
+                return
+            ready, _ = self._ray.wait(list(waiting), num_returns=1)
+            yield waiting.pop(ready[0]), self._result(ready[0])
+
+    def _result(self, reference: object) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(reference)
+        except errors.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, AssayError):
+                return cause
+            raise
+        except errors.RayError as error:
+            return TargetError(
+                f"a part of the work was lost {_RETRIES + 1} times "
+                f"({type(error).__name__}): its worker was killed, or had too little memory"
+            )
+
+
+def _refuse_closed_port(engine: str) -> None:
+    """Ray itself would wait for minutes."""
+    address = (
+        engine.removeprefix("ray://") if engine != "ray" else os.environ.get("RAY_ADDRESS", "")
+    )
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise TargetError(
+            f"no Ray cluster responds at {address}: {error.strerror or error}; start one with: "
+            "ray start --head, or leave RAY_ADDRESS unset to use this machine"
+        ) from None
+
+
+def _connect(ray: Any, options: dict[str, Any]) -> None:
+    """To a cluster that runs; where none is named or found, to one that is started for us."""
+    if "address" in options or os.environ.get("RAY_ADDRESS"):
+        options.pop("include_dashboard", None)
+        ray.init(**options)
+        return
+    try:
+        ray.init(address="auto", **{k: v for k, v in options.items() if k != "include_dashboard"})
+    except ConnectionError:
+        ray.init(**options)

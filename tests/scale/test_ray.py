@@ -1,0 +1,270 @@
+"""A real Ray cluster of two nodes, as processes on this machine, whose workers are killed."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.search.conftest import QdrantServer, qdrant_server
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+from assay.data import Document
+from assay.errors import TargetError, UsageError
+from assay.ray_cluster import RayCluster, check_engine
+from assay.search.edge_store import EdgeStore
+from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
+from assay.search.index import build_index, configured_store, open_index
+from assay.search.ray_index import build_on_cluster
+from assay.search.retriever import Retriever
+
+__all__ = ["qdrant_server"]
+
+_DOCUMENTS = [
+    Document(f"d{n}", f"Title {n}", f"word{n % 7} tea word{n % 11} water {n}") for n in range(600)
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of two nodes with one CPU each."""
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    nodes.add_node(num_cpus=1)
+    try:
+        yield nodes.address
+    finally:
+        nodes.shutdown()  # type: ignore[no-untyped-call]
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("QDRANT_URL", "QDRANT_PATH", "COLLECTION_NAME", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+class _Embeddings:
+    """Counts the texts that it embeds, and kills the worker that asks for the third part."""
+
+    def __init__(self, *, kills: bool) -> None:
+        self.texts: list[str] = []
+        self.killed: list[int] = []
+        self._kills = kills
+        self.calls = 0
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        self.calls += 1
+        if self._kills and self.calls == 3:
+            for process in _workers():
+                os.kill(process, signal.SIGKILL)
+                self.killed.append(process)
+        self.texts += texts
+        return [_vector(text) for text in texts]
+
+
+def _vector(text: str) -> list[float]:
+    return [float(text.count(letter)) + 0.1 for letter in "abcdefghijklmnop"]
+
+
+def _workers() -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if name.startswith((b"ray::_embed_texts", b"ray::_write_points")):
+            found.append(int(folder.name))
+    return found[:1]
+
+
+@contextmanager
+def _serving(embeddings: _Embeddings) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+            rows = [{"index": n, "embedding": v} for n, v in enumerate(embeddings.embed(texts))]
+            content = json.dumps({"data": rows}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _ranking(retriever: Retriever) -> list[list[tuple[str, float]]]:
+    queries = ("tea water", "word3 word5", "title 12")
+    with retriever:
+        return [[(hit.doc_id, hit.score) for hit in retriever.search(query)] for query in queries]
+
+
+@pytest.mark.parametrize("place", ["embedded", "server"])
+def test_an_index_survives_a_killed_worker(
+    cluster: str,
+    place: str,
+    qdrant_server: QdrantServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    if place == "server":
+        monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
+    embeddings = _Embeddings(kills=True)
+    with _serving(embeddings) as url:
+        settings = EmbedderSettings(f"openai:letters@{url}")
+        store = configured_store(f"ray-{place}")
+        report = build_on_cluster(_DOCUMENTS, settings, store, "ray")
+        assert report.added == len(_DOCUMENTS)
+        assert embeddings.killed
+        embedder = open_embedder(settings)
+        found = _ranking(open_index(store, embedder))
+        monkeypatch.delenv("QDRANT_URL", raising=False)
+        alone = EdgeStore(tmp_path / "alone", "alone")
+        build_index(_DOCUMENTS, embedder, alone, cache=VectorCache(tmp_path / "alone.sqlite3"))
+        assert found == _ranking(open_index(alone, embedder))
+
+
+def test_what_is_embedded_is_not_embedded_again(
+    cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    embeddings = _Embeddings(kills=False)
+    with _serving(embeddings) as url:
+        settings = EmbedderSettings(f"openai:letters@{url}")
+        # As after an interruption: the first half is in the cache.
+        build_index(_DOCUMENTS[:300], open_embedder(settings), EdgeStore(tmp_path / "one", "one"))
+        embeddings.texts.clear()
+        build_on_cluster(_DOCUMENTS, settings, EdgeStore(tmp_path / "all", "all"), "ray")
+        texts = [text for text in embeddings.texts if text.startswith("Title")]
+    assert sorted(texts) == sorted(
+        f"{document.title} {document.text}" for document in _DOCUMENTS[300:]
+    )
+
+
+_AGENT = """
+import os, pathlib, signal
+def answer(query, top_k):
+    marker = pathlib.Path({marker!r})
+    if not marker.exists() and "a" in query:
+        marker.write_text("killed")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ["note-%03d" % (len(query) % 40), "note-001"]
+"""
+
+
+# Of the eight queries that are drawn, it breaks its process at one, whoever asks.
+_WEAK = """
+import os
+from assay.data import load_dataset
+from assay.evaluation.plan import draw_queries
+from assay.run.config import RunConfig
+bad = draw_queries(load_dataset("notes"), RunConfig(target="x", dataset="notes", num_queries=8))[3]
+def answer(query, top_k):
+    if query == bad.text:
+        os._exit(1)
+    return ["note-001"]
+"""
+
+
+def test_shards_on_a_cluster_equal_the_whole_run(
+    cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    marker = tmp_path / "killed"
+    (tmp_path / "ray_agent.py").write_text(_AGENT.format(marker=str(marker)))
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    arguments = [
+        "eval",
+        "python:ray_agent:answer",
+        "--dataset",
+        "notes",
+        "--num-queries",
+        "40",
+        "--json",
+    ]
+    on_ray = CliRunner().invoke(app, [*arguments, "--engine", "ray", "--shards", "4"])
+    assert on_ray.exit_code == 0, on_ray.stderr
+    assert marker.exists()
+    here = CliRunner().invoke(app, arguments)
+    assert here.exit_code == 0, here.stderr
+    parallel, alone = json.loads(on_ray.stdout), json.loads(here.stdout)
+    assert parallel["metrics"] == alone["metrics"]
+    assert parallel["statistics"] == alone["statistics"]
+    assert parallel["summary"]["total_queries"] == 40
+
+
+def test_a_bench_runs_its_targets_at_once(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    Path("two.toml").write_text(
+        '[targets]\na = "builtin:bm25"\nb = { target = "builtin:bm25", bm25_k1 = 0.1 }\n'
+        '[datasets]\nn = { dataset = "notes", num_queries = 20 }\n'
+    )
+    result = CliRunner().invoke(app, ["bench", "two.toml", "--engine", "ray", "--json"])
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.count("done") == 2
+    assert [each["state"] for each in json.loads(result.stdout)["cells"]] == ["complete"] * 2
+
+
+def test_errors_of_a_part_name_what_to_do(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    command = ["eval", "rest:http://127.0.0.1:9/?q={query}", "--dataset", "notes", "--engine"]
+    result = CliRunner().invoke(app, [*command, "ray", "--shards", "2", "--warm-up", "0"])
+    assert "all 2 shards failed, the first because" in str(result.exception)
+
+
+def test_one_failed_shard_is_named_with_the_remedy(
+    cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ray_weak.py").write_text(_WEAK)
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    command = ["eval", "python:ray_weak:answer", "--dataset", "notes", "--num-queries", "8"]
+    result = CliRunner().invoke(app, [*command, "--engine", "ray", "--shards", "8"])
+    message = str(result.exception)
+    assert "1 of 8 shards failed" in message
+    assert "again with --shard I/8" in message
+    assert message.count("ray-weak") == 7  # those to be joined with it
+
+
+def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9"):
+        RayCluster("ray").__enter__()
+    with pytest.raises(UsageError, match="unknown engine 'spark'"):
+        check_engine("spark")
+
+
+def test_options_that_belong_together_are_refused_alone() -> None:
+    for words, message in (
+        (["eval", "builtin:bm25", "--dataset", "notes", "--shards", "2"], "add --engine"),
+        (["index", "--dataset", "notes", "--part", "x"], "add --shard"),
+        (["index", "--dataset", "notes", "--shard", "1/2", "--engine", "ray"], "pass one of them"),
+    ):
+        assert message in str(CliRunner().invoke(app, words).exception)
