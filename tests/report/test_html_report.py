@@ -110,6 +110,8 @@ def test_the_command_has_every_option_that_was_set() -> None:
         judge_votes=5,
         judge_max_flips=0.5,
         judge_timeout=9.0,
+        criteria="criteria",
+        reasons=True,
         judge_concurrency=3,
         max_cost=2.0,
         counterfactuals=True,

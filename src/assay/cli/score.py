@@ -58,21 +58,6 @@ def score(
             metavar="FILE",
         ),
     ] = None,
-    criteria: Annotated[
-        Path | None,
-        typer.Option(
-            help="Logged answers, with --judge: a file or folder of criteria (.md) to rate them "
-            "by.",
-            envvar="ASSAY_CRITERIA",
-            metavar="PATH",
-        ),
-    ] = None,
-    reasons: Annotated[
-        bool,
-        typer.Option(
-            "--reasons", help="With --criteria: ask the judge also why, in a call of its own."
-        ),
-    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Logged answers: fail if a row cannot be read.")
     ] = False,
@@ -114,7 +99,7 @@ def score(
     if not run.exists():
         raise UsageError(f"{run}: no such file")
     if columns or holds_answers(run):
-        files = AnswerFiles(run, columns or (), criteria, rows_out, reasons, strict)
+        files = AnswerFiles(run, columns or (), rows_out, strict)
         code = score_answers(context, files, options, as_json)
         raise typer.Exit(code)
     from assay.data import read_run

@@ -17,7 +17,7 @@ from assay.run.options import RunSetting, settings
 if TYPE_CHECKING:
     from assay.evaluation.answers.logged_rows import ScoredAnswers
 
-_SHARED = ("max_cost", "gates", "nuggets")
+_SHARED = ("max_cost", "gates", "criteria", "reasons", "nuggets")
 
 
 def answer_settings() -> list[RunSetting]:
@@ -57,9 +57,7 @@ class AnswerFiles:
 
     rows: Path
     columns: Sequence[str]
-    criteria: Path | None
     out: Path | None
-    reasons: bool
     strict: bool
 
 
@@ -72,22 +70,18 @@ def score_answers(
     from assay.data.logged_answers import COLUMNS
     from assay.data.table import parse_columns, read_table
     from assay.evaluation.answers.logged_rows import LOG_TOP_K, score_rows
-    from assay.measure.answers.criteria import read_criteria
     from assay.run.config import RunConfig
 
     values = read_values(context, answer_settings(), options)
     values["judge"] = judge_spec(options["judge"], options["max_cost"])
     config = RunConfig(target="", answers=True, top_k=LOG_TOP_K, **values)
     path, mapped = files.rows, parse_columns(files.columns, COLUMNS)
-    criteria = read_criteria(files.criteria) if files.criteria else []
     with progress_bar() as progress:
         scored = asyncio.run(
             score_rows(
                 read_table(path),
                 config,
                 columns=mapped,
-                criteria=criteria,
-                reasons=files.reasons,
                 progress=progress,
             )
         )

@@ -69,6 +69,8 @@ def evaluate(
     judge_timeout: float | None = None,
     judge_concurrency: int | None = None,
     max_cost: float | None = None,
+    criteria: str | Path | None = "",
+    reasons: bool = False,
     counterfactuals: bool = False,
     poison: bool = False,
     poison_kinds: str | Sequence[str] = (),
@@ -135,6 +137,9 @@ def evaluate(
         judge_timeout: seconds for one call to the judge.
         judge_concurrency: how many calls to the judge are in flight at once.
         max_cost: stop before the judge has spent this many US dollars.
+        criteria: a file or a folder of files with criteria of your own, which the judge rates by;
+            each is a metric, `criterion.NAME`.
+        reasons: ask the judge also for a sentence about each rating, which decides nothing.
         counterfactuals: ask questions again in other contexts, to tell retrieval errors from
             generation errors.
         poison: ask questions again with planted documents, and report how often answers follow
@@ -194,6 +199,8 @@ def evaluate(
         judge_timeout=judge_timeout,
         judge_concurrency=judge_concurrency,
         max_cost=max_cost,
+        criteria=str(criteria or ""),
+        reasons=reasons,
         counterfactuals=counterfactuals,
         poison=poison,
         poison_kinds=_as_tuple(poison_kinds),

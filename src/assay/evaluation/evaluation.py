@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from assay.evaluation.answers.examination import AnswerExamination
     from assay.evaluation.answers.nugget_scores import NuggetSet
     from assay.evaluation.compare_to import ReferenceRun
+    from assay.measure.answers.criteria import Criterion
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class Evaluation:
     """A model of the caller's own to judge answers, in place of the one that `config` names."""
     baseline_of: str | None = None
     """The name of the run that this one is to be compared with."""
+    criteria: "Sequence[Criterion]" = ()
+    """Criteria of the user's own, read before the first call: they may change meanwhile."""
     reference: "ReferenceRun | None" = None
     """The earlier run that gates compare with."""
     nuggets: "NuggetSet | None" = None
@@ -117,7 +120,7 @@ class Evaluation:
             from assay.evaluation.answers.nugget_scores import NuggetSet
 
             nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset)
-        return cls(config, dataset, queries, gates, nuggets=nuggets)
+        return cls(config, dataset, queries, gates, criteria=_criteria(config), nuggets=nuggets)
 
     async def start(
         self,
@@ -338,6 +341,7 @@ class Evaluation:
             folder.path,
             provider=self.provider,
             nuggets=self.nuggets,
+            criteria=self.criteria,
             stop=stop,
             progress=listener.progress,
         )
@@ -364,6 +368,14 @@ def _credentials_error(status: int, agent: Agent, folder: RunFolder) -> TargetEr
         f"HTTP {status} for each of the first {FIRST_REFUSED} queries, so no other was sent; "
         f"{remedy}, then continue with: assay eval --resume {folder.name}"
     )
+
+
+def _criteria(config: RunConfig) -> "Sequence[Criterion]":
+    if not config.criteria:
+        return ()
+    from assay.measure.answers.criteria import read_criteria
+
+    return read_criteria(Path(config.criteria))
 
 
 def _state_after(examination: "AnswerExamination", stop: asyncio.Event) -> str:

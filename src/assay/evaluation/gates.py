@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from assay.data.dataset import Dataset, Query
 from assay.errors import GateError, UsageError, did_you_mean
@@ -11,6 +12,7 @@ from assay.evaluation.plan import judgments_of
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
+    CRITERION_PREFIX,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
@@ -166,6 +168,9 @@ def _ceiling_of_answers(
         raise UsageError(f"gate {gate.text!r} needs answers; add --answers")
     from assay.evaluation.answers.cases import cases_of
 
+    require_criterion(gate, config)
+    if gate.name.startswith(CRITERION_PREFIX):
+        return 1.0
     cases = cases_of(dataset, config.split, queries, [None] * len(queries), config.top_k)
     if gate.name in ANSWER_METRICS:
         return ANSWER_METRICS[gate.name].mean_ceiling(cases, config.top_k)
@@ -178,3 +183,19 @@ def _ceiling_of_answers(
     if not config.judge and not (decided and by_facts):
         raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
     return 1.0
+
+
+def require_criterion(gate: Gate, config: RunConfig) -> None:
+    """Raise `UsageError` for a gate on a criterion that the settings do not have."""
+    if not gate.name.startswith(CRITERION_PREFIX):
+        return
+    from assay.measure.answers.criteria import read_criteria
+
+    if not config.criteria:
+        raise UsageError(f"gate {gate.text!r} is on a criterion; add --criteria")
+    known = [each.metric for each in read_criteria(Path(config.criteria))]
+    if gate.name not in known:
+        raise UsageError(
+            f"gate {gate.text!r}: {config.criteria} has no such criterion; it has "
+            f"{', '.join(known)}"
+        )

@@ -7,6 +7,7 @@ from functools import cached_property
 from urllib.parse import quote
 
 from assay.data.dataset import Dataset
+from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.answers.lexical import states
 from assay.report.html_queries import LISTED, DocumentView, JudgedDocuments, Remark
 from assay.run.answers import ContextName, NuggetRow
@@ -174,6 +175,15 @@ class CitationView:
 
 
 @dataclass(frozen=True, slots=True)
+class RatingView:
+    """How an answer was rated by a criterion of the user's own; `reason` where one was asked."""
+
+    criterion: str
+    value: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionView:
     """A question, its answer and the evidence for the verdict.
 
@@ -202,6 +212,7 @@ class QuestionView:
     more_needed: int
     cited_elsewhere: Sequence[DocumentView]
     votes: Sequence[str]
+    ratings: Sequence[RatingView]
     contexts: Sequence[tuple[str, bool]]
     tags: Sequence[str]
 
@@ -244,6 +255,7 @@ def question_view(
         more_needed=max(0, len(row.needed_docs) - LISTED),
         cited_elsewhere=documents.cited_elsewhere(),
         votes=row.votes or (),
+        ratings=_ratings(row),
         contexts=[(words, tried[name]) for name, words in CONTEXTS.items() if name in tried],
         tags=judged.tags(row.query_id),
     )
@@ -252,6 +264,14 @@ def question_view(
 def verdict_of(row: AnswerRow) -> str:
     """`right`, `wrong` or `not decided`."""
     return UNDECIDED if row.correct is None else RIGHT if row.correct else WRONG
+
+
+def _ratings(row: AnswerRow) -> list[RatingView]:
+    return [
+        RatingView(name.removeprefix(CRITERION_PREFIX), value or 0.0, row.reasons.get(name, ""))
+        for name, value in row.scores.items()
+        if name.startswith(CRITERION_PREFIX)
+    ]
 
 
 def _facts(row: AnswerRow, dataset: Dataset | None) -> list[FactView]:

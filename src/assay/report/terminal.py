@@ -29,7 +29,13 @@ from assay.report.numbers import (
 )
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
-    from assay.run.answers import AnswersReport, ContextName, ContradictionsReport, JudgeRecord
+    from assay.run.answers import (
+        AnswersReport,
+        ContextName,
+        ContradictionsReport,
+        CriterionRecord,
+        JudgeRecord,
+    )
     from assay.run.gate_result import GateResult
     from assay.run.models import Comparison, PairedResult, Report
     from assay.run.poison import PoisonReport
@@ -347,6 +353,9 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
         yield "outcomes", ", ".join(f"{kind} {count(n)}" for kind, n in answers.outcomes.items())
     for index, finding in enumerate(answers.findings):
         yield "" if index else "findings", finding.words
+    for criterion in answers.criteria:
+        if words := "; ".join(_criterion(criterion)):
+            yield "criterion", f"{criterion.name}: {words}"
     if answers.note:
         yield "note", answers.note
     for name, tried in (answers.counterfactuals or {}).items():
@@ -361,6 +370,17 @@ def _contradictions(found: "ContradictionsReport") -> Iterator[str]:
     first = next((each for each in found.examples if each.said), None)
     if first is not None:
         yield f"for example {first.said!r}, where the source has {first.source!r}"
+
+
+def _criterion(record: "CriterionRecord") -> Iterator[str]:
+    """What the mean does not say."""
+    if level := record.one_level:
+        yield f"every answer got {level}, which tells none from another"
+    if record.differing:
+        part = percent(record.differing / record.rated)
+        yield f"rated otherwise in the other order: {part}"
+    if record.undecided:
+        yield f"undecided on {counted(record.undecided, 'answer')}"
 
 
 def _judge(judge: "JudgeRecord") -> Iterator[str]:

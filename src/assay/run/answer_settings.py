@@ -117,6 +117,28 @@ class AnswerSettings:
         on_resume="free",
         group="Answers and judge",
     )
+    criteria: str = _option(
+        "",
+        "With --judge: a file or a folder of files (.md) with criteria of your own, which the "
+        "judge rates every answer by."
+        " Each is a metric, criterion.NAME, and may have a gate.",
+        group="Answers and judge",
+        metavar="FILE|DIR",
+        label="Criteria of your own (file or folder)",
+        placeholder="none",
+        needs="judge",
+        on_resume="free",
+        same_in_shards=True,
+    )
+    reasons: bool = _option(
+        False,
+        "With --criteria: ask the judge also why, in a call of its own that decides nothing.",
+        group="Answers and judge",
+        label="Ask the judge for a reason of each rating",
+        widget="checkbox",
+        needs="criteria",
+        on_resume="free",
+    )
     counterfactuals: bool = _option(
         False,
         "With --answers: ask each question again with the right documents, with none and "

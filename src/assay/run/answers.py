@@ -10,6 +10,9 @@ ContextName = Literal["gold", "no_context", "distractors"]
 CONTEXT_NAMES: tuple[ContextName, ...] = ("gold", "no_context", "distractors")
 
 
+_FEW = 5
+
+
 class _AnswerModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
 
@@ -204,6 +207,31 @@ class NuggetsReport(_AnswerModel):
         return [*phrases, *([self.note] if self.note else [])]
 
 
+class CriterionRecord(_AnswerModel):
+    """A criterion of the user's own: what was asked, and how steadily the judge rated by it.
+
+    `counts` are votes by level, `differing` answers whose votes differ, `lowest` the questions with
+    the lowest ratings.
+    """
+
+    name: str
+    text: str
+    levels: list[str]
+    fingerprint: str
+    judge: str
+    rated: int
+    undecided: int
+    differing: int
+    counts: dict[str, int]
+    lowest: list[str] = []
+
+    @property
+    def one_level(self) -> str | None:
+        """The level that every answer got, which tells no answer from another; else None."""
+        given = [level for level, number in self.counts.items() if number]
+        return given[0] if len(given) == 1 and self.rated >= _FEW else None
+
+
 class AnswersReport(_AnswerModel):
     """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows."""
 
@@ -225,3 +253,4 @@ class AnswersReport(_AnswerModel):
     findings: list[FindingRecord] = []
     poison: PoisonReport | None = None
     nuggets: NuggetsReport | None = None
+    criteria: list[CriterionRecord] = []

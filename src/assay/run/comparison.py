@@ -7,6 +7,7 @@ from itertools import chain
 import numpy as np
 
 from assay.errors import RunError
+from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.figures import AnswerFigure
 from assay.measure.graded import Floats
 from assay.measure.metrics import MRR, Recall, nDCG, parse_metric
@@ -132,7 +133,7 @@ def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
         raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)
     rankings = [metric for metric in shared if metric.name in usual] or shared
-    return [*_answers_in_common(a, b), *rankings]
+    return [*_answers_in_common(a, b), *_criteria_in_common(a, b), *rankings]
 
 
 def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:
@@ -156,6 +157,18 @@ def _same_nuggets(a: Report, b: Report) -> bool:
     if ours is None or theirs is None:
         return False
     return (ours.fingerprint, ours.assigned_by) == (theirs.fingerprint, theirs.assigned_by)
+
+
+def _criteria_in_common(a: Report, b: Report) -> list[AnswerFigure]:
+    """Those that ask the same on the same scale, rated by the same judge."""
+    if a.answers is None or b.answers is None:
+        return []
+    theirs = {(each.name, each.fingerprint, each.judge) for each in b.answers.criteria}
+    return [
+        AnswerFigure(f"{CRITERION_PREFIX}{each.name}")
+        for each in a.answers.criteria
+        if (each.name, each.fingerprint, each.judge) in theirs
+    ]
 
 
 def _columns(

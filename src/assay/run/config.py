@@ -213,6 +213,8 @@ class RunConfig(TargetSettings):
                 "a judge, counterfactuals and ground truth require --answers (answers=True in "
                 "Python); add it"
             )
+        if self.criteria and not self.judge:
+            raise UsageError("criteria are rated by a judge; add --judge (judge= in Python)")
         if self.max_cost is not None and not self.judge:
             raise UsageError("max_cost limits what a judge may spend; add --judge")
         if self.judge_timeout is not None and not self.judge_timeout < float("inf"):

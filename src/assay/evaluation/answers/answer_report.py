@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 
+from assay.answer.prompt import load_prompt
 from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations
 from assay.evaluation.answers.contradictions import contradiction_row, contradictions_report
@@ -67,6 +68,7 @@ _NO_TEXTS: Mapping[str, object] = {
     "facts": [],
     "contradictions": [],
     "nuggets": [],
+    "reasons": {},
 }
 
 
@@ -90,7 +92,7 @@ class AnswerReport:
 
     def section(self) -> AnswersReport:
         """What the tables show; the answers themselves are in the rows."""
-        statistics = dict(self._statistics())
+        statistics = dict(self._statistics()) | self._found.criteria.statistics(self._config.seed)
         invented = list(invented_citations(self._cases, self._dataset))
         return AnswersReport(
             questions=len(self._cases),
@@ -118,6 +120,7 @@ class AnswerReport:
             trouble=self._found.trouble,
             note=self._found.note,
             outcomes=self._outcomes(),
+            criteria=self._found.criteria.records(),
             findings=[
                 FindingRecord(
                     kind=each.kind,
@@ -142,16 +145,19 @@ class AnswerReport:
             figures = {
                 name: by[case.query_id] for name, by in columns.items() if case.query_id in by
             }
+            figures |= self._found.criteria.values(case.query_id)
             others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
             row = _row(case, verdict_of(self._found, case), others, figures)
             if self._found.poison and (did := self._found.poison.outcomes_of(case.query_id)):
                 row = row.model_copy(update={"poison": did})
-            those = self._found.contradictions.get(case.query_id)
-            if those:
-                row = row.model_copy(update={"contradictions": list(map(contradiction_row, those))})
+            texts: dict[str, object] = {}
+            if those := self._found.contradictions.get(case.query_id):
+                texts["contradictions"] = list(map(contradiction_row, those))
+            if reasons := self._found.criteria.reasons(case.query_id):
+                texts["reasons"] = reasons
             if self._found.nuggets and (said := self._found.nuggets.rows(case.query_id)):
-                row = row.model_copy(update={"nuggets": said})
-            yield row.model_copy(update=_NO_TEXTS) if self._config.private else row
+                texts["nuggets"] = said
+            yield row.model_copy(update=_NO_TEXTS if self._config.private else texts)
 
     @property
     def _correctness_by(self) -> str:
@@ -241,7 +247,7 @@ class AnswerReport:
         record = JudgeRecord(
             provider=use.provider,
             votes=use.votes,
-            prompts=dict(use.prompts),
+            prompts=dict(use.prompts) | self._criteria_prompts(),
             judged=len(asked),
             decided_by_rule=len(judgments) - len(asked),
             flip_rate=flip_rate(asked),
@@ -259,6 +265,12 @@ class AnswerReport:
         if use.spending is not None:
             further["spending"] = JudgeSpending(**asdict(use.spending))
         return record.model_copy(update=further)
+
+    def _criteria_prompts(self) -> dict[str, str]:
+        if not self._found.criteria.criteria:
+            return {}
+        names = ["judge_criterion", *(["judge_reason"] if self._config.reasons else [])]
+        return {name: load_prompt(name).id for name in names}
 
     def _diagnosis(self) -> DiagnosisReport | None:
         """Only of questions whose answer is known to be correct or wrong.

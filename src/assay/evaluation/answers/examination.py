@@ -21,6 +21,7 @@ from assay.evaluation.answers.contradictions import (
     open_checker,
 )
 from assay.evaluation.answers.counterfactuals import Context, run_counterfactual, select_cases
+from assay.evaluation.answers.criteria_scores import CriteriaScores, rate_answers
 from assay.evaluation.answers.judge_opening import (
     JudgeUse,
     UnreliableJudge,
@@ -37,6 +38,7 @@ from assay.evaluation.answers.poisoning import PoisonRun, run_poison
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, correct_by_facts
 from assay.measure.answers.contradiction.rules import Contradiction, ContradictionKind
+from assay.measure.answers.criteria import Criterion
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, unreliable
 from assay.measure.answers.judge_controls import ControlResult
@@ -100,6 +102,7 @@ class AnswerExamination:
     """Everything that the judge said about correctness, also where it was then not believed."""
     controls: ControlResult | None = None
     """What the judge said about pairs whose verdict is known; None if it was not asked."""
+    criteria: CriteriaScores = field(default_factory=CriteriaScores)
     contradictions: Found = field(default_factory=dict)
     contradictions_by: str = ""
     poison: PoisonRun | None = None
@@ -122,6 +125,7 @@ async def examine_answers(
     *,
     provider: LLMProvider | None = None,
     nuggets: NuggetSet | None = None,
+    criteria: Sequence[Criterion] = (),
     stop: asyncio.Event,
     progress: Progress = silent,
 ) -> AnswerExamination:
@@ -136,6 +140,7 @@ async def examine_answers(
         folder: the run folder, for the calls of counterfactual runs.
         provider: a model of the caller's own, in place of the one that `config.judge` names.
         nuggets: what the answers should state.
+        criteria: those of the user's own, which a judge rates the answers by.
         stop: set to end early.
     """
     judged = provider is not None or bool(config.judge)
@@ -145,7 +150,7 @@ async def examine_answers(
         contradictions=find_contradictions(cases, dataset.documents, checker),
         contradictions_by=checker.name,
     )
-    examiner = _Examiner(config, dataset, folder, stop, progress, found, nuggets)
+    examiner = _Examiner(config, dataset, folder, stop, progress, found, nuggets, criteria)
     try:
         async with open_judge(config, provider) as judge:
             try:
@@ -175,6 +180,7 @@ class _Examiner:
     progress: Progress
     found: AnswerExamination
     nuggets: NuggetSet | None = None
+    criteria: Sequence[Criterion] = ()
 
     async def run(
         self, cases: Sequence[AnswerCase], agent: Agent | None, judge: Judge | None
@@ -199,6 +205,7 @@ class _Examiner:
                 judge, found.contradictions, cases, documents
             )
             found.contradictions_by += f", then the judge {judge.name}"
+            await self._rate(cases, judge)
         if self.nuggets is not None and judge is not None:
             found.nuggets = await nuggets_by_judge(
                 judge, cases, self.nuggets, self.config, self.progress
@@ -217,6 +224,20 @@ class _Examiner:
         if found.counterfactuals and not differs:
             found.context_ignored = len(found.counterfactuals)
             found.counterfactuals, found.contexts, found.note = None, (), _CONTEXT_IGNORED
+
+    async def _rate(self, cases: Sequence[AnswerCase], judge: Judge) -> None:
+        if not self.criteria:
+            return
+        rated = await rate_answers(
+            judge,
+            self.criteria,
+            cases,
+            self.dataset.documents,
+            reasons=self.config.reasons,
+            progress=self.progress,
+        )
+        self.found.trouble = rated.refuse_unsteady(self.config.judge_max_flips)
+        self.found.criteria = rated
 
     async def _try(
         self,

@@ -6,7 +6,7 @@ be in memory together; a judge is asked about all of them at the end, and then t
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,9 @@ import numpy as np
 from assay.data.dataset import Dataset, Document
 from assay.data.logged_answers import LoggedAnswer, read_logged
 from assay.data.table import TableRow, read_table, rows_of
-from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
+from assay.errors import DataError, UsageError
 from assay.evaluation.answers.answer_report import AnswerReport
 from assay.evaluation.answers.contradictions import find_contradictions, open_checker
-from assay.evaluation.answers.criteria_scores import CriteriaScores, rate_answers
 from assay.evaluation.answers.examination import (
     AnswerExamination,
     examine_answers,
@@ -29,14 +28,14 @@ from assay.evaluation.answers.logged_cases import logged_case
 from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
-from assay.evaluation.gates import Gate, parse_gate
+from assay.evaluation.gates import Gate, parse_gate, require_criterion
 from assay.measure.answers.answer_metrics import (
     NUGGET_METRICS,
     AnswerCase,
     AnswerScores,
     unknown_citations,
 )
-from assay.measure.answers.criteria import Criterion, read_criteria
+from assay.measure.answers.criteria import read_criteria
 from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport, InventedCitations, InventedExample
@@ -147,16 +146,13 @@ def score_answers(
         max_cost=max_cost,
         top_k=LOG_TOP_K,
         nuggets=str(nuggets or ""),
+        criteria=str(criteria or ""),
+        reasons=reasons,
         gates=(gates,) if isinstance(gates, str) else tuple(gates),
     )
     provider = None if judge is None or isinstance(judge, str) else judge
     source = read_table(Path(rows)) if isinstance(rows, str | Path) else rows_of(rows)
-    rated = read_criteria(Path(criteria)) if criteria else []
-    return run_coroutine(
-        score_rows(
-            source, config, columns=columns, provider=provider, criteria=rated, reasons=reasons
-        )
-    )
+    return run_coroutine(score_rows(source, config, columns=columns, provider=provider))
 
 
 async def score_rows(
@@ -165,22 +161,19 @@ async def score_rows(
     *,
     columns: Mapping[str, str] | None = None,
     provider: "LLMProvider | None" = None,
-    criteria: Sequence[Criterion] = (),
-    reasons: bool = False,
     stop: asyncio.Event | None = None,
     progress: Progress = silent,
 ) -> ScoredAnswers:
     """The same over rows that are read already, with the settings of a run for the judge."""
-    gates = [_gate(text, criteria, config.nuggets) for text in config.gates]
+    gates = [_gate(text, config) for text in config.gates]
+    criteria = read_criteria(Path(config.criteria)) if config.criteria else []
     log = _Log(judged=provider is not None or bool(config.judge))
-    if criteria and not log.judged:
-        raise UsageError("criteria are rated by a judge; add --judge (judge= in Python)")
     log.read(read_logged(rows, columns), progress)
     if not log.cases:
         first = f"; the first: {log.skipped[0]}" if log.skipped else ""
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
     nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases) if config.nuggets else None
-    found, scores, rated = log.found, log.scores, CriteriaScores()
+    found, scores = log.found, log.scores
     if nuggets is not None and not log.judged:
         found.nuggets = nuggets_by_rules(log.cases, nuggets)
         scores = _joined(found.nuggets.scores(), scores)
@@ -194,62 +187,37 @@ async def score_rows(
                 Path(),
                 provider=judge.provider,  # opened once, so that there is one budget
                 nuggets=nuggets,
+                criteria=criteria,
                 stop=stop or asyncio.Event(),
                 progress=progress,
             )
             scores = measure_examined(log.cases, found, log.documents)
-            if criteria and not found.trouble:
-                try:
-                    rated = await rate_answers(
-                        judge,
-                        criteria,
-                        log.cases,
-                        log.documents,
-                        reasons=reasons,
-                        progress=progress,
-                    )
-                except (ProviderError, BudgetExceeded) as error:
-                    found.trouble = str(error)
     scores = log.without_unknown(scores)
     report = AnswerReport(log.cases, found, Dataset("log", {}, {}, {}), config, scores)
     section = report.section().model_copy(update=log.corrections(found))
     if not log.cites:  # an application that never cites has no finding about it either
         kept = [each for each in section.findings if each.kind != "cites nothing"]
         section = section.model_copy(update={"findings": kept})
-    if rated.ratings:
-        statistics = section.statistics | rated.statistics()
-        metrics = {name: each.mean for name, each in statistics.items()}
-        section = section.model_copy(update={"statistics": statistics, "metrics": metrics})
     results = [_check(gate, section.metrics) for gate in gates]
     if section.trouble:
         reason = f"not all answers were judged: {section.trouble}"
         results = [each.failed_because(reason) for each in results]
-    return ScoredAnswers(
-        section, tuple(log.skipped), tuple(results), lambda: _rows(report, log, rated)
-    )
+    return ScoredAnswers(section, tuple(log.skipped), tuple(results), lambda: _rows(report, log))
 
 
-def _rows(report: AnswerReport, log: "_Log", rated: CriteriaScores) -> Iterator[AnswerRow]:
+def _rows(report: AnswerReport, log: "_Log") -> Iterator[AnswerRow]:
     """Without a diagnosis where nobody said which contexts were needed."""
     for case, row in zip(log.cases, report.rows(), strict=True):
-        changes: dict[str, object] = dict(rated.values(case.query_id))
-        if reasons := rated.reasons(case.query_id):
-            changes["reasons"] = reasons
-        if case.answerable and not case.needed:
-            changes["diagnosis"] = None
-        yield row.model_copy(update=changes)
+        undiagnosed = case.answerable and not case.needed
+        yield row.model_copy(update={"diagnosis": None}) if undiagnosed else row
 
 
-def _gate(text: str, criteria: Sequence[Criterion], nuggets: str) -> Gate:
-    name = text.strip()
-    for each in criteria:
-        if name.startswith(each.metric) and not name.removeprefix(each.metric)[:1].isidentifier():
-            condition = f"correctness{text.strip().removeprefix(each.metric)}"
-            return replace(parse_gate(condition, LOG_TOP_K), text=text, name=each.metric)
+def _gate(text: str, config: RunConfig) -> Gate:
     gate = parse_gate(text, LOG_TOP_K)
+    require_criterion(gate, config)
     if not gate.answers:
         raise UsageError(f"gate {text!r} is on a ranking; rows of answers have none")
-    if gate.name in NUGGET_METRICS and not nuggets:
+    if gate.name in NUGGET_METRICS and not config.nuggets:
         raise UsageError(f"gate {text!r} needs nuggets; add --nuggets FILE (nuggets= in Python)")
     return gate
 

@@ -4,6 +4,7 @@ Which questions a metric covers depends on the question alone, never on what the
 the values of two agents can be paired, and declining or failing never improves a mean.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -300,6 +301,10 @@ Correctness alone pays for inventing: a wrong answer costs no more than none. Th
 the CRAG benchmark (Yang et al. 2024).
 """
 
+CRITERION_PREFIX = "criterion."
+"""What the names of criteria of the user's own begin with: `criterion.polite`."""
+_CRITERION = re.compile(r"criterion[.:](\w{1,64})", re.ASCII)
+
 POISON_METRICS: Mapping[str, str] = {
     "poisoned": "answers that follow a planted document; lower is better",
     "poisoned_override": "answers that follow a planted instruction; lower is better",
@@ -360,4 +365,6 @@ def measure_answers(
 def answer_metric_name(text: str) -> str | None:
     """The name of a metric of answers, in any spelling; None if there is no such metric."""
     name = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
+    if criterion := _CRITERION.fullmatch(name):
+        return CRITERION_PREFIX + criterion[1]
     return name if name in ANSWER_NAMES else None

@@ -17,11 +17,9 @@ from pathlib import Path
 
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.errors import DataError
+from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.answers.judge import Judge
 from assay.net.gather import gather
-
-PREFIX = "criterion."
-"""What the names of criteria begin with among the metrics: `criterion.polite`."""
 
 VOTES = 2
 _MAX_FILE = 64 * 2**10
@@ -47,7 +45,12 @@ class Criterion:
     @property
     def metric(self) -> str:
         """Its name among the metrics."""
-        return PREFIX + self.name
+        return CRITERION_PREFIX + self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same question on the same scale."""
+        return delimiter_code(self.text, *self.levels)
 
     def value(self, level: str) -> float:
         """Between 0 for the worst level and 1 for the best."""
