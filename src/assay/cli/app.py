@@ -19,6 +19,7 @@ from assay.cli.export import export
 from assay.cli.ground_truth import ground_truth
 from assay.cli.help import verbs
 from assay.cli.index import index
+from assay.cli.init import init
 from assay.cli.judge import judge_app
 from assay.cli.merge import merge, submission
 from assay.cli.nextcloud import nextcloud_app
@@ -85,6 +86,7 @@ app.command("tune", rich_help_panel=_SEARCH)(tune)
 app.add_typer(serve_app, name="serve", rich_help_panel=_SEARCH)
 app.command("run-agent", rich_help_panel=_SEARCH)(run_agent)
 app.add_typer(nextcloud_app, name="nextcloud", rich_help_panel=_SEARCH)
+app.command("init", rich_help_panel=_SET_UP)(init)
 app.command("completion", rich_help_panel=_SET_UP)(completion)
 
 

@@ -1,0 +1,174 @@
+"""`assay init`: an assay.toml and a CI job for the project in this folder."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.cli.ci_templates import SETTINGS, fill, render_ci
+from assay.cli.console import print_json, say, show_unwrapped
+from assay.cli.settings import FILE
+from assay.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from assay.cli.project import Detected
+
+SYSTEMS = ("github", "gitlab", "none")
+_MAIN_BRANCHES = ("main", "master", "trunk", "develop")
+_EXTRAS = {"mcp": "mcp", "mcp-stdio": "mcp", "nextcloud": "mcp", "purple": "all"}
+
+
+def init(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="What to measure: a URL (with {query} in it, or the address of an agent) or any "
+            "other target. Default: an MCP configuration or a search function of the project.",
+            metavar="[TARGET]",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="The questions. Default: a table of questions or a folder in BEIR format that is "
+            "found, else notes.",
+            metavar="NAME|PATH",
+        ),
+    ] = None,
+    ci: Annotated[
+        str | None,
+        typer.Option(
+            help="The CI system to write a job for: github, gitlab or none. Default: that of the "
+            "project's files or remote.",
+            metavar="SYSTEM",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
+) -> None:
+    """Write an assay.toml and a CI job for this project.
+
+    Finds a search function f(query, top_k), an MCP configuration and questions in the working
+    folder. A file that exists is kept, unless --force is given.
+    """
+    from assay.cli.project import find_ci
+
+    folder = Path.cwd()
+    if ci is not None and ci not in SYSTEMS:
+        hint = did_you_mean(ci, SYSTEMS)
+        raise UsageError(f"--ci {ci!r} is not one of {', '.join(SYSTEMS)}{hint}")
+    measured, data = _choose_target(target, folder), _choose_dataset(dataset, folder)
+    files = {FILE: _settings(measured, data)}
+    system = ci or find_ci(folder)
+    if system in ("github", "gitlab"):
+        place, text = _job(system, folder, measured)
+        files[place] = text
+    written = _write(files, folder, force)
+    if as_json:
+        print_json({"target": measured.value, "dataset": data.value, "written": written})
+        return
+    say(f"target: {measured.value} ({measured.why})")
+    say(f"dataset: {data.value} ({data.why})")
+    for name in written:
+        say(f"wrote {name}")
+    if system is None:
+        say("no CI system was found: --ci github or --ci gitlab writes a job for one")
+    if any(name.startswith(".gitlab/") for name in written):
+        say("include the job in .gitlab-ci.yml:  include: {local: .gitlab/assay.yml}")
+    show_unwrapped("assay doctor app")
+    show_unwrapped("assay eval app")
+
+
+def _choose_target(given: str | None, folder: Path) -> "Detected":
+    from assay.agents.targets import parse_target
+    from assay.cli.project import Detected, find_function, find_mcp_server
+
+    if given is None:
+        nothing = Detected("builtin:bm25", "nothing of your own was found: name your target here")
+        return find_mcp_server(folder) or find_function(folder) or nothing
+    if given.startswith(("http://", "https://")) and "{query}" in given:
+        given = f"rest:{given}"
+    return Detected(given, "given", _EXTRAS.get(parse_target(given).kind, ""))
+
+
+def _choose_dataset(given: str | None, folder: Path) -> "Detected":
+    from assay.cli.project import Detected, find_dataset
+    from assay.data.load import require_dataset
+
+    if given is not None:
+        require_dataset(given)
+        return Detected(given, "given")
+    example = Detected(
+        "notes", "no questions were found: this is Assay's example; see docs/data.md"
+    )
+    return find_dataset(folder) or example
+
+
+def _settings(target: "Detected", data: "Detected") -> str:
+    values = {"DATASET": _toml(data.value), "DATASET_IS": _comment(data.why)}
+    return fill(
+        SETTINGS, {**values, "TARGET": _toml(target.value), "TARGET_IS": _comment(target.why)}
+    )
+
+
+def _toml(text: str) -> str:
+    """A TOML string: JSON's escapes are TOML's."""
+    return json.dumps(text, ensure_ascii=True)
+
+
+def _comment(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _job(system: str, folder: Path, target: "Detected") -> tuple[str, str]:
+    """Where the job goes, and its text. A pipeline of GitLab that exists is left alone."""
+    from assay.agents.targets import parse_target
+    from assay.run.provenance import read_git
+
+    git = read_git(folder)
+    branch = git.branch if git is not None and git.branch in _MAIN_BRANCHES else "main"
+    kind = parse_target(target.value).kind
+    text = render_ci(
+        system,
+        branch=branch or "main",
+        python=f"{sys.version_info.major}.{sys.version_info.minor}",
+        install=_install(folder, target),
+        service=kind not in ("builtin", "python", "purple", "mcp-stdio"),
+    )
+    if system == "github":
+        return ".github/workflows/assay.yml", text
+    own = (folder / ".gitlab-ci.yml").is_file()
+    return (".gitlab/assay.yml" if own else ".gitlab-ci.yml"), text
+
+
+def _install(folder: Path, target: "Detected") -> str:
+    """The command that brings Assay and what the project's own code needs."""
+    words = ["agent-assay" + (f"[{target.extra}]" if target.extra else "")]
+    if (folder / "requirements.txt").is_file():
+        words += ["-r", "requirements.txt"]
+    elif (folder / "pyproject.toml").is_file() or (folder / "setup.py").is_file():
+        words += ["."]
+    return f"pip install {shlex.join(words)}"
+
+
+def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
+    from assay.files import atomic_write
+
+    kept = [] if force else [name for name in files if (folder / name).exists()]
+    if len(kept) == len(files):
+        raise UsageError(f"{' and '.join(kept)} exist; pass --force to replace them")
+    for name in kept:
+        say(f"{name} exists and was kept; --force replaces it")
+    written = [name for name in files if name not in kept]
+    for name in written:
+        path = folder / name
+        try:
+            atomic_write(path, files[name].encode())
+        except OSError as error:
+            raise UsageError(f"cannot write {name}: {error.strerror}") from None
+    return written

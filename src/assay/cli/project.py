@@ -1,0 +1,160 @@
+"""What a project brings that Assay can measure: a search function, an MCP server, questions, CI."""
+
+import ast
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from assay.errors import AssayError
+
+_QUERY_NAMES = ("query", "question", "q", "text", "search_text", "prompt")
+_COUNT_NAMES = ("top_k", "k", "limit", "n", "size", "num_results", "max_results")
+_SEARCH_NAMES = ("search", "find", "retrieve", "query", "answer", "ask", "run")
+_MCP_FILES = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
+_DATA_FOLDERS = (".", "data", "eval", "evals", "evaluation", "tests", "tests/data")
+_MAX_FILES = 200
+_MAX_BYTES = 1_000_000
+_TABLES = (".csv", ".tsv", ".jsonl")
+_SKIPPED = re.compile(r"(test_.*|conftest|setup|.*_test)\.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """A target or a data set of the project.
+
+    Parameters:
+        value: what `assay eval` takes.
+        why: where it comes from, for people.
+        extra: the extra of the package that it needs.
+    """
+
+    value: str
+    why: str
+    extra: str = ""
+
+
+def find_mcp_server(folder: Path) -> Detected | None:
+    """The first server of an MCP configuration that agents of this project use."""
+    from assay.data.table import read_json
+
+    for name in _MCP_FILES:
+        path = folder / name
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            continue
+        try:
+            content = read_json(path)
+        except AssayError:
+            continue
+        if not isinstance(content, dict):
+            continue
+        servers = content.get("mcpServers") or content.get("servers")
+        for server, settings in servers.items() if isinstance(servers, dict) else ():
+            if isinstance(settings, dict) and (target := _mcp_target(settings)):
+                return Detected(target, f"server {server!r} in {name}", "mcp")
+    return None
+
+
+def _mcp_target(settings: dict[str, object]) -> str | None:
+    """Variables of the server are left out: they often are secrets, and CI sets its own."""
+    url, command, words = settings.get("url"), settings.get("command"), settings.get("args", [])
+    if isinstance(url, str):
+        return f"mcp:{url}"
+    if isinstance(command, str) and isinstance(words, list):
+        return f"mcp-stdio:{shlex.join([command, *map(str, words)])}"
+    return None
+
+
+def find_function(folder: Path) -> Detected | None:
+    """The module-level `f(query, top_k)` whose name says search most; None if there is none."""
+    found = [
+        (_rank(name), len(path.parts), path, name)
+        for path in _python_files(folder)
+        for name in _functions(folder / path)
+    ]
+    if not found:
+        return None
+    *_, path, name = min(found)
+    module = ".".join(path.with_suffix("").parts)
+    return Detected(f"python:{module}:{name}", f"{path} has a function {name}(query, number)")
+
+
+def _rank(name: str) -> int:
+    words = enumerate(_SEARCH_NAMES)
+    return next((place for place, word in words if word in name.lower()), len(_SEARCH_NAMES))
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    """Those that `python:` can import from here: beside it, or in packages below it."""
+    for path in sorted(islice(folder.glob("*.py"), _MAX_FILES)):
+        if not _SKIPPED.fullmatch(path.name):
+            yield path.relative_to(folder)
+    for package in sorted(islice(folder.glob("*/__init__.py"), _MAX_FILES)):
+        for path in sorted(islice(package.parent.glob("*.py"), _MAX_FILES)):
+            if not _SKIPPED.fullmatch(path.name) and path.name != "__init__.py":
+                yield path.relative_to(folder)
+
+
+def _functions(path: Path) -> Iterator[str]:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+        fits = len(names) >= 2 and names[0] in _QUERY_NAMES and names[1] in _COUNT_NAMES
+        if fits and not node.name.startswith("_"):
+            yield node.name
+
+
+def find_dataset(folder: Path) -> Detected | None:
+    """A folder in BEIR format, or a table of questions with expected ids."""
+    for name in _DATA_FOLDERS:
+        place = folder / name
+        if not place.is_dir():
+            continue
+        for path in (place, *sorted(islice(place.iterdir(), _MAX_FILES))):
+            relative = path.relative_to(folder).as_posix()
+            if path.is_dir() and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
+                return Detected(f"./{relative}", f"{relative}: BEIR format")
+            if path.suffix.lower() in _TABLES and path.is_file() and _holds_questions(path):
+                return Detected(relative, f"{relative}: questions and expected ids")
+    return None
+
+
+def _holds_questions(path: Path) -> bool:
+    """Whether the first row has a question and expected ids under names that are understood."""
+    from assay.data.questions import COLUMNS
+    from assay.data.table import TableRow, read_table
+
+    try:
+        row = next(iter(read_table(path)), None)
+    except AssayError:
+        return False
+    if not isinstance(row, TableRow):
+        return False
+    names = {re.sub(r"[\s-]+", "_", str(name).strip().lower()) for name in row.fields}
+    ids = {*COLUMNS["ids"], *COLUMNS["doc_id"]}
+    return bool(names & set(COLUMNS["query"]) and names & ids)
+
+
+def find_ci(folder: Path) -> str | None:
+    """`github` or `gitlab`: by the files that are there, else by the remote; None for neither."""
+    if (folder / ".github").is_dir():
+        return "github"
+    if (folder / ".gitlab-ci.yml").is_file() or (folder / ".gitlab").is_dir():
+        return "gitlab"
+    from assay.run.provenance import read_git
+
+    remote = (git.remote or "") if (git := read_git(folder)) else ""
+    host = re.sub(r"^\w+://|^[^@/]+@", "", remote).partition("/")[0].partition(":")[0].lower()
+    if "gitlab" in host or os.environ.get("GITLAB_CI"):
+        return "gitlab"
+    return "github" if "github" in host else None

@@ -1,0 +1,220 @@
+"""`assay init`: what it finds in a project, and that what it writes works."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
+from typer.testing import CliRunner
+
+from assay.cli.app import app
+from assay.cli.project import find_ci, find_dataset, find_function, find_mcp_server
+
+SEARCH = """
+import assay
+
+NOTES = assay.load_dataset("notes").documents
+
+def helper(text, mode):
+    return text
+
+def find(query: str, top_k: int) -> list[str]:
+    words = set(query.lower().split())
+    score = {id: len(words & set(note.full_text.lower().split())) for id, note in NOTES.items()}
+    return sorted(score, key=score.get, reverse=True)[:top_k]
+"""
+QUESTIONS = (
+    "Question,doc_ids\nWhich beans are roasted?,note-003;note-029\nWhen is the tax due?,note-052\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a search function and a table of questions."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "my_search.py").write_text(SEARCH)
+    (folder / "eval").mkdir()
+    (folder / "eval" / "questions.csv").write_text(QUESTIONS)
+    (folder / "eval" / "other.csv").write_text("name,price\nbeans,3\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("ASSAY_DATASET", raising=False)
+    return folder
+
+
+def init(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["init", *arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+def settings() -> dict[str, object]:
+    return tomllib.loads(Path("assay.toml").read_text())
+
+
+def git(*words: str) -> None:
+    subprocess.run(["git", *words], check=True, capture_output=True)
+
+
+def test_the_function_and_the_questions_of_the_project_are_found(project: Path) -> None:
+    init()
+    written = settings()
+    assert written["dataset"] == "eval/questions.csv"
+    assert written["target"] == {"app": {"target": "python:my_search:find"}}
+    assert not (project / ".github").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "target"),
+    [
+        ("http://h/s?q={query}&k={top_k}", "rest:http://h/s?q={query}&k={top_k}"),
+        ("http://h:9010", "http://h:9010"),
+        ('mcp-stdio:tool "a b"#find', 'mcp-stdio:tool "a b"#find'),
+    ],
+)
+def test_a_target_that_is_given_is_written_as_it_is(project: Path, given: str, target: str) -> None:
+    init(given)
+    assert settings()["target"] == {"app": {"target": target}}
+
+
+def test_a_target_that_cannot_be_one_is_refused_and_nothing_is_written(project: Path) -> None:
+    result = CliRunner().invoke(app, ["init", "builtn:bm25"])
+    assert "Did you mean 'builtin:bm25'?" in str(result.exception)
+    assert not (project / "assay.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ({"mcpServers": {"a": {"command": "uvx", "args": ["my server", "--x"]}}},
+         "mcp-stdio:uvx 'my server' --x"),
+        ({"servers": {"a": {"url": "http://h/mcp"}}}, "mcp:http://h/mcp"),
+        ({"mcpServers": {"a": {"command": "s", "env": {"API_KEY": "hidden-7"}}}}, "mcp-stdio:s"),
+    ],
+)  # fmt: skip
+def test_a_server_of_an_mcp_configuration_is_found(
+    project: Path, content: dict[str, object], target: str
+) -> None:
+    (project / ".mcp.json").write_text(json.dumps(content))
+    found = find_mcp_server(project)
+    assert found is not None
+    assert (found.value, found.extra) == (target, "mcp")
+    init("--ci", "github")
+    assert settings()["target"] == {"app": {"target": target}}
+    assert "hidden-7" not in Path("assay.toml").read_text()
+    assert "agent-assay[mcp]" in Path(".github/workflows/assay.yml").read_text()
+
+
+@pytest.mark.parametrize("broken", ["[1]", "{", '{"mcpServers": 3}', '{"mcpServers": {"a": []}}'])
+def test_an_mcp_configuration_that_cannot_be_read_is_passed_over(
+    project: Path, broken: str
+) -> None:
+    (project / ".mcp.json").write_text(broken)
+    assert find_mcp_server(project) is None
+
+
+def test_functions_are_ranked_by_name_and_broken_files_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def rank(query, k): ...\ndef _search(query, k): ...\n")
+    (tmp_path / "b.py").write_text("def search_all(q, limit): ...\n")
+    (tmp_path / "broken.py").write_text("def search(query, k:\n")
+    (tmp_path / "test_x.py").write_text("def search(query, k): ...\n")
+    found = find_function(tmp_path)
+    assert found is not None
+    assert found.value == "python:b:search_all"
+    (tmp_path / "b.py").unlink()
+    found = find_function(tmp_path)
+    assert found is not None
+    assert found.value == "python:a:rank"
+
+
+def test_a_folder_in_beir_format_is_found(tmp_path: Path) -> None:
+    (tmp_path / "data" / "mine" / "qrels").mkdir(parents=True)
+    (tmp_path / "data" / "mine" / "queries.jsonl").write_text("")
+    found = find_dataset(tmp_path)
+    assert found is not None
+    assert found.value == "./data/mine"
+
+
+def test_the_ci_system_is_that_of_the_files_else_of_the_remote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITLAB_CI", raising=False)
+    assert find_ci(tmp_path) is None
+    git("init", "-q")
+    git("remote", "add", "origin", "https://user:pw@gitlab.example.org/github/x.git")
+    assert find_ci(tmp_path) == "gitlab"
+    git("remote", "set-url", "origin", "git@github.com:gitlab/x.git")
+    assert find_ci(tmp_path) == "github"
+    (tmp_path / ".gitlab-ci.yml").write_text("")
+    assert find_ci(tmp_path) == "gitlab"
+
+
+def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
+    (project / "assay.toml").write_text("# mine\n")
+    said = init("--ci", "github")
+    assert "assay.toml exists and was kept" in said
+    assert (project / "assay.toml").read_text() == "# mine\n"
+    again = CliRunner().invoke(app, ["init", "--ci", "github"])
+    assert "exist; pass --force" in str(again.exception)
+    init("--ci", "github", "--force")
+    assert settings()["target"]
+
+
+def test_a_pipeline_of_gitlab_that_exists_is_left_alone(project: Path) -> None:
+    (project / ".gitlab-ci.yml").write_text("test: {script: [make]}\n")
+    said = init()
+    assert "include: {local: .gitlab/assay.yml}" in said
+    assert (project / ".gitlab-ci.yml").read_text() == "test: {script: [make]}\n"
+    assert "script" in yaml.safe_load((project / ".gitlab/assay.yml").read_text())["assay"]
+
+
+def test_the_github_job_measures_and_compares_with_the_main_branch(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / "requirements.txt").write_text("httpx\n")
+    git("init", "-q", "-b", "main")
+    init("--ci", "github")
+    git("add", "-A")
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+    git("checkout", "-q", "--detach")  # as runners do
+    steps = yaml.safe_load(Path(".github/workflows/assay.yml").read_text())["jobs"]["assay"][
+        "steps"
+    ]
+    summary = tmp_path / "summary.md"
+    variables = {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_REF_NAME": "main"}
+    runner = LocalRunner.create(project, tmp_path / "tools", variables)
+    assert run_github_steps(runner, steps, {}) == 0, runner.output
+    assert runner.installed == "install agent-assay -r requirements.txt\n"
+    assert "compared with" not in summary.read_text()
+    assert (project / "assay.html").exists()
+    assert (project / "assay-junit.xml").exists()
+    runner.variables = {**variables, "GITHUB_HEAD_REF": "topic"}
+    assert run_github_steps(runner, steps, {}) == 0, runner.output
+    first, second = sorted((project / "runs").iterdir())
+    assert not (first / "comparison.json").exists()
+    assert first.name in (second / "comparison.json").read_text()
+
+
+def test_the_gitlab_job_measures(project: Path, tmp_path: Path) -> None:
+    init("--ci", "gitlab")
+    job = yaml.safe_load(Path(".gitlab-ci.yml").read_text())["assay"]
+    runner = LocalRunner.create(project, tmp_path / "tools", {"CI_COMMIT_BRANCH": "main"})
+    assert run_gitlab_job(runner, job) == 0, runner.output
+    assert "gate passed: success_rate" in runner.output
+    for path in (*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]):
+        assert (project / path).exists(), path
+
+
+def test_the_commands_that_are_printed_work(project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "init"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["assay doctor app", "assay eval app"]
+    for command in done.stdout.splitlines():
+        result = CliRunner().invoke(app, command.split()[1:])
+        assert result.exit_code == 0, result.output

@@ -1,0 +1,173 @@
+"""action.yml and ci/gitlab.yml, carried out step by step on this machine."""
+
+import json
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
+
+ROOT = Path(__file__).parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+GITLAB = yaml.safe_load((ROOT / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
+
+SEARCH = """
+def find(query, top_k):
+    return ["a", "b", "c", "d", "e", "f", "g", "h"][:top_k]
+
+def worse(query, top_k):
+    return ["x", "y", "z"][:top_k]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "mine.py").write_text(SEARCH)
+    rows = "".join(f"question {number},a;b\n" for number in range(12))
+    (folder / "questions.csv").write_text("query,doc_ids\n" + rows)
+    return folder
+
+
+class Action:
+    """A local runner of the action in a project."""
+
+    def __init__(self, project: Path) -> None:
+        self.project, self.place = project, project.parent
+        self.outputs: dict[str, str] = {}
+        self.runner = LocalRunner.create(project, self.place / "tools", {})
+
+    def run(self, *, branch: str = "main", **inputs: str) -> int:
+        defaults = {name: str(each.get("default", "")) for name, each in ACTION["inputs"].items()}
+        given = {name.replace("_", "-"): value for name, value in inputs.items()}
+        assert set(given) <= set(defaults)
+        values = {f"inputs.{name}": value for name, value in {**defaults, **given}.items()}
+        for file in ("output", "summary"):
+            (self.place / file).write_text("")
+        self.runner.output = ""
+        self.runner.variables = {
+            "GITHUB_OUTPUT": str(self.place / "output"),
+            "GITHUB_STEP_SUMMARY": str(self.place / "summary"),
+            "GITHUB_REF_NAME": branch,
+        }
+        expressions: dict[str, str] = {**values}
+        code = run_github_steps(self.runner, ACTION["runs"]["steps"], expressions)
+        self.outputs = {
+            name: expressions[each["value"].strip("${} ")]
+            for name, each in ACTION["outputs"].items()
+        }
+        return code
+
+    @property
+    def summary(self) -> str:
+        return (self.place / "summary").read_text()
+
+    def newest(self) -> dict[str, Any]:
+        """The newest run's comparison, or nothing."""
+        path = self.project / self.outputs["run"] / "comparison.json"
+        content: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
+        return content
+
+
+def with_git(project: Path) -> None:
+    """A commit that is checked out without its branch, as runners do it."""
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"],
+        ["checkout", "-q", "--detach"],
+    ):
+        subprocess.run(["git", *words], cwd=project, check=True, capture_output=True)
+
+
+def test_a_run_that_passes_leaves_summary_junit_page_and_outputs(project: Path) -> None:
+    action = Action(project)
+    gates = "success_rate>=0.99\n\nndcg@5>=0.9\n"
+    code = action.run(target="python:mine:find", dataset="questions.csv", gates=gates)
+    assert code == 0, action.runner.output
+    assert action.runner.installed == "install agent-assay\n"
+    assert action.summary.count("| passed |") == 2
+    assert action.outputs["exit-code"] == "0"
+    assert (project / action.outputs["run"] / "report.json").exists()
+    assert b"<html" in (project / "assay.html").read_bytes()
+    cases = ElementTree.parse(project / "assay-junit.xml").getroot().iter("testcase")
+    assert sum("ndcg@5" in (case.get("name") or "") for case in cases) == 1
+
+
+def test_a_gate_that_fails_fails_the_job_with_exit_code_1(project: Path) -> None:
+    action = Action(project)
+    code = action.run(target="python:mine:worse", dataset="questions.csv", gates="ndcg@5>=0.9")
+    assert code == 1
+    assert action.outputs["exit-code"] == "1"
+    assert "| **FAILED** |" in action.summary
+
+
+def test_a_pull_request_is_compared_with_the_main_branch(project: Path) -> None:
+    with_git(project)
+    action = Action(project)
+    inputs = {"dataset": "questions.csv", "compare_to": "main", "gates": "ndcg@5>=main-0.01"}
+    assert action.run(target="python:mine:find", **inputs) == 0, action.runner.output
+    assert "no run of main yet" in action.runner.output
+    assert action.newest() == {}
+    assert action.run(target="python:mine:find", branch="topic", **inputs) == 0
+    assert action.newest()
+    code = action.run(target="python:mine:worse", branch="topic", **inputs)
+    assert code == 1, action.runner.output
+    assert "gate failed: ndcg@5>=main-0.01" in action.runner.output
+
+
+def test_further_options_are_quoted_as_in_a_shell(project: Path) -> None:
+    action = Action(project)
+    args = "--top-k 3 --note 'two words' --label \"a b\""
+    assert (
+        action.run(target="python:mine:find", dataset="questions.csv", args=args, install="") == 0
+    )
+    config = json.loads((project / action.outputs["run"] / "run.json").read_bytes())["config"]
+    assert (config["top_k"], config["note"], config["label"]) == (3, "two words", "a b")
+    assert action.runner.installed == ""
+
+
+def test_an_input_is_never_executed(project: Path) -> None:
+    action = Action(project)
+    code = action.run(target="$(touch pwned)", dataset="`touch pwned`", gates="$(touch pwned)")
+    assert code == 2
+    assert not (project / "pwned").exists()
+
+
+def test_steps_of_the_action_name_their_shell_and_only_known_inputs() -> None:
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    for step in ACTION["runs"]["steps"]:
+        assert ("run" in step) == ("shell" in step)
+        assert "${{" not in step.get("run", "")
+    for name in ACTION["inputs"]:
+        assert f"inputs.{name}" in text, name
+
+
+def gitlab_run(project: Path, branch: str, **variables: str) -> LocalRunner:
+    runner = LocalRunner.create(project, project.parent / "tools", {"CI_COMMIT_BRANCH": branch})
+    job = GITLAB[".assay"]
+    merged = {**job, "variables": {**job["variables"], **variables}}
+    runner.outcomes["code"] = str(run_gitlab_job(runner, merged))
+    return runner
+
+
+def test_the_gitlab_job_measures_and_compares(project: Path) -> None:
+    with_git(project)
+    given = {
+        "ASSAY_DATASET": "questions.csv",
+        "ASSAY_GATE": "success_rate>=0.99; ndcg@5>=main-0.01",
+        "ASSAY_COMPARE_TO": "main",
+    }
+    first = gitlab_run(project, "main", ASSAY_TARGET="python:mine:find", **given)
+    assert first.outcomes["code"] == "0", first.output
+    assert first.installed == "install agent-assay\n"
+    assert "gate passed: success_rate>=0.99" in first.output
+    for path in (*GITLAB[".assay"]["artifacts"]["paths"], "assay-junit.xml"):
+        assert (project / path).exists(), path
+    second = gitlab_run(project, "topic", ASSAY_TARGET="python:mine:worse", **given)
+    assert second.outcomes["code"] == "1", second.output
+    assert "gate failed: ndcg@5>=main-0.01" in second.output
