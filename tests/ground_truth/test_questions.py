@@ -236,7 +236,7 @@ def test_documents_without_questions_are_told_how_to_get_them(tmp_path: Path) ->
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "a.md").write_text("The lease for the plot is 21 per year.")
-    assert "add --questions N" in str(refused(mine))
+    assert "use: assay data questions" in str(refused(mine))
 
 
 def test_a_stopped_run_is_asked_for_again_at_no_cost(

@@ -8,6 +8,7 @@ import typer
 
 from assay.cli.console import print_json, say, show
 from assay.cli.data_files import Archive, Columns, Json, check, import_dataset, sample
+from assay.cli.data_questions import questions
 from assay.cli.help import verbs
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
     from assay.measure.describe import DatasetFacts
 
-data_app = verbs("data", "List, describe, check, import and sample data sets.")
+data_app = verbs("data", "List, describe, check, import, sample and make data sets.")
 
 _LABEL_WIDTH = 22
 
 data_app.command("import")(import_dataset)
 data_app.command("check")(check)
 data_app.command("sample")(sample)
+data_app.command("questions")(questions)
 
 
 @data_app.command("list")

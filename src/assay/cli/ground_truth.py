@@ -15,12 +15,9 @@ from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from assay.answer.ground_truth.generation import GenerationResult, GenerationTask
-    from assay.answer.ground_truth.question_set import QuestionSet
     from assay.answer.providers.cached import CachedProvider
-    from assay.data.dataset import Document
 
 _FILE = Path("ground_truth.json")
-_FOLDER = Path("questions")
 _NAMED = 5
 
 
@@ -51,7 +48,11 @@ def ground_truth(
     ] = None,
     questions: Annotated[
         int | None,
-        _option("Write this many new questions from the documents instead.", metavar="N"),
+        _option(
+            "Write this many new questions from the documents instead, as assay data questions "
+            "--kinds single-hop does.",
+            metavar="N",
+        ),
     ] = None,
     nuggets: Annotated[
         bool,
@@ -161,18 +162,37 @@ def ground_truth(
         summary = asyncio.run(writing)
     else:
         _refuse_with_questions(queries, num_queries, resume, without_text)
-        making = _write_questions(
-            dataset, archive, questions, seed, provider, max_cost, out or _FOLDER
-        )
-        summary = asyncio.run(making)
+        summary = _questions(dataset, archive, questions, seed, provider, max_cost, out)
     if as_json:
         print_json(summary)
     elif nuggets:
         from assay.cli.nuggets import show_nuggets
 
         show_nuggets(summary)
+    elif questions is not None:
+        from assay.cli.data_questions import show_made_questions
+
+        show_made_questions(summary)
     else:
         _show(summary)
+
+
+def _questions(
+    source: str,
+    archive: Path | None,
+    number: int,
+    seed: int,
+    spec: str,
+    max_cost: float | None,
+    out: Path | None,
+) -> dict[str, Any]:
+    """The earlier spelling of `assay data questions --kinds single-hop`."""
+    from assay.answer.questions.kinds import QuestionKind
+    from assay.cli.data_questions import FOLDER, write_made_questions
+
+    say("note: assay data questions makes these and other kinds of questions")
+    kinds = (QuestionKind.SINGLE_HOP,)
+    return write_made_questions(source, archive, kinds, number, seed, spec, max_cost, out or FOLDER)
 
 
 def _nuggets(
@@ -226,7 +246,7 @@ def _task(
         if name in KNOWN or not path.exists() or is_dataset(path):
             raise
         raise UsageError(
-            f"{error}. To write questions about documents that have none, add --questions N"
+            f"{error}. To write questions about documents that have none, use: assay data questions"
         ) from None
     return GenerationTask(data, split, choose_queries(data, split, ids, number, seed), documents)
 
@@ -274,91 +294,16 @@ def _answers_summary(made: "GenerationResult", out: Path, provider: str) -> dict
     }
 
 
-async def _write_questions(
-    name: str,
-    archive: Path | None,
-    number: int,
-    seed: int,
-    spec: str,
-    max_cost: float | None,
-    out: Path,
-) -> dict[str, Any]:
-    from assay.answer.ground_truth.question_set import (
-        check_output_folder,
-        generate_questions,
-        write_question_set,
-    )
-    from assay.answer.ground_truth.writers import ClozeWriter, ModelQuestionWriter, QuestionWriter
-    from assay.cli.progress import progress_bar
-    from assay.measure.answers.lexical import states
-
-    check_output_folder(out)
-    documents, taken = _documents(name, archive)
-
-    async def make(writer: QuestionWriter) -> dict[str, Any]:
-        with progress_bar() as progress:
-            made = await generate_questions(
-                documents, writer, number, states=states, seed=seed, taken=taken, progress=progress
-            )
-        if len(made.questions) < number:
-            warn(_too_few(made, number))
-        return {"out": str(out), **write_question_set(made, documents, writer.origin, out)}
-
-    if spec == EXTRACTIVE:
-        return await make(ClozeWriter())
-    async with _opened(spec, max_cost) as model:
-        summary = await make(ModelQuestionWriter(model))
-        return summary | {"spending": asdict(model.spending)}
-
-
-def _too_few(made: "QuestionSet", number: int) -> str:
-    """Whether candidates were rejected or there were too few documents: the remedies differ."""
-    from assay.answer.ground_truth.question_set import CANDIDATES_PER_QUESTION
-    from assay.report.numbers import counted
-
-    reasons = []
-    if rejected := sum(made.rejected.values()):
-        reasons.append(f"{rejected} of {counted(made.candidates, 'candidate')} were rejected")
-    if made.candidates < number * CANDIDATES_PER_QUESTION:
-        documents = counted(made.candidates, "document")
-        reasons.append(f"only {documents} had enough text, one question each")
-    return f"{len(made.questions)} of {number} questions were made: {'; '.join(reasons)}"
-
-
-def _documents(name: str, archive: Path | None) -> tuple[Mapping[str, "Document"], list[str]]:
-    """The documents, and the questions about them that are there already."""
-    from assay.answer.ground_truth.documents import is_dataset, read_documents
-    from assay.cli.eval import choose_dataset
-    from assay.data.load import KNOWN
-
-    path = Path(name).expanduser()
-    if name not in KNOWN and path.exists() and not is_dataset(path):
-        return read_documents(path), []
-    data = choose_dataset(name, archive)
-    return data.documents, [query.text for query in data.queries.values()]
-
-
 def _show(summary: Mapping[str, Any]) -> None:
     from rich.table import Table
 
-    from assay.answer.ground_truth.candidates import Rejection
     from assay.report.numbers import count
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    for name in ("provider", "model", "written", "kept", "questions", "drafted"):
-        if name in summary:
-            value = summary[name]
-            table.add_row(name, count(value) if isinstance(value, int) else str(value))
-    if summary.get("left_out"):
+    for name in ("provider", "written", "kept"):
+        value = summary[name]
+        table.add_row(name, count(value) if isinstance(value, int) else str(value))
+    if summary["left_out"]:
         table.add_row("left out", count(len(summary["left_out"])))
-    for name, dropped in summary.get("dropped", {}).items():
-        table.add_row(f"dropped: {Rejection[name.upper()]}", count(dropped))
     table.add_row("result", summary["out"])
     show(table)
-    if "note" in summary:
-        say(summary["note"])
-    if summary.get("from_memory_checked") is False:
-        say(
-            "Not checked, because it needs a model: whether the questions can be answered without "
-            "the documents."
-        )

@@ -10,7 +10,7 @@ from math import isnan
 from pathlib import Path
 from sys import intern
 
-from assay.data.dataset import Dataset, Query, ReferenceAnswer
+from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
 from assay.data.qrels import parse_grade, wrong_grade
 from assay.data.table import TableRow, cell_list, read_table, table_suffix
 from assay.data.text_file import Findings, short_repr
@@ -235,6 +235,11 @@ class _Builder:
         answers = {
             query_id: ReferenceAnswer(query_id, answer, (), _relevant(self.judgments[query_id]))
             for query_id, answer in self.answers.items()
+        }
+        answers |= {  # where declining is right: no answer, no id, and the tag says so
+            query_id: ReferenceAnswer(query_id, None)
+            for query_id, query in queries.items()
+            if UNANSWERABLE in query.tags and query_id not in answers
         }
         messages = self.findings.messages
         return Dataset(name, {}, queries, {SPLIT: self.judgments}, answers, messages)

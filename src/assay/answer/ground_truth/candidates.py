@@ -43,6 +43,9 @@ class Rejection(StrEnum):
     NOT_FOUND = "search does not find the document"
     UNANSWERED = "the document alone does not answer it"
     FROM_MEMORY = "the model answers it without any document"
+    NOT_REWORDED = "the paraphrase has the words of the question"
+    UNPROVEN = "its answer is not in the documents"
+    ANSWERED = "a document may answer it after all"
 
 
 @dataclass(frozen=True, slots=True)

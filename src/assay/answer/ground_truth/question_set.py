@@ -1,36 +1,22 @@
-"""Questions about documents: candidates are generated and filtered, and written as a data set.
-
-The data set has the layout of BEIR, with reference answers.
-"""
+"""Questions about single documents: candidates are proposed by a writer and filtered."""
 
 import random
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
-
-import orjson
 
 from assay.answer.ground_truth.candidates import (
     CandidateFilter,
     QuestionCandidate,
     Rejection,
     States,
-    documents_with_quotes,
 )
 from assay.answer.ground_truth.writers import QuestionWriter
-from assay.data.beir import write_beir
-from assay.data.dataset import Dataset, Document, Query
-from assay.errors import DataError, UsageError
+from assay.data.dataset import Document
+from assay.errors import UsageError
 from assay.net.gather import gather
-from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 
-_GRADE = 1
 CANDIDATES_PER_QUESTION = 5
 """Bounds what a model that writes nothing useful can cost."""
 _MIN_CHARACTERS = 40
@@ -143,82 +129,3 @@ class _Selection:
         self.from_memory_checked |= remembered is not None
         known = remembered and self._filter.states_all(remembered, candidate)
         return Rejection.FROM_MEMORY if known else None
-
-
-def check_output_folder(out: Path) -> None:
-    """Refuse a folder with content before a model is paid: nothing is ever overwritten."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{str(out)!r} already exists and is not an empty folder; choose another")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"cannot be created: {error.strerror}", file=out.parent) from error
-
-
-def write_question_set(
-    made: QuestionSet, documents: Mapping[str, Document], origin: Mapping[str, str], out: Path
-) -> JsonObject:
-    """Write a data set, completely or not at all; the summary, which is also in `summary.json`."""
-    check_output_folder(out)
-    if not made.questions:
-        reasons = "; ".join(f"{count} times {each}" for each, count in made.rejected.items())
-        raise DataError(
-            f"all {made.candidates} candidates were rejected ({reasons}), so nothing was written; "
-            "try a better model or other documents"
-        )
-    questions = {f"q-{place:04}": each for place, each in enumerate(made.questions, 1)}
-    summary = _summary(made, documents, origin)
-    answers = (_answer(query_id, each, origin) for query_id, each in questions.items())
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as part:
-        folder = Path(part) / "data"
-        write_beir(_dataset(questions, documents, origin), folder)
-        lines = (orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in answers)
-        (folder / "answers.jsonl").write_bytes(b"".join(lines))
-        (folder / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
-        if out.exists():
-            out.rmdir()
-        shutil.move(folder, out)
-    return summary
-
-
-def _dataset(
-    questions: Mapping[str, QuestionCandidate],
-    documents: Mapping[str, Document],
-    origin: Mapping[str, str],
-) -> Dataset:
-    tags = ("generated", "cloze" if origin["model"] == "none" else "written by a model")
-    queries = {id_: Query(id_, each.question, tags) for id_, each in questions.items()}
-    judgments = {
-        id_: dict.fromkeys(documents_with_quotes(each, documents), _GRADE)
-        for id_, each in questions.items()
-    }
-    return Dataset("questions", documents, queries, {"test": judgments})
-
-
-def _summary(
-    made: QuestionSet, documents: Mapping[str, Document], origin: Mapping[str, str]
-) -> JsonObject:
-    return {
-        "questions": len(made.questions),
-        "drafted": made.candidates,
-        "dropped": {each.name.lower(): count for each, count in made.rejected.items()},
-        "from_memory_checked": made.from_memory_checked,
-        "documents": len(documents),
-        **origin,
-        "created": datetime.now(UTC).date().isoformat(),
-        "assay": version("agent-assay"),
-    }
-
-
-def _answer(query_id: str, candidate: QuestionCandidate, origin: Mapping[str, str]) -> JsonObject:
-    facts = [
-        {"text": fact.text, "accept": list(fact.accept), "quote": quote}
-        for fact, quote in zip(candidate.facts, candidate.quotes, strict=True)
-    ]
-    return {
-        "query_id": query_id,
-        "answer": candidate.answer,
-        "facts": facts,
-        "documents": [candidate.document_id],
-        "provenance": dict(origin),
-    }

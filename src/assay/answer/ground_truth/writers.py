@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from assay.answer.answerer import ModelAnswerer
@@ -20,7 +20,7 @@ from assay.answer.providers.cached import complete
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Document, Fact
 from assay.errors import ProviderError, ProviderFailure
-from assay.text import sentences
+from assay.text import sentences, stems
 
 TOKENS = 500
 EXTRACT_NOTE = (
@@ -125,6 +125,8 @@ _ANSWER_TOKENS = 200
 # Of a long document the model is shown a part, from a place that the seed decides.
 _PART = 6000
 _BLANK = "____"
+# The share of words that a question and its paraphrase may have in common.
+_REWORDED = 0.6
 _WORDS = range(8, 41)
 # Neither the second half of a broken line, nor a question, nor a row of a table, nor code.
 _SENTENCE = re.compile(r"[^a-z|`{}<>=\\][^|`{}<>=\\]*[^?|`{}<>=\\]")
@@ -224,6 +226,55 @@ def _part(document: Document, seed: int) -> str:
         return text
     start = random.Random(f"{seed}:{document.id}").randrange(len(text) - _PART)
     return text[start : start + _PART].partition(" ")[2]
+
+
+class RewordingWriter:
+    """Has the model write a question and then ask it in other words."""
+
+    def __init__(self, provider: LLMProvider) -> None:
+        self._provider = provider
+        self._writer = ModelQuestionWriter(provider)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Provider, model, prompts and a note, for the provenance."""
+        origin = self._writer.origin
+        prompt = f"{origin['prompt']}, {load_prompt('question_rewording').id}"
+        return {**origin, "prompt": prompt}
+
+    async def propose(self, document: Document, seed: int) -> QuestionCandidate | Rejection:
+        """The question in other words; a paraphrase that keeps the words is rejected."""
+        candidate = await self._writer.propose(document, seed)
+        if isinstance(candidate, Rejection):
+            return candidate
+        try:
+            reply = await self._provider.generate(rewording_prompt(candidate.question))
+        except ProviderError as error:
+            return Rejection.REFUSED if not _empty_if_refused(error) else Rejection.UNREADABLE
+        lines = [line for line in reply.strip().splitlines() if line.strip()]
+        if not lines:
+            return Rejection.UNREADABLE
+        text = " ".join(lines[0].split()).strip("\"' ")
+        before, after = set(stems(candidate.question)), set(stems(text))
+        if not after or len(before & after) > _REWORDED * len(before | after):
+            return Rejection.NOT_REWORDED
+        return replace(candidate, question=text)
+
+    async def answer_from(self, question: str, document: Document) -> str:
+        """The model's answer from this document."""
+        return await self._writer.answer_from(question, document)
+
+    async def answer_from_memory(self, question: str) -> str | None:
+        """The model's answer without a document."""
+        return await self._writer.answer_from_memory(question)
+
+
+def rewording_prompt(question: str) -> str:
+    """Asks a model for the same question in other words."""
+    code = delimiter_code(question)
+    return load_prompt("question_rewording").fill(
+        code=code, question=delimited("question", code, question)
+    )
 
 
 class ClozeWriter:

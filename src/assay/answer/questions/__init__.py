@@ -1,0 +1,1 @@
+"""Questions made from documents: known items, gaps, comparisons, dates, hops, and none at all."""

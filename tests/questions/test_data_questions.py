@@ -1,0 +1,402 @@
+"""`assay data questions`: every kind, its proof, and the data set that comes out."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.answer_providers.model_server import ModelServer
+from typer.testing import CliRunner
+
+from assay.answer.ground_truth.candidates import Rejection
+from assay.answer.ground_truth.writers import ClozeWriter
+from assay.answer.questions.checks import QuestionChecks, SeenQuestions
+from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote, parse_question_kinds
+from assay.answer.questions.making import MadeQuestions, make_questions
+from assay.answer.questions.statements import read_sentence
+from assay.cli.app import app
+from assay.data import Document, load_dataset
+from assay.data.dataset import Fact
+from assay.errors import AssayError, DataError, UsageError
+from assay.evaluation.api import evaluate
+from assay.measure.answers.lexical import states
+from assay.search.bm25 import Bm25Index
+from assay.text import stems
+
+NOTES = load_dataset("notes")
+TEMPLATES = [each for each in QuestionKind if each is not QuestionKind.PARAPHRASED]
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("RAG_EVAL_PROVIDER", "ASSAY_SEED", "ASSAY_COUNT", "ASSAY_QUESTION_KINDS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def questions(*arguments: object) -> dict[str, Any]:
+    done = CliRunner().invoke(app, ["data", "questions", *map(str, arguments), "--json"])
+    if isinstance(done.exception, AssayError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+async def made_of(
+    documents: dict[str, Document], *kinds: QuestionKind, number: int = 20, seed: int = 42
+) -> MadeQuestions:
+    return await make_questions(
+        documents,
+        kinds,
+        number,
+        writers={QuestionKind.SINGLE_HOP: ClozeWriter()},
+        states=states,
+        seed=seed,
+    )
+
+
+async def test_every_template_kind_is_made_from_the_notes_and_proven() -> None:
+    made = await made_of(dict(NOTES.documents), *TEMPLATES, number=90)
+    assert {kind: made.count(kind) for kind in TEMPLATES} == dict.fromkeys(TEMPLATES, 15)
+    for each in made.questions:
+        for quote in each.quotes:
+            assert (
+                quote.text
+                in f"{NOTES.documents[quote.document_id].title}\n"
+                + " ".join(NOTES.documents[quote.document_id].text.split())
+                or quote.text in NOTES.documents[quote.document_id].text
+            )
+        for fact in each.facts:
+            assert any(states(quote.text, fact) for quote in each.quotes)
+            assert states(each.answer or "", fact)
+            assert not states(each.text, fact)
+    texts = [frozenset(stems(each.text)) for each in made.questions]
+    assert len(set(texts)) == len(texts)
+
+
+async def test_the_seed_decides_whatever_the_order_of_the_documents() -> None:
+    upside_down = dict(reversed(list(NOTES.documents.items())))
+    first = await made_of(dict(NOTES.documents), *TEMPLATES, number=18, seed=1)
+    assert first.questions == (await made_of(upside_down, *TEMPLATES, number=18, seed=1)).questions
+    other = await made_of(dict(NOTES.documents), *TEMPLATES, number=18, seed=2)
+    assert first.questions != other.questions
+
+
+async def test_a_multi_hop_question_takes_both_documents() -> None:
+    made = await made_of(dict(NOTES.documents), QuestionKind.MULTI_HOP)
+    assert len(made.questions) == 20
+    for each in made.questions:
+        target, source = each.quotes
+        assert target.document_id != source.document_id
+        (wording,) = each.facts[0].accept
+        assert wording not in NOTES.documents[source.document_id].full_text
+        asked, said = set(stems(each.text)), set(stems(target.text)) - set(stems(source.text))
+        unit = set(stems(wording))
+        titles = set(stems(NOTES.documents[source.document_id].title))
+        assert not (asked & said) - unit - titles - set(stems("document name state many miss"))
+
+
+async def test_comparisons_and_dates_are_decided_rightly() -> None:
+    kinds = (QuestionKind.COMPARISON, QuestionKind.TEMPORAL)
+    made = await made_of(dict(NOTES.documents), *kinds, number=40)
+    for each in made.questions:
+        best, other = (
+            read_sentence(NOTES.documents[quote.document_id], quote.text) for quote in each.quotes
+        )
+        assert best.document_id != other.document_id
+        if each.kind is QuestionKind.COMPARISON:
+            assert best.quantities[0].unit == other.quantities[0].unit
+            assert best.quantities[0].value > other.quantities[0].value
+        else:
+            assert best.dates[0][1] < other.dates[0][1]
+
+
+async def test_an_unanswerable_question_says_what_was_changed_and_no_document_says_it() -> None:
+    made = await made_of(dict(NOTES.documents), QuestionKind.UNANSWERABLE)
+    assert len(made.questions) == 20
+    for each in made.questions:
+        assert (each.documents, each.answer, each.facts) == ((), None, ())
+        before, _, after = each.changed.partition(" -> ")
+        assert before in each.quotes[0].text
+        gap = each.text.removeprefix("Fill the gap: ")
+        assert after in gap
+        assert not any(gap.replace("____", "") in doc.text for doc in NOTES.documents.values())
+
+
+def test_a_question_that_a_document_answers_after_all_is_rejected() -> None:
+    documents = {
+        "a": Document("a", "Lease", "The lease of Tomek stays at 186 euros per year."),
+        "b": Document("b", "Lease", "The lease of Judith stays at 90 euros per year."),
+    }
+    checks = QuestionChecks(documents, Bm25Index(documents.values()), states)
+    question = MadeQuestion(
+        QuestionKind.UNANSWERABLE,
+        "Fill the gap: The lease of Judith stays at ____ per year.",
+        (),
+        (Quote("a", documents["a"].text),),
+        changed="Tomek -> Judith",
+    )
+    assert checks.rejection(question) is Rejection.ANSWERED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"quotes": (Quote("a", "The lease is 99 euros."),)},
+        {"facts": (Fact("The lease is 99.", ("99 euros",)),)},
+        {"answer": "It is a lot."},
+    ],
+)
+def test_an_answer_that_is_not_in_the_documents_is_rejected(changes: dict[str, Any]) -> None:
+    documents = {"a": Document("a", "Lease", "The lease stays at 186 euros per year.")}
+    good = {
+        "quotes": (Quote("a", documents["a"].text),),
+        "answer": documents["a"].text,
+        "facts": (Fact("The lease", ("186 euros",)),),
+    }
+
+    def rejection(fields: dict[str, Any]) -> Rejection | None:
+        checks = QuestionChecks(documents, Bm25Index(documents.values()), states)
+        question = MadeQuestion(QuestionKind.SINGLE_HOP, "Fill the gap: ____", ("a",), **fields)
+        return checks.rejection(question)
+
+    assert rejection(good) is None
+    assert rejection(good | changes) is Rejection.UNPROVEN
+
+
+async def test_known_items_are_titles_and_distinctive_sentences() -> None:
+    made = await made_of(dict(NOTES.documents), QuestionKind.KNOWN_ITEM, number=60)
+    ways = {each.how for each in made.questions}
+    assert ways == {"template title", "template sentence"}
+    index = Bm25Index(NOTES.documents.values())
+    found = [index.search(each.text, 5) for each in made.questions]
+    hits = [
+        any(doc_id in each.documents for doc_id, _ in hits)
+        for each, hits in zip(made.questions, found, strict=True)
+    ]
+    assert sum(hits) >= 58
+
+
+async def test_documents_that_bm25_cannot_tell_apart_are_flagged() -> None:
+    text = "The boiler of the clubhouse burned 1240 kg of oil last winter."
+    documents = {
+        "a": Document("a", "", text),
+        "b": Document("b", "", f"{text} Twice."),
+        "c": Document("c", "", "Judith sings in the choir of the old church on 3 May 2026."),
+    }
+    made = await made_of(documents, QuestionKind.KNOWN_ITEM)
+    flags = {each.documents[0]: each.ambiguous for each in made.questions}
+    assert flags == {"c": False, **{each: True for each in flags if each in "ab"}}
+    assert len(flags) == 2  # the other copy is nearly the same question
+
+
+async def test_one_title_on_two_documents_expects_both() -> None:
+    documents = {
+        key: Document(key, "Minutes of the choir", f"We met at {key}.") for key in ("a", "b")
+    }
+    made = await made_of(documents, QuestionKind.KNOWN_ITEM)
+    (question,) = made.questions
+    assert set(question.documents) == {"a", "b"}
+
+
+@pytest.mark.parametrize("documents", [{}, {"a": Document("a", "", "")}])
+async def test_nothing_to_ask_about_is_told(documents: dict[str, Document]) -> None:
+    if not documents:
+        with pytest.raises(UsageError, match="nothing to ask about"):
+            await made_of(documents, *TEMPLATES)
+    else:
+        assert (await made_of(documents, *TEMPLATES)).questions == []
+
+
+async def test_one_document_gives_what_one_document_can() -> None:
+    text = "The lease of the garden plot stays at 186 euros per year until 3 May 2027, says Tomek."
+    made = await made_of({"a": Document("a", "The garden plot", text)}, *TEMPLATES)
+    assert {each.kind for each in made.questions} == {
+        QuestionKind.KNOWN_ITEM,
+        QuestionKind.SINGLE_HOP,
+    }
+
+
+def test_the_folder_is_a_data_set_with_slices_answers_and_provenance() -> None:
+    summary = questions("notes", "--count", 24, "--out", "mine")
+    made = load_dataset("mine")
+    assert made.warnings == ()
+    assert summary["questions"] == len(made.queries) == 24
+    assert sum(summary["kinds"].values()) == 24
+    tags = {query.id: query.tags for query in made.queries.values()}
+    for query_id, those in tags.items():
+        assert sum(tag.startswith("kind=") for tag in those) == 1
+        assert sum(tag.startswith("hops=") for tag in those) == 1
+        if "kind=unanswerable" in those:
+            assert made.answers[query_id].answer is None
+            assert query_id not in made.judgments["test"]
+        elif "kind=known-item" in those:
+            assert query_id not in made.answers
+        else:
+            reference = made.answers[query_id]
+            assert reference.answer
+            assert set(reference.documents) <= set(made.judgments["test"][query_id])
+            hops = 2 if "hops=2" in those else 1
+            assert len(reference.documents) == hops
+    rows = [json.loads(line) for line in Path("mine/questions.jsonl").read_text().splitlines()]
+    assert all(row["provenance"]["quotes"] for row in rows)
+    with pytest.raises(UsageError, match="not an empty folder"):
+        questions("notes", "--out", "mine")
+
+
+def test_the_table_is_read_by_dataset_for_a_service_with_its_own_documents() -> None:
+    questions("notes", "--count", 12, "--out", "mine.jsonl")
+    table = load_dataset("mine.jsonl")
+    assert not table.documents
+    assert len(table.queries) == 12
+    kinds = {tag for query in table.queries.values() for tag in query.tags if "kind=" in tag}
+    assert len(kinds) == 6
+    none = [each for each in table.answers.values() if each.answer is None]
+    assert len(none) == 2
+    run = evaluate(lambda query, top_k: ["note-001"], table, out="runs")
+    assert run.report.summary.total_queries == 10
+    with pytest.raises(UsageError, match="already exists"):
+        questions("notes", "--out", "mine.jsonl")
+
+
+def test_a_known_item_gate_needs_no_labels() -> None:
+    questions("notes", "--count", 50, "--kinds", "known-item", "--out", "known.jsonl")
+    items = load_dataset("known.jsonl")
+    index = Bm25Index(NOTES.documents.values())
+
+    def search(query: str, top_k: int) -> list[str]:
+        return [doc_id for doc_id, _ in index.search(query, top_k)]
+
+    good = evaluate(search, items, out="runs", gates="hit@5>=0.9")
+    assert good.gates_passed
+    half = {each for place, each in enumerate(sorted(NOTES.documents)) if place % 2}
+
+    def forgets(query: str, top_k: int) -> list[str]:
+        return [each for each in search(query, 50) if each in half][:top_k]
+
+    assert not evaluate(forgets, items, out="runs", gates="hit@5>=0.9").gates_passed
+
+
+def test_the_earlier_spelling_makes_the_same_questions() -> None:
+    done = CliRunner().invoke(
+        app, ["ground-truth", "notes", "--questions", "6", "--out", "old", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "assay data questions" in done.stderr
+    questions("notes", "--count", 6, "--kinds", "single-hop", "--out", "new")
+    assert Path("old/queries.jsonl").read_bytes() == Path("new/queries.jsonl").read_bytes()
+    assert Path("old/answers.jsonl").read_bytes() == Path("new/answers.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("notes", "--kinds", "riddle"), "'riddle' is no kind of question"),
+        (("notes", "--kinds", "paraphrased"), "are written by a model; add --provider"),
+        (("notes", "--count", 10_000_000), "between 1 and 100,000"),
+        (("nowhere",), "no data set 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(AssayError, match=message):
+        questions(*arguments)
+    assert not Path("questions").exists()
+
+
+def test_documents_without_anything_to_ask_write_nothing() -> None:
+    Path("docs").mkdir()
+    Path("docs/a.txt").write_text("...")
+    with pytest.raises(DataError, match="nothing was written"):
+        questions("docs", "--kinds", "multi-hop,temporal", "--out", "new")
+    assert not Path("new").exists()
+
+
+def test_kinds_are_spelled_freely_and_default_to_what_can_be_made() -> None:
+    assert parse_question_kinds(["Multi_Hop,temporal", "temporal"], model=False) == (
+        QuestionKind.MULTI_HOP,
+        QuestionKind.TEMPORAL,
+    )
+    assert QuestionKind.PARAPHRASED in parse_question_kinds((), model=True)
+    assert QuestionKind.PARAPHRASED not in parse_question_kinds((), model=False)
+
+
+def test_nearly_the_same_question_is_found_among_many() -> None:
+    seen = SeenQuestions([f"What did note {place} say about harbor {place}?" for place in range(9)])
+    assert not seen.add("what did note 3 say about the harbor 3")
+    assert seen.add("Who waters the beans of the allotment in August?")
+    assert not seen.add("Who waters the beans of the allotment in August, then?")
+    assert seen.add("Who waters the roses of the cemetery in winter?")
+
+
+WRITTEN = {
+    "question": "By how much did tea lower the blood pressure of forty adults?",
+    "answer": "By 3 mmHg.",
+    "facts": [
+        {
+            "text": "3 mmHg",
+            "accept": ["3 mmHg"],
+            "quote": "Tea lowered their blood pressure by 3 mmHg",
+        }
+    ],
+}
+
+
+def _model(reworded: str) -> Callable[[str], str]:
+    def reply(prompt: str) -> str:
+        if "Write one question" in prompt:
+            return json.dumps(WRITTEN)
+        if "in other words" in prompt:
+            return reworded
+        return "It fell by 3 mmHg. [1]" if "<document number" in prompt else "NOT FOUND"
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("reworded", "made"),
+    [
+        ("What was the drop in mmHg for adults who drank tea?", True),
+        ("By how much did tea lower the blood pressure of 40 adults?", False),
+        ("", False),
+    ],
+)
+def test_a_paraphrase_has_other_words_and_the_same_answer(
+    reworded: str, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("docs").mkdir()
+    text = "Forty adults drank tea for a year. Tea lowered their blood pressure by 3 mmHg."
+    Path("docs/tea.md").write_text(text)
+    with ModelServer().running() as server:
+        server.reply = _model(reworded)
+        monkeypatch.setenv("RAG_EVAL_OPENAI_API_KEY", "key")
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+        spec = f"openai:small@{server.url}/v1"
+        arguments = ("docs", "--kinds", "paraphrased", "--count", 1, "--provider", spec)
+        if not made:
+            with pytest.raises(DataError, match="nothing was written"):
+                questions(*arguments, "--out", "new")
+            return
+        questions(*arguments, "--out", "new")
+    dataset = load_dataset("new")
+    (query,) = dataset.queries.values()
+    assert query.text == reworded
+    assert {"kind=paraphrased", "written by a model"} <= set(query.tags)
+    assert dataset.answers[query.id].answer == "By 3 mmHg."
+
+
+@pytest.mark.skipif("ASSAY_GGUF_MODEL" not in os.environ, reason="ASSAY_GGUF_MODEL is not set")
+def test_a_small_local_model_is_asked_and_what_it_cannot_prove_is_not_kept() -> None:
+    Path("docs").mkdir()
+    text = "The lease of the plot of Tomek stays at 310 euros until 3 May 2026."
+    Path("docs/lease.md").write_text(f"# Lease of Tomek\n\n{text}")
+    summary = questions(
+        "docs", "--count", 2, "--kinds", "known-item,single-hop", "--provider", "gguf",
+        "--out", "new",
+    )  # fmt: skip
+    assert summary["kinds"]["known-item"] == 1
+    assert summary["spending"]["calls"] >= 1
+    assert summary["questions"] + sum(summary["dropped"].values()) == summary["drafted"] == 2
