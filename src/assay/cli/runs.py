@@ -1,11 +1,13 @@
 """`assay runs`, `assay report` and `assay compare`: what is in the run folders."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.cli.console import print_json, say, show, warn
+from assay.cli.prefer import Prefer, PreferBy, prefer, preference_settings, refuse_unused
+from assay.cli.run_options import with_options
 
 Out = Annotated[Path, typer.Option(help="Folder of the runs.", envvar="ASSAY_OUT")]
 if TYPE_CHECKING:
@@ -145,7 +147,9 @@ def report(
         show(render_report(folder.read_report(), path=str(folder)))
 
 
+@with_options(preference_settings())
 def compare(
+    context: typer.Context,
     run_a: Run,
     run_b: Run = "latest",
     more: Annotated[
@@ -154,10 +158,13 @@ def compare(
     metric: Annotated[
         list[str] | None, typer.Option("--metric", help="Compare by this metric. Repeatable.")
     ] = None,
+    with_preference: Prefer = False,
+    prefer_by: PreferBy = None,
     html: Html = None,
     in_browser: Open = False,
     out: Out = Path("runs"),
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Compare runs with the first one, query by query."""
     from assay.measure.figures import parse_figure
@@ -170,6 +177,12 @@ def compare(
     metrics = [parse_figure(text) for text in metric or ()]
     first, *others = [ComparedRun.read(folder) for folder in folders]
     comparisons = compare_with_each(first, others, metrics)
+    preference = None
+    if with_preference:
+        preference = prefer(context, folders, prefer_by, options)
+        comparisons = [comparisons[0].model_copy(update={"preference": preference})]
+    else:
+        refuse_unused(context)
     if as_json:
         printed = [each.model_dump(mode="json", exclude_unset=True) for each in comparisons]
         print_json(printed if more else printed[0])
@@ -183,6 +196,13 @@ def compare(
             _open(page)
     else:
         show(*(part for each in comparisons for part in (render_comparison(each), "")))
+        if preference is not None:
+            from assay.report.preferences import render_preference
+
+            show(render_preference(preference))
+    if preference is not None and preference.trouble:
+        say(f"not judged: {preference.trouble}")
+        raise typer.Exit(3)
 
 
 def _refuse_twice(folders: "list[RunFolder]") -> None:

@@ -14,6 +14,7 @@ from assay.report.html_queries import JudgedDocuments, QueryView, query_view
 from assay.report.html_questions import QuestionView, question_view
 from assay.report.html_templates import render_page
 from assay.report.numbers import figure
+from assay.report.preferences import PreferenceView, preference_view
 from assay.report.terminal import verdict
 from assay.run.answers import AnswerStatistic
 from assay.run.folder import RunFolder
@@ -126,6 +127,7 @@ class PairView:
     better: Sequence[QueryChange]
     worse: Sequence[QueryChange]
     answers: AnswerChanges | None
+    preference: PreferenceView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,18 @@ def _pair(
         better=better,
         worse=worse,
         answers=_changed_answers(first, other, comparison, dataset, prefix),
+        preference=_preference(first, other, comparison),
+    )
+
+
+def _preference(
+    first: ComparedSide, other: ComparedSide, comparison: Comparison
+) -> PreferenceView | None:
+    if comparison.preference is None:
+        return None
+    rows_a, rows_b = ({row.query_id: row for row in each.answers} for each in (first, other))
+    return preference_view(
+        comparison.preference, rows_a, rows_b, f"a, {comparison.a},", f"b, {comparison.b},"
     )
 
 

@@ -232,6 +232,43 @@ class CriterionRecord(_AnswerModel):
         return given[0] if len(given) == 1 and self.rated >= _FEW else None
 
 
+class PreferenceRow(_AnswerModel):
+    """One question: which answer won (`a`, `b`, or `tie`), and every vote, None if unreadable."""
+
+    query_id: str
+    winner: str
+    votes: list[str | None]
+
+
+class PreferenceReport(_AnswerModel):
+    """Which of two runs' answers a judge prefers; no figure where there is `trouble`.
+
+    `win_rate_b` is the share of pairs that B wins, ties as half, with its 95% interval; `p_value`
+    is that of a sign test over wins and losses.
+    """
+
+    judge: str
+    votes: int
+    prompt: str
+    criterion: str
+    pairs: int
+    decided_by_rule: int
+    flips: int
+    undecided: int
+    controls: int = 0
+    controls_right: int = 0
+    spending: JudgeSpending | None = None
+    trouble: str | None = None
+    wins_a: int | None = None
+    wins_b: int | None = None
+    ties: int | None = None
+    win_rate_b: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    rows: list[PreferenceRow] = []
+
+
 class AnswersReport(_AnswerModel):
     """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows."""
 

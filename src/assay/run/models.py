@@ -24,7 +24,7 @@ from assay.errors import AssayError, RunError, UsageError
 from assay.measure.figures import AnswerFigure, parse_figure
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
-from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow
+from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
 from assay.run.gate_result import GateResult
 from assay.run.pacing import Latency, PacingRecord
@@ -236,6 +236,7 @@ class Comparison(RunModel):
     b: str
     metrics: Annotated[dict[FigureName, PairedResult], Field(min_length=1)]
     warnings: list[str]
+    preference: PreferenceReport | None = None
 
     def __repr__(self) -> str:
         name, first = next(iter(self.metrics.items()))
