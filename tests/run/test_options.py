@@ -51,6 +51,7 @@ FULL = RunConfig(
     device="cpu",
     bm25_k1=0.9,
     bm25_b=0.4,
+    reranker="tei:http://127.0.0.1:8080",
     private=True,
     label="tuned",
     tags=("chunks=512", "reader=b=2"),

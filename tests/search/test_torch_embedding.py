@@ -70,3 +70,10 @@ def test_a_run_records_its_embedder_and_the_index_is_its_own(seen: dict[str, Any
     assert seen["header"]["retriever"]["mode"] == "dense"
     assert seen["indexes"]
     assert all(name.startswith("drinks-") for name in seen["indexes"])
+
+
+def test_a_cross_encoder_orders_the_first_documents_anew(seen: dict[str, Any]) -> None:
+    assert seen["rerank_distance"] < 1e-5
+    first, best = seen["reranked_first"]
+    assert first == best
+    assert seen["reranker"]["reranker"].endswith("tiny cross-encoder")

@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as parts
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    PreTrainedTokenizerFast,
+)
 
 import assay
 from assay.errors import AssayError
 from assay.search import torch_embedding
 from assay.search.embedding import EmbedderSettings, open_embedder
+from assay.search.reranking import open_reranker
 from assay.search.torch_embedding import TorchEmbedder
 
 WORDS = ["green", "tea", "is", "steeped", "in", "hot", "water", "coffee", "bread", "baked"]
@@ -101,6 +107,13 @@ def refusal(*arguments: str) -> str:
     return ""
 
 
+def make_cross_encoder(bert: Path, folder: Path) -> None:
+    """The same small BERT with one output for a pair."""
+    torch.manual_seed(11)
+    BertForSequenceClassification.from_pretrained(bert, num_labels=1).save_pretrained(folder)
+    PreTrainedTokenizerFast.from_pretrained(bert).save_pretrained(folder)
+
+
 def main() -> None:
     home = Path(sys.argv[1])
     folder = home / "tiny model"
@@ -123,9 +136,37 @@ def main() -> None:
     )
     run = assay.evaluate("builtin:dense", dataset, embedder=f"st:{folder}", out=home / "runs")
     header = json.loads(run.folder.header_file.read_text())
+    cross = home / "tiny cross-encoder"
+    make_cross_encoder(home / "bert", cross)
+    pairs = [("green tea", f"{one.title} {one.text}") for one in documents]
+    expected = CrossEncoder(str(cross), device="cpu").predict(
+        pairs, activation_fn=torch.nn.Sigmoid()
+    )
+    reranker = open_reranker(f"st:{cross}", "cpu")
+    again = assay.evaluate(
+        "builtin:dense",
+        dataset,
+        embedder=f"st:{folder}",
+        reranker=f"st:{cross}",
+        out=home / "runs",
+    )
+    best = max(range(len(documents)), key=lambda place: expected[place])
+    first = next(row for row in again.rows() if row.query_id == "1").retrieved_docs[0]
     print(
         json.dumps(
             {
+                "reranker": json.loads(again.folder.header_file.read_text())["retriever"],
+                "rerank_distance": float(
+                    max(
+                        abs(a - b)
+                        for a, b in zip(
+                            reranker.scores("green tea", [text for _, text in pairs]),
+                            expected,
+                            strict=True,
+                        )
+                    )
+                ),
+                "reranked_first": [first, documents[best].id],
                 "name": embedder.name,
                 "prompts": [embedder.prompts.query, embedder.prompts.document],
                 "max_tokens": embedder.max_tokens,

@@ -1,5 +1,6 @@
 """Targets `builtin:MODE[#PROVIDER]`: Assay's own retriever, and its answers, in process."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -75,7 +76,7 @@ class BuiltinAgent:
         track = "trained" if mode == "tuned" else "zero-shot"
         self.info = AgentInfo(f"builtin:{spec}", "builtin", track, "; ".join(facts))
         self._mode = mode
-        self._embedder = embedder
+        self._embedder = embedder or _embedder_of_environment()
         self._dataset = dataset
         self._progress = progress
         self._index = index
@@ -174,12 +175,35 @@ class BuiltinAgent:
         self._progress("indexing", 0, total)
         index = Bm25Index(self._dataset.documents.values(), self._bm25)
         self._progress("indexing", total, total)
-        self.info = replace(self.info, retriever={"mode": "bm25", "bm25": str(self._bm25)})
-        return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
+        settings = {"mode": "bm25", "bm25": str(self._bm25)}
+        chosen = self._reranker()
+        self.info = replace(self.info, retriever=settings | chosen)
+        if not chosen:
+            return lambda query, top_k: [doc_id for doc_id, _ in index.search(query, top_k)]
+        from assay.search.reranking import RERANK_DEPTH, open_reranker, reranked
+        from assay.search.retriever import Hit
+
+        device = self._embedder.device if self._embedder else "auto"
+        reranker = open_reranker(chosen["reranker"], device)
+
+        def search(query: str, top_k: int) -> list[str]:
+            found = index.search(query, max(top_k, RERANK_DEPTH))
+            documents = [(self._dataset.documents[doc_id], score) for doc_id, score in found]
+            hits = [Hit(one.id, score, one.title, one.text) for one, score in documents]
+            return [hit.doc_id for hit in reranked(hits, reranker, query, top_k)]
+
+        return search
+
+    def _reranker(self) -> dict[str, str]:
+        """What a run records of the reranker; empty without one."""
+        if self._embedder is None:
+            return {}
+        return {"reranker": self._embedder.reranker} if self._embedder.reranker else {}
 
     def _load_retriever(self) -> _Search:
         from assay.search.embedding import open_embedder
         from assay.search.index import open_retriever
+        from assay.search.reranking import with_reranker
         from assay.search.retriever import check_request
 
         mode = check_request("any", 1, self._mode)
@@ -197,8 +221,10 @@ class BuiltinAgent:
             tuned=mode == "tuned",
             progress=self._progress,
         )
+        retriever = with_reranker(retriever, self._embedder)
         self._close = retriever.close
         settings = {"mode": mode, "bm25": str(self._bm25), "embedder": embedder.name}
+        settings |= self._reranker()
         self.info = replace(self.info, retriever=settings)
         if learned_from := retriever.learned_from:
             learned = f"learned from {' and '.join(learned_from)}"
@@ -209,6 +235,16 @@ class BuiltinAgent:
             return [hit.doc_id for hit in retriever.search(query, top_k, mode=mode)]
 
         return search
+
+
+def _embedder_of_environment() -> "EmbedderSettings | None":
+    """Only where a variable is set: BM25 alone needs no module of embedders."""
+    names = ("ASSAY_EMBEDDER", "ASSAY_MODEL", "ASSAY_DEVICE", "ASSAY_RERANKER")
+    if not any(os.environ.get(name) for name in names):
+        return None
+    from assay.search.embedding import EmbedderSettings
+
+    return EmbedderSettings.from_environment()
 
 
 class BuiltinAnswers:

@@ -60,6 +60,15 @@ DeviceOption = Annotated[
         metavar="DEVICE",
     ),
 ]
+RerankerOption = Annotated[
+    str | None,
+    typer.Option(
+        help="A cross-encoder that orders the first 50 documents anew: st:NAME|DIR "
+        "(sentence-transformers) or tei:URL. A server's API key is read from ASSAY_RERANKER_KEY.",
+        envvar="ASSAY_RERANKER",
+        metavar="SPEC",
+    ),
+]
 K1Option = Annotated[
     float,
     typer.Option(

@@ -18,6 +18,7 @@ from assay.cli.index import (
     JsonOption,
     K1Option,
     ModelOption,
+    RerankerOption,
 )
 from assay.errors import UsageError
 from assay.net.json import JsonObject
@@ -67,6 +68,7 @@ def search(
     model: ModelOption = None,
     embedder: EmbedderOption = None,
     device: DeviceOption = "auto",
+    reranker: RerankerOption = None,
     bm25_k1: K1Option = 1.2,
     bm25_b: BOption = 0.75,
     as_json: JsonOption = False,
@@ -84,6 +86,7 @@ def search(
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import open_retriever
+    from assay.search.reranking import with_reranker
     from assay.search.retriever import check_request
 
     chosen_mode = check_request(query, top_k, mode)
@@ -91,10 +94,11 @@ def search(
     bm25 = Bm25Settings(bm25_k1, bm25_b)
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
-        chosen = open_embedder(EmbedderSettings(embedder or "", str(model or ""), device))
+        settings = EmbedderSettings(embedder or "", str(model or ""), device, reranker or "")
+        chosen = open_embedder(settings)
         tuned = chosen_mode == "tuned"
         retriever = open_retriever(data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress)
-    with retriever:
+    with with_reranker(retriever, settings) as retriever:
         hits = retriever.search(query, top_k, mode=chosen_mode, filters=where)
     if as_json:
         print_json(

@@ -54,6 +54,7 @@ def evaluate(
     embedder: str = "",
     model: str = "",
     device: str = "auto",
+    reranker: str = "",
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
     private: bool = False,
@@ -118,6 +119,8 @@ def evaluate(
             `openai:MODEL[@URL]`, `ollama:MODEL[@URL]` or `tei:URL`; the built-in one by default.
         model: a folder with `model.onnx` and `tokenizer.json`, in place of the built-in embedder.
         device: where the embedder runs: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+        reranker: a cross-encoder that orders the first 50 documents of builtin targets anew:
+            `st:NAME|DIR` or `tei:URL`.
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
         private: write nothing of queries, documents and answers; see SECURITY.md.
@@ -184,6 +187,7 @@ def evaluate(
         embedder=embedder,
         model=model,
         device=device,
+        reranker=reranker,
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
         private=private,

@@ -94,10 +94,10 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
             standard.b if config.bm25_b is None else config.bm25_b,
         )
     embedder = None
-    if config.embedder or config.model or config.device != "auto":
+    if config.embedder or config.model or config.device != "auto" or config.reranker:
         from assay.search.embedding import EmbedderSettings
 
-        embedder = EmbedderSettings(config.embedder, config.model, config.device)
+        embedder = EmbedderSettings(config.embedder, config.model, config.device, config.reranker)
     return open_target(
         config.target,
         dataset,
@@ -140,7 +140,8 @@ def _refuse_unused_embedder(config: RunConfig, kind: TargetKind) -> None:
     kinds = [kind]
     if config.baseline:
         kinds.append(TARGET_KINDS[parse_target(config.baseline).kind])
-    option = "--embedder" if config.embedder else "--model" if config.model else ""
+    given = {name: getattr(config, name) for name in ("embedder", "model", "reranker")}
+    option = next((f"--{name}" for name, value in given.items() if value), "")
     if option and not any(each.searches_dataset for each in kinds):
         raise UsageError(
             f"{option} has no effect on a {kind.name}: target, which brings its own search; it is "

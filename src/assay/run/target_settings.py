@@ -37,6 +37,16 @@ class RetrieverSettings(LabelSettings):
         on_resume="free",
         group="Built-in retriever",
     )
+    reranker: str = _option(
+        "",
+        "A cross-encoder that orders the first 50 documents anew, for builtin and purple targets: "
+        "st:NAME|DIR (sentence-transformers) or tei:URL.",
+        metavar="SPEC",
+        label="Reranker of builtin targets",
+        placeholder="none",
+        same_in_shards=True,
+        group="Built-in retriever",
+    )
     bm25_k1: float | None = _option(
         None,
         "BM25's term-frequency saturation, for builtin targets.",

@@ -84,17 +84,20 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSettings:
-    """Which embedder a search uses, as a user chose it.
+    """Which models a search uses, as a user chose them.
 
     Parameters:
         embedder: one of `EMBEDDER_FORMS`; empty for the built-in model.
         model: a folder with an ONNX model, in place of the built-in one.
         device: one of `DEVICES`; `auto` takes a GPU where the embedder can use one.
+        reranker: what orders the first documents anew, see `assay.search.reranking`; empty for
+            nothing.
     """
 
     embedder: str = ""
     model: str = ""
     device: str = "auto"
+    reranker: str = ""
 
     def __post_init__(self) -> None:
         if self.model and self.embedder:
@@ -113,6 +116,7 @@ class EmbedderSettings:
             os.environ.get("ASSAY_EMBEDDER", ""),
             os.environ.get("ASSAY_MODEL", ""),
             os.environ.get("ASSAY_DEVICE") or "auto",
+            os.environ.get("ASSAY_RERANKER", ""),
         )
 
     def as_environment(self) -> dict[str, str]:
@@ -121,6 +125,7 @@ class EmbedderSettings:
             "ASSAY_EMBEDDER": self.embedder,
             "ASSAY_MODEL": self.model,
             "ASSAY_DEVICE": self.device,
+            "ASSAY_RERANKER": self.reranker,
         }
 
 

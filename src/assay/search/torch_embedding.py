@@ -54,7 +54,7 @@ class TorchEmbedder:
         import torch
 
         self._torch = torch
-        self.device = _device(device)
+        self.device = choose_device(device)
         kind = self.device.partition(":")[0]
         if precision not in PRECISIONS:
             raise UsageError(f"unknown precision {precision!r}; use one of {', '.join(PRECISIONS)}")
@@ -204,7 +204,8 @@ class TorchEmbedder:
         return done + len(order)
 
 
-def _device(asked: str) -> str:
+def choose_device(asked: str) -> str:
+    """Where to compute: what was asked for, or the best that there is. Raises `UsageError`."""
     import torch
 
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()

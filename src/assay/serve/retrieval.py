@@ -15,6 +15,7 @@ from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Index, Bm25Settings
 from assay.search.filters import FilterCondition, conditions, holds
 from assay.search.index import open_retriever
+from assay.search.reranking import with_reranker
 from assay.search.retriever import Hit as Hit
 from assay.search.retriever import Mode, check_request
 from assay.text import strip_controls
@@ -75,7 +76,9 @@ def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
     if mode == "bm25":
         return Retrieval(dataset, InMemorySearcher(dataset), mode)
     return Retrieval(
-        dataset, open_retriever(dataset, tuned=mode == "tuned", progress=progress), mode
+        dataset,
+        with_reranker(open_retriever(dataset, tuned=mode == "tuned", progress=progress)),
+        mode,
     )
 
 

@@ -157,7 +157,7 @@ def check_allowed(ui: Ui, config: RunConfig) -> None:
             "visitors may not use; leave it empty, or open the pages on 127.0.0.1"
         )
     ui.rules.check_request(http_request_settings(config), config.mapping)
-    ui.rules.check_embedder(config.embedder, config.model, config.device)
+    ui.rules.check_embedder(config.embedder, config.model, config.device, config.reranker)
     ui.rules.check_judge(config.judge)
     if config.judge:
         open_model(config.judge)  # a wrong name is reported before the run, not after it

@@ -68,13 +68,13 @@ class TargetRules:
                 f"{VARIABLE}"
             )
 
-    def check_embedder(self, embedder: str, model: str, device: str) -> None:
-        """Visitors from other machines use the embedder that this server was started with."""
-        if self.policy.public_only and (embedder or model or device != "auto"):
+    def check_embedder(self, embedder: str, model: str, device: str, reranker: str) -> None:
+        """Visitors from other machines use the models that this server was started with."""
+        if self.policy.public_only and (embedder or model or device != "auto" or reranker):
             raise UsageError(
-                "the embedder names a file, a host or a device of this server, which remote "
-                "visitors may not choose; leave it empty, or ask the operator of this server to "
-                "set ASSAY_EMBEDDER"
+                "the embedder or reranker names a file, a host or a device of this server, which "
+                "remote visitors may not choose; leave it empty, or ask the operator of this "
+                "server to set ASSAY_EMBEDDER or ASSAY_RERANKER"
             )
 
     def check_request(self, request: RequestSettings, mapping: Sequence[str]) -> None:

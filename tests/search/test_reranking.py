@@ -1,0 +1,139 @@
+"""Rerankers: a first ranking ordered anew by what reads query and text together."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.search.samples import DOCUMENTS, WordEmbedder
+from typer.testing import CliRunner
+
+import assay
+from assay.cli.app import app
+from assay.errors import SearchError, SearchUnavailable, UsageError
+from assay.search.edge_store import EdgeStore
+from assay.search.embedding import EmbedderSettings
+from assay.search.index import build_index, open_index
+from assay.search.reranking import open_reranker, with_reranker
+
+
+class RerankServer:
+    """text-embeddings-inference: scores texts by how short they are; `faults` come first."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.faults: list[tuple[int, Any]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                server.bodies.append(body)
+                rows = [
+                    {"index": place, "score": 1 / (1 + len(text))}
+                    for place, text in enumerate(body["texts"])
+                ]
+                # Best first, as the server really answers.
+                answer: Any = sorted(rows, key=lambda row: -row["score"])
+                status = 200
+                if server.faults:
+                    status, answer = server.faults.pop(0)
+                content = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    made = RerankServer()
+    threading.Thread(target=made.http.serve_forever, daemon=True).start()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+
+
+def test_the_first_documents_are_ordered_by_the_reranker(
+    server: RerankServer, tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    store = EdgeStore(tmp_path / "index", "test")
+    build_index(DOCUMENTS, embedder, store)
+    settings = EmbedderSettings(reranker=f"tei:{server.url}")
+    with with_reranker(open_index(store, embedder), settings) as retriever:
+        hits = retriever.search("tea water", 2)
+    (body,) = server.bodies
+    shortest = sorted(body["texts"], key=len)[:2]
+    assert [f"{hit.title} {hit.text}" for hit in hits] == shortest
+    assert body["query"] == "tea water"
+    assert len(body["texts"]) > 2  # more than were asked for
+    assert all("before reranking" in hit.signals for hit in hits)
+    assert [hit.score for hit in hits] == [pytest.approx(1 / (1 + len(text))) for text in shortest]
+
+
+def test_a_run_uses_and_records_it(server: RerankServer, tmp_path: Path) -> None:
+    plain = assay.evaluate("builtin:bm25", "notes", num_queries=4, out=tmp_path)
+    run = assay.evaluate(
+        "builtin:bm25", "notes", num_queries=4, out=tmp_path, reranker=f"tei:{server.url}"
+    )
+    assert len(server.bodies) == 4
+    assert {len(body["texts"]) for body in server.bodies} <= set(range(1, 51))
+    assert run.folder.read_header().retriever == {
+        "mode": "bm25",
+        "bm25": run.folder.read_header().retriever["bm25"],  # type: ignore[index]
+        "reranker": f"tei:{server.url}",
+    }
+    assert [row.retrieved_docs for row in run.rows()] != [
+        row.retrieved_docs for row in plain.rows()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((200, {"error": "x"}), "cannot be parsed"),
+        ((200, [{"index": 0, "score": 1}]), "cannot be parsed"),
+        ((200, [{"index": 0, "score": "NaN"}, {"index": 1, "score": 1}]), "not a finite number"),
+        ((404, {"error": "no"}), "HTTP 404"),
+    ],
+)
+def test_what_a_server_may_not_say_is_told(
+    server: RerankServer, answer: tuple[int, Any], words: str
+) -> None:
+    server.faults = [answer]
+    with pytest.raises(SearchError, match=words):
+        open_reranker(f"tei:{server.url}").scores("q", ["a", "b"])
+
+
+def test_a_busy_server_is_asked_again(server: RerankServer) -> None:
+    server.faults = [(429, {}), (503, {})]
+    assert len(open_reranker(f"tei:{server.url}").scores("q", ["a", "bb"])) == 2
+    assert len(server.bodies) == 3
+
+
+def test_no_server_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    with pytest.raises(SearchUnavailable, match="could not rerank with"):
+        open_reranker("tei:http://127.0.0.1:9").scores("q", ["a"])
+
+
+@pytest.mark.parametrize("spec", ["bge", "tei:localhost", "st:", "openai:x"])
+def test_other_forms_are_refused(spec: str) -> None:
+    with pytest.raises(UsageError, match=r"--reranker .* is invalid; use st:NAME"):
+        open_reranker(spec)
+
+
+def test_it_is_refused_where_the_target_has_its_own_search() -> None:
+    words = ["eval", "rest:http://127.0.0.1:9/?q={query}", "--dataset", "notes"]
+    result = CliRunner().invoke(app, [*words, "--reranker", "tei:http://127.0.0.1:9"])
+    assert "--reranker has no effect on a rest: target" in str(result.exception)
