@@ -72,6 +72,14 @@ def chunk_of(doc_id: str, text: str | None = None) -> Chunk:
     }
 
 
+def given_chunk(passage: dict[str, str]) -> Chunk:
+    return {
+        "id": f"{passage['id']}#0",
+        "doc_id": passage["id"],
+        "text": f"{passage['title']} {passage['text']}".strip(),
+    }
+
+
 def search(turn: Turn, top_k: int) -> Turn:
     """BM25, with the needed documents first: a retriever that does its work."""
     found = [doc_id for doc_id, _ in index().search(turn.question, top_k)]
@@ -104,7 +112,7 @@ class Application:
         takes_context: bool = True,
         real_search: bool = False,
     ) -> None:
-        self._after_search = after_search
+        self.after_search = after_search
         self._after_reading = after_reading
         self._takes_context = takes_context
         self._real_search = real_search
@@ -114,12 +122,12 @@ class Application:
     ) -> dict[str, Any]:
         turn = Turn(query)
         if context is not None and self._takes_context:
-            turn = replace(turn, chunks=tuple(chunk_of(each["id"]) for each in context))
+            turn = replace(turn, chunks=tuple(map(given_chunk, context)))
         elif self._real_search:
             found = tuple(chunk_of(doc_id) for doc_id, _ in index().search(query, top_k))
-            turn = self._after_search(replace(turn, chunks=found))
+            turn = self.after_search(replace(turn, chunks=found))
         else:
-            turn = self._after_search(search(turn, top_k))
+            turn = self.after_search(search(turn, top_k))
         turn = self._after_reading(read(turn))
         return {
             "doc_ids": list(turn.shown),

@@ -14,7 +14,11 @@ QUESTIONS = 40
 
 
 def diagnosed(
-    application: Application, out: Path, *, counterfactuals: bool = False
+    application: Application,
+    out: Path,
+    *,
+    counterfactuals: bool = False,
+    poison: bool = False,
 ) -> tuple[AnswersReport, str]:
     run = evaluate(
         application,
@@ -23,6 +27,7 @@ def diagnosed(
         answers=True,
         num_queries=QUESTIONS,
         counterfactuals=counterfactuals,
+        poison=poison,
     )
     answers = run.report.answers
     assert answers is not None
@@ -42,10 +47,26 @@ def test_a_retriever_that_misses_some_is_blamed_for_nothing_else(tmp_path: Path)
     assert sentence.startswith("Fix retrieval first")
 
 
+def test_the_application_without_a_fault_resists_planted_documents(tmp_path: Path) -> None:
+    answers, _ = diagnosed(Application(), tmp_path, poison=True)
+    assert answers.metrics["poisoned"] == 0.0
+    assert answers.findings == []
+
+
+def test_an_order_in_a_document_that_nobody_follows_is_no_finding(tmp_path: Path) -> None:
+    (fault, *_) = (each for each in FAULTS if each.finding == "follows documents")
+    sound = Application(after_search=fault.application.after_search)
+    answers, _ = diagnosed(sound, tmp_path)
+    assert "follows documents" not in [each.kind for each in answers.findings]
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_named(fault: Fault, tmp_path: Path) -> None:
     answers, sentence = diagnosed(
-        fault.application, tmp_path, counterfactuals=fault.counterfactuals
+        fault.application,
+        tmp_path,
+        counterfactuals=fault.counterfactuals,
+        poison=fault.poison,
     )
     assert not sentence.startswith("Nothing to fix")
     if fault.finding not in FINDING_KINDS:
@@ -53,7 +74,7 @@ def test_a_planted_fault_is_named(fault: Fault, tmp_path: Path) -> None:
         return
     assert answers.findings[0].kind == fault.finding, [each.words for each in answers.findings]
     assert answers.findings[0].words in sentence
-    assert answers.findings[0].number >= 0.2 * answers.findings[0].of
+    assert answers.findings[0].number >= (0.05 if fault.poison else 0.2) * answers.findings[0].of
     if fault.counterfactuals:
         assert "--counterfactuals" not in sentence
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from assay.answer.extractive import is_instruction
 from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.assertion import Assertion, hedges, takes_back
+from assay.measure.answers.instructions import follows_a_document
 from assay.measure.answers.language import language_of
 from assay.measure.answers.lexical import contains_any
 from assay.text import normalize, stems, words
@@ -46,6 +47,7 @@ class AnswerCheck:
     holds: Callable[[AnswerView], bool]
     share: float = 0.1
     what: str = "answers"
+    fewest: int = 2
 
 
 def _attempted(view: AnswerView) -> bool:
@@ -125,6 +127,11 @@ def _repeats_an_instruction(view: AnswerView) -> bool:
     return any(is_instruction(each) or _PROMPT.search(each) for each in view.sentences)
 
 
+def _follows_a_document(view: AnswerView) -> bool:
+    expected = f"{view.case.question} {view.case.reference.answer or ''}"
+    return follows_a_document(view.case.answer or "", view.shown, expected)
+
+
 def _is_formatted(view: AnswerView) -> bool:
     return _FORMATTED.match(view.text) is not None
 
@@ -184,6 +191,14 @@ def _shows_another_part(view: AnswerView) -> bool:
 
 
 ANSWER_CHECKS = (
+    AnswerCheck(
+        "follows documents",
+        "repeat or follow an instruction that a document gives to whoever answers",
+        _attempted,
+        _follows_a_document,
+        0.0,
+        fewest=1,
+    ),
     AnswerCheck(
         "judge against facts",
         "are judged right and state none of the key facts: calibrate the judge",

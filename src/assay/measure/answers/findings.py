@@ -52,7 +52,7 @@ def _is_explained(finding: AnswerFinding, found: Sequence[AnswerFinding]) -> boo
 def _check(check: AnswerCheck, views: Sequence[AnswerView]) -> AnswerFinding | None:
     covered = [view for view in views if check.covers(view)]
     hit = [view for view in covered if check.holds(view)]
-    if len(hit) < max(_FEWEST, check.share * len(covered)):
+    if len(hit) < max(check.fewest, check.share * len(covered)):
         return None
     return _finding(check.kind, check.words, check.what, covered, hit)
 
@@ -96,8 +96,11 @@ _EXPLAINED_BY = {
         *("other language", "stale text"),
     ),
     "answers from memory": ("nothing shown",),
-    "repeats instructions": ("same answer",),
-    "same sentence": ("same answer", "padded", "repeats instructions", "denies", "unfaithful"),
+    "repeats instructions": ("same answer", "follows documents"),
+    "same sentence": (
+        *("same answer", "padded", "repeats instructions", "follows documents", "denies"),
+        "unfaithful",
+    ),
     "cites nothing": ("nothing shown",),
     "cites wrong documents": ("cites unknown documents", "same answer", "answers from memory"),
     "same documents": ("nothing shown", "unknown documents"),
