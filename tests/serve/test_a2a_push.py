@@ -148,6 +148,31 @@ async def test_an_address_that_may_not_be_called_is_refused(
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    "webhook",
+    [
+        {"token": "a\r\nX-Injected: 1"},
+        {"token": "x" * 5000},
+        {"authentication": {"scheme": "Bearer", "credentials": "a\nb"}},
+        {"authentication": {"scheme": "B\r\nearer", "credentials": "b"}},
+        {"authentication": {"scheme": "Bearer", "credentials": "\N{SNOWMAN}"}},
+    ],
+    ids=["line break", "long token", "credentials", "scheme", "not ASCII"],
+)
+async def test_what_cannot_be_a_header_or_is_too_long_is_refused(
+    http: httpx.AsyncClient, tiny: Dataset, out: Path, webhook: dict[str, Any]
+) -> None:
+    async with both(tiny, out) as (url, order):
+        sent = await http.post(url, json=request_1_0(order), headers=NEW)
+        task = sent.json()["result"]["task"]["id"]
+        hook = {"taskId": task, "url": "http://127.0.0.1:1/hook", **webhook}
+        answer = await call(http, url, "CreateTaskPushNotificationConfig", **hook)
+        listed = await call(http, url, "ListTaskPushNotificationConfigs", taskId=task)
+    assert answer["error"]["code"] == -32602
+    assert "printable ASCII" in answer["error"]["message"]
+    assert listed["result"].get("configs", []) == []
+
+
 @pytest.mark.parametrize(("policy", "delivered"), [(PUBLIC_ONLY, 0), (UNRESTRICTED, 1)])
 async def test_a_name_that_turns_out_to_be_private_is_not_called(
     monkeypatch: pytest.MonkeyPatch, policy: OutboundPolicy, delivered: int

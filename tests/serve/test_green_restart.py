@@ -128,3 +128,17 @@ def _wait_until(holds: Any) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("task_id", ["../escaped", "a/b", "..", "", ".hidden", "x" * 300, "a\x00b"])
+def test_an_id_that_is_no_file_name_is_neither_written_nor_read(
+    tmp_path: Path, task_id: str
+) -> None:
+    files = TaskFiles(tmp_path / "runs", limit=3, lifetime=60)
+    (tmp_path / "escaped.json").write_text(
+        TaskRecord(id=task_id, state=JobState.COMPLETED, message="x").model_dump_json()
+    )
+    before = sorted(tmp_path.rglob("*"))
+    files.write(TaskRecord(id=task_id, state=JobState.COMPLETED, message="done"))
+    assert sorted(tmp_path.rglob("*")) == before
+    assert files.read(task_id) is None

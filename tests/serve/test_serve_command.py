@@ -20,12 +20,14 @@ from assay.serve.purple.mcp_search import McpSearch
 
 
 @contextmanager
-def started(*arguments: str, folder: Path) -> Iterator[tuple[forked.ForkedProcess, str]]:
+def started(
+    *arguments: str, folder: Path, **variables: str
+) -> Iterator[tuple[forked.ForkedProcess, str]]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("ASSAY_")}
     command = (forked.ASSAY, "serve", *arguments)
     with (
         (folder / "log").open("w") as log,
-        forked.started(*command, cwd=folder, env=kept, stderr=log) as process,
+        forked.started(*command, cwd=folder, env=kept | variables, stderr=log) as process,
     ):
         yield process, process.stdout.readline().strip()
 
@@ -101,6 +103,39 @@ async def test_the_evaluator_also_serves_the_search_that_agents_expect_beside_it
     assert ids == [hit["doc_id"] for hit in found["results"]]
     assert len(ids) == 3
     assert card["name"] == "NFCorpus Retrieval Evaluator"
+
+
+def test_the_search_beside_the_evaluator_has_the_same_guards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_ALLOWED_HOSTS", "search.example")
+    arguments = ("--port", "0", "--mcp-port", "0", "--dataset", "notes", "--mode", "bm25")
+    tokens = {"ASSAY_TOKEN": "sesame", "ASSAY_ADMIN_TOKEN": "operator"}
+    with (
+        started("green", *arguments, folder=tmp_path, **tokens) as (process, green),
+        httpx.Client(trust_env=False, timeout=60) as http,
+    ):
+        assert process.stdout is not None
+        search = process.stdout.readline().strip()
+
+        def post(path: str, token: str, **headers: str) -> int:
+            sent = {"Authorization": f"Bearer {token}", **headers}
+            return http.post(search + path, json={"query": "tea"}, headers=sent).status_code
+
+        for address in (green, search):
+            assert http.get(f"{address}/openapi.json").status_code == 401
+            document = http.get(
+                f"{address}/openapi.json", headers={"Authorization": "Bearer sesame"}
+            )
+            assert document.status_code == 200
+            assert not any(each in document.text for each in ("sesame", "operator", str(tmp_path)))
+        assert http.post(f"{search}/search_nfcorpus", json={"query": "tea"}).status_code == 401
+        assert post("/search_nfcorpus", "sesame", Host="search.example") == 200
+        assert post("/search_nfcorpus", "sesame", Host="evil.example") == 421
+        assert post("/search_nfcorpus", "sesame", Origin="http://evil.example") == 403
+        assert post("/stats/reset", "sesame") == 401
+        assert post("/stats/reset", "operator") == 200
+        assert post("/search_nfcorpus", "operator") == 401
 
 
 def test_an_index_that_still_loads_does_not_hold_up_the_end(tmp_path: Path) -> None:

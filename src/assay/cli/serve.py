@@ -1,5 +1,6 @@
 """`assay serve ...`: Assay's own servers, one command each."""
 
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -155,9 +156,10 @@ def green(
         beside = []
         if at_mcp is not None:
             announce("MCP server", url_of(at_mcp), path="/mcp")
-            from assay.serve.mcp.app import search_app
+            from assay.serve.mcp.app import HOSTS_VARIABLE, search_app
 
-            beside.append((search_app(dataset, mode, host), at_mcp))
+            names = os.environ.get(HOSTS_VARIABLE, "")
+            beside.append((search_app(dataset, mode, host, names), at_mcp))
         serve_on(app, listener, beside=beside)
 
 

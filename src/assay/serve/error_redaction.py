@@ -19,7 +19,11 @@ PUSH_REFUSED = (
     "its operator can allow it with --allow-hosts or ASSAY_ALLOWED_HOSTS"
 )
 PUSH_LIMIT = "pushNotificationConfig: this task has as many webhooks as one may have"
-_OURS = frozenset({ONE_MESSAGE, PUSH_URL, PUSH_REFUSED, PUSH_LIMIT})
+PUSH_FIELDS = (
+    "pushNotificationConfig: token, scheme and credentials have to be printable ASCII of at most "
+    "4096 characters each"
+)
+_OURS = frozenset({ONE_MESSAGE, PUSH_URL, PUSH_REFUSED, PUSH_LIMIT, PUSH_FIELDS})
 
 # The reasons by which the SDK's clients distinguish its errors, and their JSON-RPC codes.
 _CODES = {

@@ -26,7 +26,7 @@ from assay.net.client import open_client
 from assay.net.http import AWAY, fetch
 from assay.net.outbound import OutboundPolicy, OutboundRefused
 from assay.net.retry import RetryPolicy, parse_retry_after
-from assay.serve.error_redaction import PUSH_LIMIT, PUSH_REFUSED, PUSH_URL
+from assay.serve.error_redaction import PUSH_FIELDS, PUSH_LIMIT, PUSH_REFUSED, PUSH_URL
 
 MAX_WEBHOOKS = 8
 """How many webhooks one task may have."""
@@ -35,6 +35,7 @@ MAX_PENDING = 32
 """How many events wait for one slow webhook; older ones are dropped."""
 
 _MAX_URL_LENGTH = 2048
+_MAX_FIELD_LENGTH = 4096
 _MAX_RECEIPT = 64_000
 _DELIVERY_S = 10.0
 _DRAIN_S = 5.0
@@ -60,7 +61,7 @@ class WebhookStore(InMemoryPushNotificationConfigStore):
         context: ServerCallContext,
     ) -> TaskPushNotificationConfig:
         """Register a webhook, or raise `InvalidParamsError` with the reason."""
-        check_webhook(notification_config.url, self.policy)
+        check_webhook(notification_config, self.policy)
         known = {each.id for each in await self.get_info(task_id, context)}
         if len(known | {notification_config.id or task_id}) > MAX_WEBHOOKS:
             raise InvalidParamsError(message=PUSH_LIMIT)
@@ -85,8 +86,13 @@ class WebhookStore(InMemoryPushNotificationConfigStore):
         return (config.task_id, config.id) in self._old
 
 
-def check_webhook(url: str, policy: OutboundPolicy) -> None:
-    """Refuse an address that cannot or may not be called; names are judged when connecting."""
+def check_webhook(config: TaskPushNotificationConfig, policy: OutboundPolicy) -> None:
+    """Refuse what cannot be sent as a header or is too large to keep, and an address that cannot
+    or may not be called; names are judged when connecting."""
+    url, login = config.url, config.authentication
+    for text in (config.token, login.scheme, login.credentials):
+        if len(text) > _MAX_FIELD_LENGTH or not (text.isascii() and text.isprintable()):
+            raise InvalidParamsError(message=PUSH_FIELDS)
     try:
         if len(url) > _MAX_URL_LENGTH:
             raise UsageError("too long")

@@ -66,18 +66,22 @@ class TaskFiles:
 
     def write(self, record: TaskRecord) -> None:
         """Replace the task's file, and remove those of old tasks."""
+        path = self._path(record.id)
+        if path is None:
+            _logger.error("an id of a task is no file name: the task is not written down")
+            return
         try:
             make_private_folder(self._folder)
-            atomic_write(self._path(record.id), record.model_dump_json().encode())
+            atomic_write(path, record.model_dump_json().encode())
             self._evict()
         except OSError as error:
             _logger.error("cannot write the file of a task: %s", error.strerror)
 
     def read(self, task_id: str) -> "RecalledJob | None":
         """The task of an earlier process, unless it is unknown, too old or damaged."""
-        if not _ID.fullmatch(task_id):
-            return None
         path = self._path(task_id)
+        if path is None:
+            return None
         try:
             about = path.stat()
             if about.st_mtime < time.time() - self._lifetime or about.st_size > _MAX_BYTES:
@@ -87,8 +91,9 @@ class TaskFiles:
             return None
         return RecalledJob(record, self._out) if record.id == task_id else None
 
-    def _path(self, task_id: str) -> Path:
-        return self._folder / f"{task_id}.json"
+    def _path(self, task_id: str) -> Path | None:
+        """None for an id that would lead out of the folder: it came with a request."""
+        return self._folder / f"{task_id}.json" if _ID.fullmatch(task_id) else None
 
     def _evict(self) -> None:
         found = sorted(

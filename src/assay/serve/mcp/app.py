@@ -129,7 +129,7 @@ def mcp_app(
         admin_paths={RESET_PATH},
         hosts=hosts,
         check_host=True,
-        host_hint=f"allow it with --allow-hosts or {HOSTS_VARIABLE}",
+        host_hint=f"allow it with {HOSTS_VARIABLE}",
         body_limit=_BODY_LIMIT,
     )
 
