@@ -230,12 +230,17 @@ def _serve_judge() -> tuple[int, str]:
     """A process of its own, since a fork does not inherit threads."""
     server = ModelServer()
     server.http.handle_error = lambda *_: None  # type: ignore[method-assign]  # killed clients
-    # Whatever the order of the texts and the wording around them: a judge must be consistent.
-    server.reply = lambda prompt: "FALSE" if re.search(r"(Which|query) 3\b", prompt) else "TRUE"
+    server.reply = _verdict
     child = os.fork()
     if child == 0:
         server.http.serve_forever()
     return child, server.url
+
+
+def _verdict(prompt: str) -> str:
+    """Of a judge that is always right: both answers have the same number."""
+    numbers = set(re.findall(r"<answer \w+>\s*(?:It is )?(\d+)", prompt))
+    return "TRUE" if len(numbers) == 1 else "FALSE"
 
 
 def main() -> int:

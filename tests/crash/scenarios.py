@@ -24,7 +24,8 @@ def retrieves(query, top_k):
 
 def answers(query, top_k):
     number = int(query.split()[1])
-    return {"doc_ids": [f"d{number}"], "answer": f"It is {number} [d{number}].",
+    said = 7 if number == 2 else number
+    return {"doc_ids": [f"d{number}"], "answer": f"It is {said} [d{number}].",
             "citations": [f"d{number}"]}
 """
 
@@ -346,6 +347,7 @@ def _answers() -> int:
     return assay(
         *("eval", "python:target:answers", "--dataset", "tiny", "--top-k", "2", "--answers"),
         *("--concurrency", "1", "--judge", "openai:judge", "--judge-votes", "1"),
+        *("--num-queries", "3"),
     )
 
 

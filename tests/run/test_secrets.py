@@ -91,6 +91,7 @@ TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
         "rest:{url}/s?q={{query}}",
         {"mapping": ("ids=ids",), "request": f'{{"api_key": "{CANARY}", "q": "{{query}}"}}'},
     ),
+    "rest path": (f"rest:{{url}}/bot{CANARY}/s?q={{{{query}}}}", {"mapping": ("ids=ids",)}),
     "openai query": (f"openai:{{url}}/v1?k1={CANARY}#m", {}),
 }
 
@@ -197,6 +198,14 @@ def test_a_process_for_the_run_gets_the_full_target() -> None:
         ('{"api_key": "abc", "q": "{query}"}', '{"api_key": "***", "q": "{query}"}'),
         ("arg.token=abc", "arg.token=***"),
         ("ids=hits[].id", None),
+        ("rest:https://h/hooks/T0/X9fK2lQpZ7Rt4Wv8Yb1Nc3Mh?q=1", "rest:https://h/hooks/T0/***?q=1"),
+        ("a2a:http://h/3f2a9b8c7d6e5f4a3b2c1d0e9f8a7b6c/x", "a2a:http://h/***/x"),
+        ("a2a:http://h/x#access_token=abc", "a2a:http://h/x#access_token=***"),
+        ("mcp:http://h/x#k7Qp2Zr9Lw4Xc8Vb1Nm6", "mcp:http://h/x#***"),
+        ("openai:https://h/v1#meta-llama/Llama-3.3-70B-Instruct-Turbo-FP8", None),
+        ("a2a:http://h/collections/550e8400-e29b-41d4-a716-446655440000/points", None),
+        ("http://h/sentence-transformers/all-MiniLM-L6-v2/onnx/model_qint8_avx512_vnni.onnx", None),
+        ("mcp:http://h/getDocumentsByQueryAndTopK2024#search_documents", None),
         ("Authorization: Bearer $TOKEN", None),
         ("python:my.module:find", None),
     ],

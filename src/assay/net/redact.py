@@ -6,7 +6,7 @@ sets and files may hold anything.
 
 import re
 
-from assay.net.secret_text import environment_secrets, hide
+from assay.net.secret_text import environment_secrets, hide, mask_secrets
 from assay.privacy import is_private
 
 PLACE = "a URL from its settings"
@@ -43,7 +43,8 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 def redact_url(url: str) -> str:
-    """The address without user, password, query and fragment, any of which may be a key.
+    """The address without user, password, query and fragment, any of which may be a key, and with
+    what looks like one in the path masked.
 
     Of a URL that cannot be parsed, as much is kept as is certainly not a password.
     """
@@ -53,7 +54,7 @@ def redact_url(url: str) -> str:
     if separator and not _PLAIN_HOST.fullmatch(host):
         host, slash, path = "...", "", ""
     # An address within the path, such as that behind a proxy, has credentials of its own.
-    return _CREDENTIALS.sub("", f"{scheme}{separator}{host}{slash}{path}")
+    return str(mask_secrets(_CREDENTIALS.sub("", f"{scheme}{separator}{host}{slash}{path}")))
 
 
 def redact_credentials(text: str) -> str:

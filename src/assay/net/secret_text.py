@@ -43,6 +43,17 @@ _SHORT_NAME = re.compile(
 )
 
 _QUERY_VALUE = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<secret>[^&#\s'\"]+)")
+_FRAGMENT_VALUE = re.compile(r"[#&](?P<name>[^=&#\s]+)=(?P<secret>[^&#\s'\"]+)")
+# A key may be a part of the path, as in the addresses of webhooks, or be the fragment.
+_URL = re.compile(
+    r"https?://[^/?#\s'\"]+(?P<path>/[^?#\s'\"]*)?(?:\?[^#\s'\"]*)?(?P<fragment>#\S+)?"
+)
+_SEGMENT = re.compile(r"[\w.~%+=-]{20,}", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+# Not from a capital to a small letter: that is how words begin in the names of functions.
+_CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+_CHANGES_PER_CHARACTER = 0.25
+"""At least so many of small letters, capitals and digits in a random text, and fewer in a name."""
 _USER = re.compile(r"(?<=://)(?P<secret>[^\s/?#@]*(?:@[^\s/?#@]*)*)(?=@)")
 _KNOWN_KEY = re.compile(
     r"\b(?P<secret>(?:sk|pk|rk)-[\w-]{12,}|gh[opsu]_\w{20,}|xox[abp]-[\w-]{10,}|AKIA\w{12,}"
@@ -156,7 +167,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _is_masked(text: str) -> bool:
-    return f"={MASK}" in text or f"//{MASK}@" in text or f" {MASK}" in text or f'"{MASK}"' in text
+    return any(f"{before}{MASK}" in text for before in ("=", "/", "#", " ", '"'))
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
@@ -171,10 +182,22 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
         harmless = name.lower() in _SEARCH_NAMES or _PLAIN_VALUE.fullmatch(value)
         if SECRET_NAME.fullmatch(name) or _SHORT_NAME.fullmatch(name) or not harmless:
             yield from _given(match)
-    for pattern in (_FIELD, _ARGUMENT):
+    for url in _URL.finditer(text):
+        for part in ("path", "fragment"):
+            found = _SEGMENT.finditer(text, *url.span(part)) if url[part] else ()
+            yield from (each.span() for each in found if _is_random(each[0]))
+    for pattern in (_FIELD, _ARGUMENT, _FRAGMENT_VALUE):
         for match in pattern.finditer(text):
             if SECRET_NAME.fullmatch(match["name"]):
                 yield from _given(match)
+
+
+def _is_random(segment: str) -> bool:
+    """Whether it looks like a key rather than a name: its kinds of characters change often."""
+    if _UUID.fullmatch(segment):  # of a collection or an index, as a rule
+        return False
+    changes = len(_CHANGE.findall(segment))
+    return changes >= _CHANGES_PER_CHARACTER * len(segment) and any(map(str.isdigit, segment))
 
 
 def _given(match: re.Match[str]) -> Iterator[tuple[int, int]]:
