@@ -1,6 +1,7 @@
 """The built-in model's files: from the package, the cache or a download, and never another file."""
 
 import hashlib
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.data.cache import cache_folder
 from assay.errors import SearchError, UsageError
 from assay.search import model_files
 from assay.search.model_files import MODEL, TOKENIZER, ModelFile, kept_file, read_model_file
@@ -21,6 +23,7 @@ class Mirror(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.content = CONTENT
+        self.path = "/models/weights.bin"
         self.asked: list[str] = []
 
     @property
@@ -32,7 +35,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, Mirror)
         self.server.asked.append(self.path)
-        self.send_response(200 if self.path == "/models/weights.bin" else 404)
+        self.send_response(200 if self.path == self.server.path else 404)
         self.send_header("Content-Length", str(len(self.server.content)))
         self.end_headers()
         self.wfile.write(self.server.content)
@@ -100,6 +103,24 @@ def test_an_endless_download_is_bounded(mirror: Mirror, monkeypatch: pytest.Monk
     monkeypatch.setattr(model_files, "_MAX_BYTES", 10)
     with pytest.raises(SearchError, match="larger than 10 bytes"):
         read_model_file(GONE)
+
+
+def test_the_real_model_is_downloaded_whole_where_its_package_is_gone(mirror: Mirror) -> None:
+    """23 MB with the hash that was tested, from a folder that has them under their names."""
+    for file in (MODEL, TOKENIZER):
+        mirror.content = read_model_file(file)
+        mirror.path = f"/models/{file.name}"
+        copy = file._replace(package="a-package-that-is-gone", url="", sha256=file.sha256)
+        shutil.rmtree(cache_folder() / "models")
+        assert read_model_file(copy) == mirror.content
+    assert mirror.asked == ["/models/model.onnx", "/models/tokenizer.json"]
+
+
+def test_an_address_of_the_publisher_is_asked_where_the_mirror_has_nothing(mirror: Mirror) -> None:
+    elsewhere = mirror.url + "weights.bin"
+    file = GONE._replace(path="folder/other.bin", url=elsewhere)
+    assert read_model_file(file) == CONTENT
+    assert mirror.asked == ["/models/other.bin", "/models/weights.bin"]
 
 
 def test_a_made_model_is_made_again_where_its_copy_is_damaged(surroundings: Path) -> None:

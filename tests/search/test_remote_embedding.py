@@ -1,8 +1,10 @@
 """Embedding servers, with a real HTTP server that answers in their shapes."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -295,3 +297,27 @@ def test_a_body_that_trickles_is_given_up(
     monkeypatch.setattr(remote_embedding, "LONGEST_S", -1.0)
     with pytest.raises(SearchError, match=r"took too long as a whole .after 5 attempts"):
         open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
+
+
+def test_headers_that_trickle_are_given_up(
+    pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte of them now and then, each of them in time for the limit of a read."""
+    monkeypatch.setattr(remote_embedding, "LONGEST_S", 0.2)
+    over = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        while not over.is_set():
+            with suppress(OSError), listener.accept()[0] as caller:
+                caller.sendall(b"HTTP/1.1 200 OK\r\nX-Filler: ")
+                while not over.wait(0.02):
+                    caller.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=[listener], daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(SearchError, match=r"took too long as a whole .after 5 attempts"):
+            open_embedder(EmbedderSettings(f"ollama:m@{url}"))
+        over.set()
+    assert len(pauses) == 4

@@ -115,7 +115,6 @@ def test_the_search_beside_the_evaluator_has_the_same_guards(
         started("green", *arguments, folder=tmp_path, **tokens) as (process, green),
         httpx.Client(trust_env=False, timeout=60) as http,
     ):
-        assert process.stdout is not None
         search = process.stdout.readline().strip()
 
         def post(path: str, token: str, **headers: str) -> int:

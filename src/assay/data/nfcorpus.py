@@ -7,7 +7,6 @@ academic use only, so it is downloaded and never shipped.
 
 import hashlib
 import os
-import time
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,11 +109,14 @@ def download(url: str, *, limit: int, what: str, progress: Progress = silent) ->
     import httpx  # costs 0.1 s: paid only where something is fetched
 
     from assay.net.client import open_sync_client
+    from assay.net.deadline import TOO_LONG
 
     timeout = httpx.Timeout(STALL_SECONDS, connect=CONNECT_SECONDS)
     try:
         with (
-            open_sync_client(max_bytes=limit, timeout=timeout, follow_redirects=True) as client,
+            open_sync_client(
+                max_bytes=limit, timeout=timeout, follow_redirects=True, longest=TOTAL_SECONDS
+            ) as client,
             client.stream("GET", url) as response,
         ):
             response.raise_for_status()
@@ -122,9 +124,9 @@ def download(url: str, *, limit: int, what: str, progress: Progress = silent) ->
     except httpx.HTTPStatusError as error:
         raise DownloadError(f"HTTP {error.response.status_code}") from None
     except httpx.TimeoutException as error:
-        raise DownloadError(
-            f"the server did not respond in time ({type(error).__name__})"
-        ) from error
+        late = f"not finished after {TOTAL_SECONDS:.0f} seconds"
+        stalled = f"the server did not respond in time ({type(error).__name__})"
+        raise DownloadError(late if str(error) == TOO_LONG else stalled) from error
     # ValueError, ImportError: proxy settings in the environment that httpx cannot use.
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
         raise DownloadError(str(error) or type(error).__name__) from error
@@ -134,10 +136,7 @@ def _body(response: "httpx.Response", what: str, progress: Progress) -> bytes:
     size = response.headers.get("content-length", "")
     total = int(size) if size.isdecimal() else None
     body = bytearray()
-    deadline = time.monotonic() + TOTAL_SECONDS
     for chunk in response.iter_raw():
         body += chunk
-        if time.monotonic() > deadline:
-            raise DownloadError(f"not finished after {TOTAL_SECONDS:.0f} seconds")
         progress(what, len(body), total)
     return bytes(body)

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from assay.errors import UsageError
+from assay.net.deadline import Deadline, DeadlineBackend
 from assay.net.outbound import (
     UNRESTRICTED,
     OutboundPolicy,
@@ -122,17 +123,12 @@ class _AsyncBoundedStream(httpx.AsyncByteStream):
 
 
 class _BoundedStream(httpx.SyncByteStream):
-    def __init__(
-        self, inner: httpx.SyncByteStream, decoder: BoundedDecoder, ends: float = math.inf
-    ) -> None:
+    def __init__(self, inner: httpx.SyncByteStream, decoder: BoundedDecoder) -> None:
         self._inner = inner
         self._decoder = decoder
-        self._ends = ends
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._inner:
-            if time.monotonic() > self._ends:
-                raise httpx.ReadTimeout("the response took too long as a whole")
             yield self._decoder.feed(chunk)
 
     def close(self) -> None:
@@ -179,15 +175,19 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 
 
 class SyncBoundedTransport(httpx.BaseTransport):
-    """`BoundedTransport` for clients that block; `longest` bounds the seconds of a response."""
+    """`BoundedTransport` for clients that block; `longest` bounds the seconds of an exchange."""
 
     def __init__(self, inner: httpx.BaseTransport, limit: int, longest: float = math.inf) -> None:
         self._inner = inner
         self._limit = limit
         self._longest = longest
+        self._deadline = Deadline()
+        if isinstance(inner, httpx.HTTPTransport):
+            pool = inner._pool
+            pool._network_backend = DeadlineBackend(pool._network_backend, self._deadline)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        ends = time.monotonic() + self._longest
+        self._deadline.ends = time.monotonic() + self._longest
         response = self._inner.handle_request(request)
         try:
             decoder = _decoder_for(request, response, self._limit)
@@ -195,7 +195,7 @@ class SyncBoundedTransport(httpx.BaseTransport):
             response.close()
             raise
         assert isinstance(response.stream, httpx.SyncByteStream)
-        response.stream = _BoundedStream(response.stream, decoder, ends)
+        response.stream = _BoundedStream(response.stream, decoder)
         return response
 
     def close(self) -> None:
@@ -302,7 +302,8 @@ def open_sync_client(
 ) -> httpx.Client:
     """`open_client` for code that blocks: downloads and embedding services.
 
-    `longest`: how many seconds a response may take as a whole, where `timeout` bounds each read.
+    `longest`: how many seconds an exchange may take as a whole, from connecting to the last byte,
+    where `timeout` bounds each read.
     """
     client = httpx.Client(
         timeout=_TIMEOUT if timeout is None else timeout,

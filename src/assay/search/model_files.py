@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.data.cache import cache_folder
-from assay.errors import DataError, SearchError, UsageError
+from assay.data.nfcorpus import download
+from assay.errors import DataError, SearchError
 from assay.files import atomic_write
 from assay.net.outbound import split_address
 from assay.net.redact import redact_url
@@ -23,7 +24,6 @@ URL_VARIABLE = "ASSAY_MODEL_URL"
 """Address of a folder that has `model.onnx` and `tokenizer.json`: a mirror of one's own."""
 
 _MAX_BYTES = 64_000_000
-_SECONDS = 60.0
 
 
 class ModelFile(NamedTuple):
@@ -85,7 +85,7 @@ def _places(file: ModelFile) -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield f"package {file.package}", lambda: _packaged(file)
     yield "cache", lambda: _copy(file).read_bytes()
     for url in _addresses(file):
-        yield redact_url(url), lambda url=url: _download(url)  # type: ignore[misc]
+        yield redact_url(url), lambda url=url: _download(url, file.name)  # type: ignore[misc]
 
 
 def _packaged(file: ModelFile) -> bytes:
@@ -110,20 +110,8 @@ def _addresses(file: ModelFile) -> list[str]:
     return [f"{mirror.rstrip('/')}/{file.name}"] * bool(mirror) + [file.url] * bool(file.url)
 
 
-def _download(url: str) -> bytes:
-    import httpx
-
-    from assay.net.client import open_sync_client
-
-    try:
-        with open_sync_client(
-            max_bytes=_MAX_BYTES, timeout=_SECONDS, follow_redirects=True
-        ) as client:
-            response = client.get(url)
-            response.raise_for_status()
-            return response.content
-    except (httpx.HTTPError, UsageError) as error:
-        raise DataError(str(error).splitlines()[0][:200]) from None
+def _download(url: str, name: str) -> bytes:
+    return download(url, limit=_MAX_BYTES, what=f"downloading {name}")
 
 
 def kept_file(name: str, build: Callable[[], bytes]) -> bytes:

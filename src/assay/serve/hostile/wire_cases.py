@@ -246,6 +246,18 @@ WIRE_CASES: tuple[Misbehavior, ...] = (
     wire_case(
         "redirect", "bad-address", PROTOCOL, wire.redirect("http://[x/"), "names a broken address"
     ),
+    *(
+        wire_case("redirect", name, PROTOCOL, wire.redirect(place), what)
+        for name, place, what in (
+            ("impossible-host", "http://xn--0/", "names a host that cannot be decoded"),
+            ("endless-host", f"http://{'a' * 300}.example/", "names a host of 300 letters"),
+            ("empty-label", "http://a..example/", "names a host with an empty label"),
+            ("no-host", "http:///x", "names no host"),
+            ("impossible-port", "http://127.0.0.1:99999/", "names a port above 65535"),
+            ("zone", "http://[fe80::1%25eth0]/", "names an address within a network card"),
+            ("control-characters", "http://a\x1b[2Jb/\x0b", "has control characters"),
+        )
+    ),
     wire_case(
         "redirect", "see-other", PROTOCOL, wire.redirect("{url}", "303 Other"), "turns POST to GET"
     ),
