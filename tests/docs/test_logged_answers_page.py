@@ -11,7 +11,6 @@ import typer
 from typer.testing import CliRunner
 
 from assay.cli.score import score
-from assay.measure.answers.criteria import read_criteria
 
 PAGE = (Path(__file__).parents[2] / "docs" / "logged-answers.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^assay score .*$", PAGE, flags=re.MULTILINE)
@@ -51,18 +50,3 @@ def test_the_commands_run(folder: Path) -> None:
         assert result.exit_code == 0, (command, result.output)
         assert "faithfulness" in result.stdout
     assert "'8', where the source has '3'" in " ".join(result.stdout.split())
-
-
-def test_the_criterion_is_rated(folder: Path) -> None:
-    _, code = CODE
-    names: dict[str, Any] = {"__name__": "example"}
-    exec(code, names)
-    assert names["rated"].metrics["criterion.polite"] == 0.5
-    assert names["rated"].rows()[0].reasons == {"criterion.polite": "It begins with Gladly."}
-
-
-def test_the_criterion_of_the_page_is_a_valid_file(folder: Path) -> None:
-    (written,) = re.findall(r"```markdown\n(.*?)```", PAGE, flags=re.DOTALL)
-    (folder / "polite.md").write_text(written)
-    (criterion,) = read_criteria(folder / "polite.md")
-    assert (criterion.name, criterion.levels) == ("polite", ("NO", "YES"))

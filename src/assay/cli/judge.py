@@ -12,6 +12,7 @@ from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.help import verbs
 from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption, bench
+from assay.cli.judge_criterion import calibrate_criterion
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,6 +71,14 @@ def calibrate(
             metavar="SHARE",
         ),
     ] = 0.2,
+    criterion: Annotated[
+        Path | None,
+        typer.Option(
+            help="Calibrate ratings by this criterion of your own (.md) instead: label is then one "
+            "of its levels, and rating or ratings what a judge has said already.",
+            metavar="FILE",
+        ),
+    ] = None,
     judge_timeout: TimeoutOption = None,
     judge_concurrency: ConcurrencyOption = None,
     max_cost: MaxCostOption = None,
@@ -82,13 +91,16 @@ def calibrate(
     from assay.measure.answers.calibration import calibrate_judge, read_labels
     from assay.measure.answers.judge import unreliable
 
-    rows = read_labels(labels)
     opened = {
         "spec": judge,
         "max_cost": max_cost,
         "timeout": judge_timeout,
         "concurrency": judge_concurrency,
     }
+    if criterion is not None:
+        calibrate_criterion(labels, criterion, opened, json)
+        return
+    rows = read_labels(labels)
     with progress_bar() as progress:
         judgments, record = asyncio.run(_judgments(rows, opened, judge_votes, progress))
     pairs = list(zip(rows, judgments, strict=True))

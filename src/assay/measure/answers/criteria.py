@@ -12,7 +12,7 @@ numbers is written `1-5`. What follows is shown to the judge as it is, examples 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
@@ -141,13 +141,19 @@ async def rate_answer(
     prompts = [
         criterion_prompt(criterion, question, answer, sources, vote) for vote in range(VOTES)
     ]
-    votes = tuple(await gather(judge.choose(each, criterion.levels) for each in prompts))
-    value = _value(criterion, votes)
-    words = ""
-    if reason and value is not None and votes[0] is not None:
-        prompt = reason_prompt(criterion, question, answer, votes[0])
-        words = await judge.explain(prompt, _REASON_TOKENS)
-    return CriterionRating(votes, value, " ".join(words.split())[:_REASON_LENGTH])
+    votes = await gather(judge.choose(each, criterion.levels) for each in prompts)
+    rating = rating_of(criterion, votes)
+    if not reason or rating.value is None or votes[0] is None:
+        return rating
+    words = await judge.explain(
+        reason_prompt(criterion, question, answer, votes[0]), _REASON_TOKENS
+    )
+    return replace(rating, reason=" ".join(words.split())[:_REASON_LENGTH])
+
+
+def rating_of(criterion: Criterion, votes: Sequence[str | None]) -> CriterionRating:
+    """What the votes say together; None is a vote that is none of the levels."""
+    return CriterionRating(tuple(votes), _value(criterion, votes))
 
 
 def _value(criterion: Criterion, votes: Sequence[str | None]) -> float | None:
