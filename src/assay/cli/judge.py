@@ -13,6 +13,7 @@ from assay.cli.console import print_json, say, show, warn
 from assay.cli.help import verbs
 from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption, bench
 from assay.cli.judge_criterion import calibrate_criterion
+from assay.cli.judge_grade import grade
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,6 +26,7 @@ judge_app = verbs("judge", "Measure what judges answers.")
 
 
 judge_app.command("bench")(bench)
+judge_app.command("grade")(grade)
 
 
 @judge_app.command("calibrate")

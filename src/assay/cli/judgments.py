@@ -43,18 +43,23 @@ Archive = Annotated[
 
 
 class JudgmentSource(NamedTuple):
-    """Judgments and their source; `known` are all document ids, None for a qrels file."""
+    """Judgments and their source; `known` are all document ids, None for a qrels file.
+
+    `judged_by` says in words which of them a model made.
+    """
 
     source: str
     judgments: "Judgments"
     known: "Container[str] | None"
+    judged_by: str = ""
 
 
 def from_qrels(path: Path) -> JudgmentSource:
     """The judgments of a TREC or BEIR file."""
     from assay.data import read_qrels
+    from assay.data.qrels import judged_by_model
 
-    return JudgmentSource(str(path), read_qrels(path), None)
+    return JudgmentSource(str(path), read_qrels(path), None, judged_by_model(path))
 
 
 def from_dataset(name: str, split: str, archive: Path | None) -> JudgmentSource:
@@ -66,4 +71,5 @@ def from_dataset(name: str, split: str, archive: Path | None) -> JudgmentSource:
     for warning in dataset.warnings:
         warn(warning)
     source = f"{dataset.name} {split}"
-    return JudgmentSource(source, dataset.judgments_in(split), dataset.corpus_ids)
+    judgments = dataset.judgments_in(split)
+    return JudgmentSource(source, judgments, dataset.corpus_ids, dataset.judged_by)

@@ -115,22 +115,20 @@ def _counts(questions: "Sequence[QuestionNuggets]") -> dict[str, Any]:
 
 def show_nuggets(summary: Mapping[str, Any]) -> None:
     """The summary for people."""
-    from rich.table import Table
-
     from assay.answer.nuggets.drawing import EXTRACT_NOTE, NuggetRejection
+    from assay.report.console import facts_table
     from assay.report.numbers import count
 
-    table = Table.grid(padding=(0, 2, 0, 0))
+    facts: list[tuple[str, str]] = []
     for name in ("provider", "drawn", "kept", "questions", "nuggets", "vital"):
         if name in summary:
             value = summary[name]
-            table.add_row(name, count(value) if isinstance(value, int) else str(value))
-    table.add_row("made by", ", ".join(f"{who} {count(n)}" for who, n in summary["by"].items()))
+            facts.append((name, count(value) if isinstance(value, int) else str(value)))
+    facts.append(("made by", ", ".join(f"{who} {count(n)}" for who, n in summary["by"].items())))
     if summary.get("left_out"):
-        table.add_row("left out", count(len(summary["left_out"])))
+        facts.append(("left out", count(len(summary["left_out"]))))
     for name, number in summary.get("rejected", {}).items():
-        table.add_row(f"rejected: {NuggetRejection[name.upper()]}", count(number))
-    table.add_row("result", summary["out"])
-    show(table)
+        facts.append(("rejected", f"{count(number)}: {NuggetRejection[name.upper()]}"))
+    show(facts_table([*facts, ("result", summary["out"])]))
     if summary.get("provider") == EXTRACTIVE:
         say(EXTRACT_NOTE)

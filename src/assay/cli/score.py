@@ -115,6 +115,8 @@ def score(
     summaries = {each: summarize(scores.values[each]) for each in metrics}
     facts = _Facts(rankings, scores)
     content = _as_json(judging.source, scores, summaries, facts, per_query)
+    if judging.judged_by:
+        content["judged_by"] = judging.judged_by
     if as_json:
         print_json(content)
         return
@@ -123,6 +125,8 @@ def score(
         for metric, each in summaries.items()
     ]
     show(scores_table(lines), *_notes(judging.source, scores, facts, top_k))
+    if judging.judged_by:
+        show(judging.judged_by)
     if per_query:
         _print_rows(scores)
 

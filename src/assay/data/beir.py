@@ -27,10 +27,10 @@ from assay.data.text_file import (
 )
 from assay.errors import DataError, UsageError
 from assay.files import staging_folder
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_object
 
 _NEEDED = "corpus.jsonl, queries.jsonl and qrels/test.tsv"
-_WANTED = re.compile(r"(?:corpus|queries|answers)\.jsonl|qrels/[^/.][^/]*\.tsv")
+_WANTED = re.compile(r"(?:corpus|queries|answers|judged_by)\.jsonl|qrels/[^/.][^/]*\.tsv")
 
 
 def read_beir(
@@ -65,7 +65,19 @@ def read_beir(
         with findings.errors_collected():
             answers = read_answers(files["answers.jsonl"], documents, queries, findings)
     name = name or path.resolve().name.removesuffix(".zip")
-    return Dataset(name, documents, queries, judgments, answers, findings.messages)
+    judged_by = _judged_by(files["judged_by.jsonl"]) if "judged_by.jsonl" in files else ""
+    return Dataset(name, documents, queries, judgments, answers, findings.messages, judged_by)
+
+
+def _judged_by(file: TextFile) -> str:
+    """Which judgments a model made: a file that people's data sets do not have."""
+    fields = parse_object("".join(text for _, text in file.lines()))
+    words = fields.get("judged_by") if fields else None
+    if not isinstance(words, str) or not words.strip():
+        raise DataError(
+            'must be an object with a text "judged_by", as {"judged_by": "..."}', file=file.label
+        )
+    return words
 
 
 def write_beir(dataset: Dataset, folder: Path) -> None:
@@ -81,6 +93,8 @@ def write_beir(dataset: Dataset, folder: Path) -> None:
                 for d in dataset.documents.values()
             ),
         )
+    if dataset.judged_by:
+        write_file(folder / "judged_by.jsonl", orjson.dumps({"judged_by": dataset.judged_by}))
     if dataset.answers:
         _write_lines(folder / "answers.jsonl", map(_answer_record, dataset.answers.values()))
     _write_lines(

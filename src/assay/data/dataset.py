@@ -99,6 +99,7 @@ class Dataset:
         judgments: For each split (`test`, `dev`, `train`) query id -> document id -> grade.
         answers: Reference answers by query id, where the data set has any.
         warnings: What was odd in the files and could be used all the same.
+        judged_by: Which of the judgments a model made, in words; empty where people made all.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Dataset:
     judgments: Mapping[str, Judgments]
     answers: Mapping[str, ReferenceAnswer] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    judged_by: str = ""
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} ({len(each):,})" for name, each in self.judgments.items())

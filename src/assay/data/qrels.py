@@ -1,5 +1,6 @@
 """Graded judgments from files in either format in use: TREC's four columns or BEIR's three."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
@@ -9,6 +10,8 @@ from assay.data.text_file import Findings, TextFile, plain_file, short_repr
 from assay.errors import DataError
 
 _HEADERS = frozenset({"query-id", "query_id", "queryid", "qid", "query", "topic"})
+MODEL_MADE = "model:"
+"""What the iteration column begins with where a model made the judgment; its name follows."""
 MAX_GRADE = 1000  # 2^grade, the exponential gain, must stay a number
 
 
@@ -35,6 +38,28 @@ def read_qrels(path: str | Path) -> Judgments:
     if not judgments:
         raise DataError("has no judgments, so nothing can be scored", file=path)
     return judgments
+
+
+def judged_by_model(path: str | Path) -> str:
+    """How many judgments of a TREC file a model made, and which, in words; "" if none."""
+    models: dict[str, int] = {}
+    total = 0
+    for _, text in plain_file(Path(path)).lines():
+        fields = text.split()
+        total += 1
+        if len(fields) == 4 and fields[1].startswith(MODEL_MADE):
+            name = fields[1].removeprefix(MODEL_MADE)
+            models[name] = models.get(name, 0) + 1
+    return made_words(models, total)
+
+
+def made_words(models: Mapping[str, int], total: int) -> str:
+    """`120 of 150 judgments are model-made (openai:gpt-4o-mini)`; "" if none is."""
+    made = sum(models.values())
+    if not made:
+        return ""
+    part = f"all {total:,}" if made == total else f"{made:,} of {total:,}"
+    return f"{part} judgments are model-made ({', '.join(sorted(models))})"
 
 
 def read_judgments(file: TextFile, findings: Findings) -> dict[str, dict[str, int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sys import intern
 
 from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
-from assay.data.qrels import parse_grade, wrong_grade
+from assay.data.qrels import made_words, parse_grade, wrong_grade
 from assay.data.table import TableRow, cell_list, read_table, table_suffix
 from assay.data.text_file import Findings, short_repr
 from assay.errors import DataError, UsageError
@@ -33,6 +33,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 Upper case, spaces and hyphens in a file's names make no difference.
 """
+
+_JUDGED_BY = "judged_by"
+# The column of a model's name in tables of grades, whose other columns are provenance and no tags.
 
 SPLIT = "test"
 """The split that a table's judgments are."""
@@ -114,6 +117,8 @@ class _Builder:
     answers: dict[str, str] = field(default_factory=dict)
     tag_values: dict[str, set[str]] = field(default_factory=dict)
     separators: dict[str, int] = field(default_factory=dict)
+    models: dict[str, int] = field(default_factory=dict)
+    """How many judgments each model made."""
 
     def add(self, row: TableRow) -> None:
         names = tuple(row.fields)
@@ -135,6 +140,8 @@ class _Builder:
             raise row.refusal(
                 f"query {query_id!r} has another answer before; delete one of the two"
             )
+        if model := _plain(row.fields.get(_JUDGED_BY)):
+            self.models[model] = self.models.get(model, 0) + len(found)
         self._tag(row, layout, self.questions[query_id].tags)
 
     def _question(self, row: TableRow, layout: _Layout) -> str:
@@ -242,7 +249,8 @@ class _Builder:
             if UNANSWERABLE in query.tags and query_id not in answers
         }
         messages = self.findings.messages
-        return Dataset(name, {}, queries, {SPLIT: self.judgments}, answers, messages)
+        made = made_words(self.models, sum(map(len, self.judgments.values())))
+        return Dataset(name, {}, queries, {SPLIT: self.judgments}, answers, messages, made)
 
 
 def _kept(tags: Mapping[str, str], prose: set[str]) -> tuple[str, ...]:
@@ -276,7 +284,7 @@ def _layout(row: TableRow, columns: Mapping[str, str]) -> _Layout:
         raise _missing(row, "query")
     if found["ids"] is None and found["doc_id"] is None:
         raise _missing(row, "ids")
-    used = set(found.values())
+    used = set(row.fields if _JUDGED_BY in row.fields else found.values())
     return _Layout(**found, others=tuple(name for name in row.fields if name not in used))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from assay.data.dataset import Dataset, Query
-from assay.data.qrels import read_judgments
+from assay.data.qrels import judged_by_model, read_judgments
 from assay.data.text_file import Findings, TextFile, plain_file
 from assay.errors import DataError
 
@@ -44,7 +44,8 @@ def read_trec(topics: Path, qrels: Path, split: str = "test") -> Dataset:
     for query_id in [each for each in judgments if each not in queries]:
         what = f"{qrels.name}: judgments dropped, because their topic is not in {topics.name}"
         findings.note(what, f"topic {query_id!r}", count=len(judgments.pop(query_id)))
-    return Dataset(topics.stem, {}, queries, {split: judgments}, {}, findings.messages)
+    made = judged_by_model(qrels)
+    return Dataset(topics.stem, {}, queries, {split: judgments}, {}, findings.messages, made)
 
 
 def _topics(file: TextFile) -> Iterator[tuple[int, str, str]]:

@@ -173,9 +173,11 @@ def build_report(
         },
         unseen_queries=None if unseen is None else _unseen(results, unseen, config.seed),
         gates=[
-            check_against(gate, scores, reference)
-            if gate.reference
-            else check_gate(gate, metrics, summary, answer_metrics)
+            (
+                check_against(gate, scores, reference)
+                if gate.reference
+                else check_gate(gate, metrics, summary, answer_metrics)
+            ).noted(dataset.judged_by if gate.metric is not None else "")
             for gate in gates
         ],
         failures=dict(sorted(results.failures.items())),
@@ -190,6 +192,7 @@ def build_report(
             documents=len(dataset.documents),
             judged_queries=len(dataset.queries_in(config.split)),
             queries_without_relevant=dataset.count_without_relevant(config.split),
+            **({"judged_by": dataset.judged_by} if dataset.judged_by else {}),
         ),
         config=config,
         random_seed_used=config.seed,

@@ -68,6 +68,9 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     yield f"### {_escape(report.target.name)} on {_escape(where)}"
     yield ""
     yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {_counts(report)}"
+    if report.dataset.judged_by:
+        yield ""
+        yield f"{_escape(report.dataset.judged_by.capitalize())}."
     if trouble := report.trouble:
         yield ""
         yield f"**{_escape(trouble)}**"
@@ -96,7 +99,12 @@ def _counts(report: Report) -> str:
 def _gates(report: Report) -> Iterator[tuple[str, ...]]:
     for gate in report.gates:
         word = "passed" if gate.passed else "**FAILED**"
-        yield _escape(gate.gate), word, figure(gate.value), _escape(gate.reason or "")
+        yield (
+            _escape(gate.gate),
+            word,
+            figure(gate.value),
+            _escape("; ".join(filter(None, (gate.reason, gate.note)))),
+        )
 
 
 def _scores(report: Report) -> Iterator[tuple[str, str]]:

@@ -135,7 +135,8 @@ def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
                 value = with_interval(row.mean, row.low, row.high)
     word = "passed" if gate.passed else "failed"
     why = f": {gate.reason}" if gate.reason else ""
-    return f"gate {word}: {gate.gate}, got {value}{why}"
+    note = f" ({gate.note})" if gate.note else ""
+    return f"gate {word}: {gate.gate}, got {value}{why}{note}"
 
 
 def scores_table(lines: Iterable[ScoreLine]) -> Table:
@@ -226,7 +227,8 @@ def _verdict(name: str, row: "PairedResult", a: str, b: str) -> str:
 def _title(report: "Report") -> str:
     where = f"{report.dataset.name} {report.dataset.split}"
     agent = f" ({report.target.agent})" if report.target.agent else ""
-    return f"{report.target.name}{agent} on {where}, {report.track} track"
+    made = ", model-made judgments" if report.dataset.judged_by else ""
+    return f"{report.target.name}{agent} on {where}, {report.track} track{made}"
 
 
 def _score_lines(report: "Report") -> Iterator[ScoreLine]:
@@ -245,6 +247,8 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     if left_out := report.dataset.queries_without_relevant:
         words = counted(left_out, "judged query has", "judged queries have")
         yield "", f"{words} no relevant document: left out of every mean"
+    if report.dataset.judged_by:
+        yield "judgments", report.dataset.judged_by
     if unseen := report.unseen_queries:
         metric, _ = report.headline
         score = with_interval(unseen.mean, unseen.low, unseen.high)
@@ -269,7 +273,8 @@ def _facts(report: "Report") -> Iterator[tuple[str, str]]:
     for gate in report.gates:
         word = "passed" if gate.passed else "FAILED"
         why = f"; {gate.reason}" if gate.reason else ""
-        yield "gate", f"{gate.gate}  {word}: {figure(gate.value)}{why}"
+        note = f"; {gate.note}" if gate.note else ""
+        yield "gate", f"{gate.gate}  {word}: {figure(gate.value)}{why}{note}"
 
 
 def _pacing(report: "Report") -> Iterator[tuple[str, str]]:

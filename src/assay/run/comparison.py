@@ -203,6 +203,8 @@ def _warnings(a: ComparedRun, b: ComparedRun, shared: int) -> list[str]:
             f"(of {len(a.scores)} and {len(b.scores)})"
         )
     reports = (a.report, b.report)
+    made = dict.fromkeys(each.dataset.judged_by for each in reports if each.dataset.judged_by)
+    warnings += list(made)
     judged = [report.answers.correctness_by for report in reports if report.answers]
     if len(set(judged)) > 1:
         warnings.append(f"correctness was measured in two ways: by {' and by '.join(judged)}")

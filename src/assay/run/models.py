@@ -135,12 +135,13 @@ class RunHeader(RunModel, ProvenanceFields):
 
 
 class MeasuredDataset(DatasetRecord):
-    """The data set as a report describes it."""
+    """The data set as a report describes it; `judged_by` says which judgments a model made."""
 
     split: str
     documents: int
     judged_queries: int
     queries_without_relevant: int = 0
+    judged_by: str | None = None
 
 
 class RunSummary(RunModel):

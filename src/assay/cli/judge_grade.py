@@ -1,0 +1,352 @@
+"""`assay judge grade`: a model grades retrieved passages that nobody has judged."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.answer.provider_kinds import PROVIDER_FORMS
+from assay.cli.console import print_json, say, show, warn
+from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption
+from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from assay.data.dataset import Dataset
+    from assay.measure.grading.agreement import GradeAgreement, SystemOrder
+    from assay.measure.grading.pool import GradingPool, GradingResult
+
+_POOLS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def grade(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs (folders or names), TREC run files with --dataset, or one table of query, "
+            "doc_id, passage and, where a person gave it, label.",
+            metavar="RUN|POOL.csv",
+        ),
+    ],
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            "--judge",
+            "--provider",
+            help=f"The model that grades: {PROVIDER_FORMS}. Default: ollama.",
+            envvar="RAG_EVAL_PROVIDER",
+            metavar="SPEC",
+        ),
+    ] = None,
+    judge_votes: Annotated[
+        int,
+        typer.Option(
+            help="How often to ask about each passage; every second vote shows the passage first.",
+            envvar="ASSAY_JUDGE_VOTES",
+            min=1,
+            metavar="N",
+        ),
+    ] = 1,
+    judge_controls: Annotated[
+        int,
+        typer.Option(
+            help="How many passages of other queries to put before the model first. One that calls "
+            "most of them relevant is not believed, exit code 3. 0 for none.",
+            envvar="ASSAY_JUDGE_CONTROLS",
+            min=0,
+            metavar="N",
+        ),
+    ] = 5,
+    judge_timeout: TimeoutOption = None,
+    judge_concurrency: ConcurrencyOption = None,
+    max_cost: MaxCostOption = None,
+    depth: Annotated[
+        int, typer.Option(help="How many documents of each ranking to grade.", min=1, metavar="K")
+    ] = 10,
+    check: Annotated[
+        int,
+        typer.Option(
+            help="How many passages that people have judged to grade too, for the agreement.",
+            min=0,
+            metavar="N",
+        ),
+    ] = 50,
+    relevant_from: Annotated[
+        int,
+        typer.Option(
+            help="The lowest grade that counts as relevant; lower ones are written as 0, because "
+            "grade 1 answers nothing.",
+            min=1,
+            max=3,
+            metavar="GRADE",
+        ),
+    ] = 2,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="The data set with the texts. Default: that of the runs.",
+            envvar="ASSAY_DATASET",
+            metavar="NAME|PATH",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="Which judgments are people's. Default: that of the runs.", metavar="NAME"
+        ),
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT")
+    ] = Path("runs"),
+    out: Annotated[
+        Path,
+        typer.Option(help="Where to write the grades; qrels go beside it.", metavar="FILE.csv"),
+    ] = Path("grades.csv"),
+    dataset_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the data set with the model's grades where people judged nothing.",
+            metavar="DIR",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the grades of --out and add the missing ones.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Have a model grade retrieved passages from 0 to 3. For what nobody has judged.
+
+    Writes a table with provenance, and qrels whose second column names the model. Where people have
+    judged some of the passages, the model's agreement with them is printed; with several runs also
+    whether it puts them into the same order.
+    """
+    from assay.answer.providers.opening import open_provider
+    from assay.cli.progress import progress_bar
+    from assay.measure.grading.grader import RelevanceGrader
+    from assay.measure.grading.pool import grade_pool
+
+    found = _read(sources, dataset, split, runs, depth, check)
+    if not found.pool.pairs:
+        raise UsageError(
+            f"nothing to grade: the first {depth} documents are all judged, or have no text, and "
+            "--check is 0"
+        )
+
+    async def work() -> "tuple[GradingResult, str, dict[str, Any]]":
+        opened = open_provider(
+            judge, max_cost=max_cost, timeout=judge_timeout, concurrency=judge_concurrency
+        )
+        async with opened as provider:
+            with progress_bar() as progress:
+                result = await grade_pool(
+                    RelevanceGrader(provider, judge_votes),
+                    found.pool,
+                    out,
+                    resume=resume,
+                    relevant_from=relevant_from,
+                    controls=judge_controls,
+                    progress=progress,
+                )
+            return result, provider.name, asdict(provider.spending)
+
+    result, model, spending = asyncio.run(work())
+    if result.doubt:
+        say(f"not graded: {result.doubt}")
+        raise typer.Exit(3)
+    summary = _Summary(model, result, found, relevant_from, depth)
+    if dataset_out is not None:
+        _write_dataset(found, result, dataset_out)
+    if as_json:
+        print_json({**summary.as_json(), "out": str(out), "spending": spending})
+    else:
+        show(*summary.rendered(out))
+    for message in summary.warnings():
+        warn(message)
+
+
+@dataclass(frozen=True)
+class _Sources:
+    pool: "GradingPool"
+    rankings: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    dataset: "Dataset | None" = None
+    split: str = "test"
+
+
+def _read(
+    sources: Sequence[str],
+    dataset: str | None,
+    split: str | None,
+    runs: Path,
+    depth: int,
+    check: int,
+) -> _Sources:
+    from assay.data import read_run
+    from assay.measure.grading.grade_file import read_pool
+    from assay.measure.grading.pool import GradingPool, choose_pairs
+    from assay.run.folder import find_run, find_run_dataset
+
+    first = Path(sources[0])
+    if first.suffix.lower() in _POOLS and first.is_file():
+        if len(sources) > 1:
+            raise UsageError("give one table of passages, or runs; not both and not several tables")
+        return _Sources(GradingPool(*read_pool(first)))
+    rankings: dict[str, Mapping[str, Sequence[str]]] = {}
+    data: Dataset | None = None
+    if dataset is not None:
+        from assay.cli.eval import choose_dataset
+
+        data = choose_dataset(dataset, None)
+    for each in sources:
+        if Path(each).is_file():
+            rankings[each] = read_run(Path(each))
+            continue
+        folder = find_run(each, runs)
+        report = folder.read_report()
+        rankings[folder.name] = {row.query_id: row.retrieved_docs for row in folder.read_rows()}
+        split = split or report.config.split
+        if data is None:
+            data, why = find_run_dataset(report)
+            if data is None:
+                raise UsageError(f"the texts of run {folder.name!r} are missing: {why}")
+    if data is None:
+        raise UsageError("a run file has no texts; add --dataset NAME|PATH")
+    used = split or "test"
+    people = data.judgments.get(used, {})
+    pool = choose_pairs(list(rankings.values()), data, people, depth=depth, check=check)
+    return _Sources(pool, rankings, data, used)
+
+
+@dataclass(frozen=True)
+class _Summary:
+    model: str
+    result: "GradingResult"
+    found: _Sources
+    relevant_from: int
+    depth: int
+
+    def agreement(self) -> "GradeAgreement | None":
+        from assay.measure.grading.agreement import grade_agreement
+
+        both = [(r.label, r.model_grade) for r in self.result.records if r.label is not None]
+        if not both:
+            return None
+        labels, grades = zip(*both, strict=True)
+        return grade_agreement(labels, grades, self.relevant_from)
+
+    def orders(self) -> "SystemOrder | None":
+        from assay.measure.grading.agreement import compare_orders
+
+        if self.found.dataset is None:
+            return None
+        people = self.found.dataset.judgments.get(self.found.split, {})
+        model: dict[str, dict[str, int]] = {}
+        for each in self.result.records:
+            model.setdefault(each.query_id, {})[each.doc_id] = each.grade
+        return compare_orders(self.found.rankings, people, model, self.depth)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        grades = [each.model_grade for each in self.result.records]
+        return {str(grade): grades.count(grade) for grade in range(4)}
+
+    def as_json(self) -> dict[str, Any]:
+        agreement, orders = self.agreement(), self.orders()
+        return {
+            "judged_by": self.model,
+            "graded": len(self.result.records),
+            "kept": self.result.kept,
+            "unreadable": self.result.unreadable,
+            "unsteady": self.result.unsteady,
+            "grades": self.counts,
+            "agreement": None if agreement is None else asdict(agreement),
+            "systems": None if orders is None else asdict(orders),
+        }
+
+    def rendered(self, out: Path) -> "Iterator[RenderableType]":
+        from assay.report.console import facts_table
+
+        agreement = self.agreement()
+        yield facts_table(self._facts(out, agreement))
+        if agreement is not None:
+            yield ""
+            yield _confusion(agreement)
+        if (orders := self.orders()) is not None:
+            yield ""
+            yield _systems(orders)
+
+    def _facts(self, out: Path, agreement: "GradeAgreement | None") -> Iterator[tuple[str, str]]:
+        from assay.measure.grading.pool import qrels_beside
+        from assay.report.numbers import count, figure, with_interval
+
+        yield "judged by", f"{self.model}: model-made, not by people"
+        kept = f", {count(self.result.kept)} of them before" if self.result.kept else ""
+        yield "graded", f"{count(len(self.result.records))}{kept}"
+        yield "grades", ", ".join(f"{grade}: {count(n)}" for grade, n in self.counts.items())
+        if (controls := self.result.controls) is not None:
+            yield "controls", f"{controls.right} of {controls.asked} right"
+        if agreement is not None:
+            same = agreement.agreement
+            yield "labels of people", count(agreement.labelled)
+            agreed = with_interval(same.mean, same.low, same.high)
+            yield "agree", f"{agreed}, relevant from grade {self.relevant_from}"
+            yield "Cohen's kappa", figure(agreement.kappa)
+            if agreement.weighted_kappa is not None:
+                yield "kappa, quadratic weights", figure(agreement.weighted_kappa)
+        yield "result", f"{out}, {qrels_beside(out)}"
+
+    def warnings(self) -> Iterator[str]:
+        from assay.measure.grading.agreement import FEW_LABELS
+
+        if self.result.unreadable:
+            number = self.result.unreadable
+            yield f"{number} replies were none of 0, 1, 2 and 3: these passages have no grade"
+        agreement = self.agreement()
+        if agreement is None:
+            yield "no passage has a person's label, so it is not known how good these grades are"
+        elif agreement.labelled < FEW_LABELS:
+            yield f"only {agreement.labelled} labels: below {FEW_LABELS} the agreement says little"
+
+
+def _confusion(agreement: "GradeAgreement") -> "RenderableType":
+    from rich.table import Table
+
+    from assay.report.numbers import count
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("people say")
+    for grade in range(4):
+        table.add_column(f"model: {grade}", justify="right")
+    for label, grades in agreement.confusion.items():
+        table.add_row(label, *map(count, grades.values()))
+    return table
+
+
+def _systems(orders: "SystemOrder") -> "RenderableType":
+    from rich.table import Table
+
+    from assay.report.numbers import count, figure
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column(f"nDCG@{orders.depth}, {count(orders.queries)} queries")
+    table.add_column("people", justify="right")
+    table.add_column("model", justify="right")
+    for name, mean in orders.by_people.items():
+        table.add_row(name, figure(mean), figure(orders.by_model[name]))
+    table.add_row("Kendall's tau", "", figure(orders.tau))
+    return table
+
+
+def _write_dataset(found: _Sources, result: "GradingResult", folder: Path) -> None:
+    from assay.data.beir import write_new_beir
+    from assay.measure.grading.pool import fill_judgments
+
+    if found.dataset is None:
+        raise UsageError("--dataset-out needs runs; the table of grades is itself a data set")
+    people = found.dataset.judgments.get(found.split, {})
+    filled, words = fill_judgments(people, result.records)
+    judgments = {**found.dataset.judgments, found.split: filled}
+    write_new_beir(replace(found.dataset, judgments=judgments, judged_by=words), folder)

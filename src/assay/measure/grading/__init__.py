@@ -1,0 +1,1 @@
+"""Relevance of passages graded by a language model, where people have judged nothing."""

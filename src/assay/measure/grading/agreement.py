@@ -1,0 +1,157 @@
+"""Agreement of a model's grades with people's labels: kappa, confusion, and order of systems."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from assay.data.dataset import Judgments
+from assay.errors import UsageError
+from assay.measure.answers.calibration import Estimate, cohen_kappa
+from assay.measure.metrics import nDCG
+from assay.measure.scoring import score_rankings
+from assay.measure.statistics import summarize
+
+FEW_LABELS = 30
+"""Below this many labels a kappa says little."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradeAgreement:
+    """How a model's grades agree with people's.
+
+    Attributes:
+        labelled: pairs with both a label and a grade.
+        agreement: the share of pairs that both call relevant, or both not.
+        kappa: the same beyond chance (Cohen 1960); None if both always say the same one thing.
+        weighted_kappa: of the grades themselves, with quadratic weights (Cohen 1968); None where
+            labels are on another scale than 0 to 3.
+        confusion: counts by label, then by grade.
+    """
+
+    labelled: int
+    agreement: Estimate
+    kappa: float | None
+    weighted_kappa: float | None
+    confusion: Mapping[str, Mapping[str, int]]
+
+
+def grade_agreement(
+    labels: Sequence[int], grades: Sequence[int], relevant_from: int = 2, label_from: int = 1
+) -> GradeAgreement:
+    """Compare grades with labels of the same pairs.
+
+    Args:
+        labels: what people say, in their own scale.
+        grades: what the model says, 0 to 3.
+        relevant_from: the lowest grade that counts as relevant.
+        label_from: the lowest label that counts as relevant.
+    """
+    if len(labels) != len(grades):
+        raise UsageError(f"every label needs its grade, got {len(labels)} and {len(grades)}")
+    if not labels:
+        raise UsageError("no passage has both a label and a grade, so nothing can be compared")
+    ours = [label >= label_from for label in labels]
+    theirs = [grade >= relevant_from for grade in grades]
+    same = summarize(np.array([a is b for a, b in zip(ours, theirs, strict=True)], np.float64))
+    on_scale = all(0 <= label <= 3 for label in labels) and max(labels) == 3
+    pairs = Counter(zip(labels, grades, strict=True))
+    return GradeAgreement(
+        labelled=len(labels),
+        agreement=Estimate(same.mean, same.low, same.high),
+        kappa=cohen_kappa(ours, theirs),
+        weighted_kappa=weighted_kappa(labels, grades) if on_scale else None,
+        confusion={
+            str(label): {str(grade): pairs[label, grade] for grade in range(4)}
+            for label in sorted(set(labels))
+        },
+    )
+
+
+def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
+    """Cohen's kappa with quadratic weights; None where both always say the same one thing."""
+    a, b = np.array(first, np.float64), np.array(second, np.float64)
+    seen = float(((a - b) ** 2).mean())
+    by_chance = float(((a[:, None] - b[None, :]) ** 2).mean())
+    return None if by_chance == 0 else 1 - seen / by_chance
+
+
+def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Kendall's tau-b of two lists of scores; None with fewer than two, or if one is constant."""
+    signs = [
+        (np.sign(a[0] - b[0]), np.sign(a[1] - b[1]))
+        for a, b in combinations(zip(first, second, strict=True), 2)
+    ]
+    together = float(sum(x * y for x, y in signs))
+    moves = [sum(bool(pair[side]) for pair in signs) for side in (0, 1)]
+    return together / float(np.sqrt(moves[0] * moves[1])) if all(moves) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemOrder:
+    """nDCG of each system by people's judgments and by the model's, on the same queries.
+
+    `tau` is Kendall's tau-b of the two orders.
+    """
+
+    queries: int
+    depth: int
+    by_people: Mapping[str, float]
+    by_model: Mapping[str, float]
+    tau: float | None
+
+
+def compare_orders(
+    runs: Mapping[str, Mapping[str, Sequence[str]]],
+    people: Judgments,
+    model: Judgments,
+    depth: int,
+) -> SystemOrder | None:
+    """The order of systems by two sets of judgments; None where too little is graded.
+
+    A query counts where people and model both found something relevant, and the model has graded
+    all that the systems returned: what it did not see would count as irrelevant.
+
+    Args:
+        runs: for each system its ranking of each query.
+        people: judgments of people.
+        model: judgments of a model.
+        depth: how many documents count.
+    """
+    shared = [
+        query_id
+        for query_id, grades in people.items()
+        if _any(grades)
+        and _any(model.get(query_id, {}))
+        and all(
+            doc_id in model[query_id]
+            for rankings in runs.values()
+            for doc_id in rankings.get(query_id, ())[:depth]
+        )
+    ]
+    if not shared or len(runs) < 2:
+        return None
+    means = [
+        {name: _mean(rankings, each, shared, depth) for name, rankings in runs.items()}
+        for each in (people, model)
+    ]
+    tau = kendall_tau(list(means[0].values()), list(means[1].values()))
+    return SystemOrder(len(shared), depth, means[0], means[1], tau)
+
+
+def _any(grades: Mapping[str, int]) -> bool:
+    return any(grade > 0 for grade in grades.values())
+
+
+def _mean(
+    rankings: Mapping[str, Sequence[str]], judgments: Judgments, queries: Sequence[str], depth: int
+) -> float:
+    metric = nDCG @ depth
+    scores = score_rankings(
+        {each: rankings.get(each, ()) for each in queries},
+        {each: judgments[each] for each in queries},
+        [metric],
+    )
+    return float(scores.values[metric].mean())

@@ -1,0 +1,188 @@
+"""Grades on disk: a table with provenance, qrels whose iteration column names the model, a pool."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.answer.ground_truth.records import text_hash
+from assay.data.qrels import MODEL_MADE, parse_grade, wrong_grade
+from assay.data.table import TableRow, read_table
+from assay.data.text_file import write_file
+from assay.errors import DataError
+from assay.measure.grading.grader import PassageGrade, PassagePair, RelevanceGrader
+from assay.net.json import JsonObject
+
+COLUMNS = (
+    *("query_id", "query", "doc_id", "grade", "model_grade", "judged_by", "prompt", "votes"),
+    *("passage_sha256", "created", "label"),
+)
+_POOL: Mapping[str, tuple[str, ...]] = {
+    "query_id": ("query_id", "qid"),
+    "query": ("query", "question", "query_text"),
+    "doc_id": ("doc_id", "document_id", "docid", "id"),
+    "passage": ("passage", "text", "content", "document"),
+    "label": ("label", "grade", "relevance"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GradeRecord:
+    """A grade with its provenance; `label` is a person's, where there is one.
+
+    `model_grade` is what the model said, `grade` what metrics use: 0 below the grade from which a
+    passage counts as relevant.
+    """
+
+    query_id: str
+    query: str
+    doc_id: str
+    grade: int
+    model_grade: int
+    judged_by: str
+    prompt: str
+    votes: tuple[int, ...]
+    passage_sha256: str
+    created: str
+    label: int | None = None
+
+    def is_of(self, pair: PassagePair, grader: RelevanceGrader) -> bool:
+        """Whether asking the grader about the pair would be asking the same again."""
+        ours = (self.judged_by, self.prompt, len(self.votes))
+        same = ours == (grader.name, grader.prompt, grader.votes)
+        return same and self.passage_sha256 == text_hash(pair.passage)
+
+    def to_json(self) -> JsonObject:
+        """A line of the journal, or a row of the table."""
+        fields = {name: getattr(self, name) for name in COLUMNS}
+        label = "" if self.label is None else self.label
+        return {**fields, "votes": " ".join(map(str, self.votes)), "label": label}
+
+
+def grade_record(
+    found: PassageGrade,
+    grader: RelevanceGrader,
+    created: str,
+    label: int | None = None,
+    relevant_from: int = 2,
+) -> GradeRecord | None:
+    """What a model said about a pair; None where it could not be read."""
+    pair, grade = found.pair, found.grade
+    if grade is None:
+        return None
+    return GradeRecord(
+        query_id=pair.query_id,
+        query=pair.query,
+        doc_id=pair.doc_id,
+        grade=effective_grade(grade, relevant_from),
+        model_grade=grade,
+        judged_by=grader.name,
+        prompt=grader.prompt,
+        votes=tuple(vote for vote in found.votes if vote is not None),
+        passage_sha256=text_hash(pair.passage),
+        created=created,
+        label=label,
+    )
+
+
+def effective_grade(grade: int, relevant_from: int) -> int:
+    """The grade that metrics use: every grade above 0 counts as relevant there."""
+    return grade if grade >= relevant_from else 0
+
+
+def record_of_row(row: TableRow) -> GradeRecord:
+    """A grade as `GradeRecord.to_json` wrote it."""
+    missing = [name for name in COLUMNS if name not in row.fields]
+    if missing:
+        raise row.refusal(f"has no {missing[0]!r}: this is no table of grades")
+    fields = {name: str(row.fields[name]) for name in COLUMNS}
+    return GradeRecord(
+        query_id=fields["query_id"],
+        query=fields["query"],
+        doc_id=fields["doc_id"],
+        grade=_number(row, fields["grade"]),
+        model_grade=_number(row, fields["model_grade"]),
+        judged_by=fields["judged_by"],
+        prompt=fields["prompt"],
+        votes=tuple(_number(row, each) for each in fields["votes"].split()),
+        passage_sha256=fields["passage_sha256"],
+        created=fields["created"],
+        label=_number(row, fields["label"]) if fields["label"].strip() else None,
+    )
+
+
+def _number(row: TableRow, text: str) -> int:
+    grade = parse_grade(text.strip())
+    if grade is None:
+        raise row.refusal(wrong_grade(text))
+    return grade
+
+
+def read_grades(path: Path) -> list[GradeRecord]:
+    """The grades of a table that `write_grades` wrote."""
+    return [record_of_row(_good(row)) for row in read_table(path)]
+
+
+def _good(row: TableRow | DataError) -> TableRow:
+    if isinstance(row, DataError):
+        raise row
+    return row
+
+
+def write_grades(path: Path, records: Iterable[GradeRecord]) -> None:
+    """Write the table, all or nothing."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(each.to_json() for each in records)
+    write_file(path, text.getvalue().encode("utf-8", "replace"))
+
+
+def write_qrels(path: Path, records: Iterable[GradeRecord]) -> None:
+    """TREC's four columns; the second, which trec_eval ignores, is `model:KIND:NAME`."""
+    lines = []
+    for each in records:
+        fields = (each.query_id, f"{MODEL_MADE}{each.judged_by}", each.doc_id)
+        if any(len(field.split()) != 1 for field in fields):
+            raise DataError(
+                f"qrels cannot hold ids with white space, got {each.query_id!r} {each.doc_id!r}; "
+                "use the table of grades",
+                file=path,
+            )
+        lines.append(f"{' '.join(fields)} {each.grade}\n")
+    write_file(path, "".join(lines).encode())
+
+
+def read_pool(path: Path) -> tuple[list[PassagePair], dict[tuple[str, str], int]]:
+    """The pairs of a table with query, doc_id and passage, and people's labels of some of them.
+
+    Raises:
+        DataError: a row is wrong, or a pair is there twice with different texts.
+    """
+    pairs: dict[tuple[str, str], PassagePair] = {}
+    labels: dict[tuple[str, str], int] = {}
+    for each in read_table(path):
+        row = _good(each)
+        found = {
+            key: next((str(row.fields[n]) for n in names if row.fields.get(n) is not None), "")
+            for key, names in _POOL.items()
+        }
+        for key in ("query", "doc_id", "passage"):
+            if not found[key].strip():
+                names = ", ".join(_POOL[key])
+                raise row.refusal(f"has no {key} (a column {names}), which a pool needs")
+        pair = PassagePair(
+            found["query_id"] or found["query"], found["query"], found["doc_id"], found["passage"]
+        )
+        name = (pair.query_id, pair.doc_id)
+        if pairs.setdefault(name, pair) != pair:
+            raise row.refusal(
+                f"document {pair.doc_id!r} has another text or query for {pair.query_id!r} before; "
+                "ids must be unique: rename one of the two"
+            )
+        if found["label"].strip():
+            labels[name] = _number(row, found["label"])
+    if not pairs:
+        raise DataError("has no passages to grade", file=path)
+    return list(pairs.values()), labels
