@@ -1,11 +1,13 @@
 """What holds for every test."""
 
 import contextlib
+import functools
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 
+import httpx._transports.default as httpx_transports
 import pytest
 from hypothesis import HealthCheck, settings
 from tests import forked
@@ -15,6 +17,11 @@ from assay.data import Dataset, Document, Query
 # Hundreds of tests start a process: without bytecode, each would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Thousands of tests open clients of httpx: each would read the certificates again, for 20 ms.
+httpx_transports.create_ssl_context = functools.cache(  # type: ignore[attr-defined]
+    httpx_transports.create_ssl_context  # type: ignore[attr-defined]
+)
 
 MakeDataset = Callable[[int], Dataset]
 

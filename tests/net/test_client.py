@@ -2,8 +2,10 @@
 
 import asyncio
 import gzip
+import ssl
 import zlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from assay.net.client import (
     ResponseTooLarge,
     open_client,
     open_sync_client,
+    tls_context,
 )
 from assay.net.http import fetch
 
@@ -134,3 +137,17 @@ def test_clients_that_block_are_bounded_as_well() -> None:
         )
         with pytest.raises(ResponseTooLarge):
             client.get(URL)
+
+
+def test_all_clients_share_one_context_for_each_set_of_authorities(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    usual = tls_context()
+    assert tls_context() is usual
+    assert usual.verify_mode is ssl.CERT_REQUIRED
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "empty"))
+    assert tls_context() is not usual
+    assert not tls_context().get_ca_certs()

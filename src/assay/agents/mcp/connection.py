@@ -22,6 +22,7 @@ from assay.net.client import (
     BoundedDecoder,
     EncodingRefused,
     server_name,
+    tls_context,
 )
 from assay.net.http import MAX_BYTES, classify_http_errors, failure_of_status
 from assay.net.outbound import (
@@ -69,7 +70,7 @@ def open_http(
         resolve: replaces the system's name resolution, in tests.
     """
     token = None if policy.public_only else os.environ.get(TOKEN_VARIABLE)
-    inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS)
+    inner = transport or httpx2.AsyncHTTPTransport(limits=_LIMITS, verify=tls_context())
     return httpx2.AsyncClient(
         transport=RecordingTransport(inner, policy, resolve),
         timeout=_TIMEOUT,
