@@ -155,11 +155,11 @@ def limit_memory(more: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def peak_kb() -> int:
-    """The most memory of this program. What `getrusage` says counts the process that started it
-    as well, until it became this program."""
+def memory_mb(field: str) -> int:
+    """What the system says of this process: `VmRSS` is its memory, `VmHWM` the most of it so far.
+    What `getrusage` says counts the process that started it as well."""
     status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0])
+    return int(status.split(f"{field}:")[1].split()[0]) // 1024
 
 
 def main() -> None:
@@ -167,8 +167,9 @@ def main() -> None:
     mcp_agent._OPEN_SECONDS = 5.0
     asyncio.run(ask("python:builtins:sorted"))  # threads and loops are there before the limit
     limit_memory(MORE_MEMORY)
+    before = memory_mb("VmRSS")
     asyncio.run(meet_all(way, base, names or [each.name for each in CATALOGUE]))
-    print(json.dumps({"peak_mb": peak_kb() // 1024}), flush=True)
+    print(json.dumps({"added_mb": memory_mb("VmHWM") - before}), flush=True)
 
 
 if __name__ == "__main__":
