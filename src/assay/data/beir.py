@@ -5,7 +5,8 @@ One more file is optional: answers.jsonl, for agents that answer.
 
 import re
 import zipfile
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from sys import intern
 from typing import Any
@@ -16,10 +17,12 @@ from assay.data.archive import archive_files
 from assay.data.collection import keep_asked
 from assay.data.dataset import Dataset, Document, Fact, Judgments, Query, ReferenceAnswer
 from assay.data.qrels import read_judgments
+from assay.data.stored_documents import DocumentWriter, stays_on_disk, store_documents
 from assay.data.text_file import (
     Findings,
     Record,
     TextFile,
+    collect_by_id,
     plain_file,
     read_by_id,
     short_repr,
@@ -43,7 +46,7 @@ def read_beir(
     """
     files = _dataset_files(path, inside)
     findings = Findings() if findings is None else findings
-    documents: dict[str, Document] = {}
+    documents: Mapping[str, Document] = {}
     queries: dict[str, Query] = {}
     judgments: dict[str, Judgments] = {}
     with findings.errors_collected():
@@ -195,7 +198,7 @@ def _needed(path: Path, files: dict[str, TextFile], name: str) -> TextFile:
     return files[name]
 
 
-def _read_documents(file: TextFile, findings: Findings) -> dict[str, Document]:
+def _read_documents(file: TextFile, findings: Findings) -> Mapping[str, Document]:
     def build(record: Record, identifier: str) -> Document:
         if "text" not in record.fields:
             raise record.refusal(
@@ -209,10 +212,23 @@ def _read_documents(file: TextFile, findings: Findings) -> dict[str, Document]:
             findings.note(what, f"{identifier!r} on line {record.line}")
         return document
 
+    if stays_on_disk(file):
+        return store_documents(file, partial(_store, file, build), findings)
     documents = read_by_id(file, "_id", build, findings)
     if not documents:
         raise DataError("has no documents", file=file.label)
     return documents
+
+
+def _store(
+    file: TextFile,
+    build: Callable[[Record, str], Document],
+    writer: DocumentWriter,
+    findings: Findings,
+) -> None:
+    collect_by_id(file, "_id", build, findings, writer)
+    if not len(writer):
+        raise DataError("has no documents", file=file.label)
 
 
 def _read_queries(file: TextFile, findings: Findings) -> dict[str, Query]:
@@ -244,7 +260,7 @@ def _tags(value: object) -> tuple[str, ...]:
 
 
 def _read_split(
-    file: TextFile, documents: dict[str, Document], queries: dict[str, Query], findings: Findings
+    file: TextFile, documents: Mapping[str, Document], queries: dict[str, Query], findings: Findings
 ) -> Judgments:
     judgments = read_judgments(file, findings)
     if not judgments:

@@ -238,8 +238,15 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that a score depends on, so that two runs are known to be comparable."""
+        keep = getattr(self.documents, "kept_fingerprint", None)
+        if keep is None:
+            return self._digest(self.documents.values())
+        kept: str = keep(self._digest(()), lambda: self._digest(self.documents.values()))
+        return kept
+
+    def _digest(self, documents: Iterable[Document]) -> str:
         digest = hashlib.sha256()
-        for document in self.documents.values():
+        for document in documents:
             _feed(digest, (document.id, document.title, document.text))
         for query in self.queries.values():
             _feed(digest, (query.id, query.text))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from sys import intern
-from typing import IO, TypeVar
+from typing import IO, Protocol, TypeVar
 
 import orjson
 
@@ -85,6 +85,11 @@ class Findings:
             self.refuse(error)
 
     @property
+    def seen(self) -> dict[str, tuple[int, list[str]]]:
+        """The count and examples of each kind of finding."""
+        return dict(self._seen)
+
+    @property
     def messages(self) -> tuple[str, ...]:
         """One sentence for each kind of finding, with its count and an example."""
         return tuple(_sentence(what, *seen) for what, seen in self._seen.items())
@@ -97,10 +102,16 @@ def _sentence(what: str, count: int, examples: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file that may be read more than once; `label` is what messages call it."""
+    """A file that may be read more than once; `label` is what messages call it.
+
+    `source` is the file on the disk, which may be an archive, and `size` how many bytes the text
+    has, where that is known.
+    """
 
     label: str
     open: Callable[[], AbstractContextManager[IO[bytes]]]
+    source: Path | None = None
+    size: int | None = None
 
     @property
     def name(self) -> str:
@@ -148,8 +159,18 @@ def write_file(path: Path, content: bytes) -> None:
 def plain_file(path: Path) -> TextFile:
     """A file on disk; `.gz` is decompressed."""
     if path.suffix == ".gz":
-        return TextFile(str(path), lambda: io.BufferedReader(gzip.open(path, "rb")))
-    return TextFile(str(path), lambda: path.open("rb"))
+        # Text is packed to about a third; what it really is would have to be unpacked to be known.
+        return TextFile(
+            str(path), lambda: io.BufferedReader(gzip.open(path, "rb")), path, 3 * _size(path)
+        )
+    return TextFile(str(path), lambda: path.open("rb"), path, _size(path))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # told when it is read
 
 
 def reason(error: Exception) -> str:
@@ -198,13 +219,34 @@ def records(file: TextFile) -> Iterator[Record]:
         yield Record(file, line, _parse(file, line, text))
 
 
+class ItemsById(Protocol[Item]):
+    """Where items are collected: a dictionary, or what keeps them elsewhere."""
+
+    def setdefault(self, key: str, item: Item, /) -> Item:
+        """Keep the item, unless there is one of this id: that is returned."""
+        ...
+
+
 def read_by_id(
     file: TextFile, key: str, build: Callable[[Record, str], Item], findings: Findings
 ) -> dict[str, Item]:
-    """Items by the id in field `key`. A repeated line is noted in `findings`; another item with the
-    same id is refused, because scores would depend on which of the two is used.
-    """
+    """Items by the id in field `key`; see `collect_by_id`."""
     found: dict[str, Item] = {}
+    collect_by_id(file, key, build, findings, found)
+    return found
+
+
+def collect_by_id(
+    file: TextFile,
+    key: str,
+    build: Callable[[Record, str], Item],
+    findings: Findings,
+    found: ItemsById[Item],
+) -> None:
+    """Put items into `found` by the id in field `key`. A repeated line is noted in `findings`;
+    another item with the same id is refused, because scores would depend on which of the two is
+    used.
+    """
     for line, text in file.lines():
         try:
             record = Record(file, line, _parse(file, line, text))
@@ -221,7 +263,6 @@ def read_by_id(
             continue
         what = f"{file.name}: lines that repeat an earlier one exactly (kept once)"
         findings.note(what, f"{identifier!r} on line {record.line}")
-    return found
 
 
 def short_repr(value: object) -> str:

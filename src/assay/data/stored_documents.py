@@ -1,0 +1,249 @@
+"""Documents of a large corpus on the disk: a mapping that keeps none of them in memory.
+
+The first time, the corpus is read line by line into a SQLite file in the cache; afterwards the file
+is opened, and each document that is asked for is read from it. The file belongs to one state of the
+corpus: where that has another size or time of change, it is read again.
+"""
+
+import hashlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from assay.data.cache import cache_folder
+from assay.data.dataset import Document
+from assay.data.text_file import Findings, TextFile
+from assay.errors import DataError, UsageError
+from assay.files import make_private_folder, staging_folder, sync_file
+from assay.net.json import parse_json
+from assay.privacy import is_private
+
+ON_DISK_FROM = 256 << 20
+"""Bytes of a corpus.jsonl from which its documents stay on the disk; ASSAY_CORPUS_IN_MEMORY_MB sets
+another limit."""
+
+_VERSION = 1
+_TABLES = """
+CREATE TABLE documents (place INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, record BLOB NOT NULL);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+_CACHE_KB = 128 << 10
+_BATCH = 1000
+
+
+class StoredDocuments(Mapping[str, Document]):
+    """The documents in a file, in the order of the corpus; safe to ask from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._database = _connect(path)
+        self._database.execute("PRAGMA query_only = ON")
+        self._count = int(_fact(self._database, "count") or 0)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        for _, identifier, _ in self._rows("''"):
+            yield identifier
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._row("1", key) is not None
+
+    def __getitem__(self, key: str) -> Document:
+        row = self._row("record", key) if isinstance(key, str) else None
+        if row is None:
+            raise KeyError(key)
+        return _document(key, row[0])
+
+    def values(self) -> "StoredValues":  # type: ignore[override]
+        """The documents, read as they are needed."""
+        return StoredValues(self)
+
+    def read(self) -> Iterator[Document]:
+        """Every document, in order."""
+        for _, identifier, record in self._rows("record"):
+            yield _document(identifier, record)
+
+    def kept_fingerprint(self, rest: str, compute: Callable[[], str]) -> str:
+        """A hash of the data set, computed once: it reads every document.
+
+        Parameters:
+            rest: a hash of all that it depends on beside the documents.
+            compute: the hash itself.
+        """
+        with self._lock:
+            found = _fact(self._database, f"fingerprint {rest}")
+        if found:
+            return found
+        computed = compute()
+        with suppress(sqlite3.Error), self._lock:  # where it cannot be kept, it is computed again
+            self._database.execute("PRAGMA query_only = OFF")
+            with self._database:
+                _set_fact(self._database, f"fingerprint {rest}", computed)
+            self._database.execute("PRAGMA query_only = ON")
+        return computed
+
+    def __reduce__(self) -> tuple[type["StoredDocuments"], tuple[Path]]:
+        return StoredDocuments, (self._path,)
+
+    def _row(self, column: str, key: str) -> tuple[bytes] | None:
+        with self._lock:
+            found = self._database.execute(
+                f"SELECT {column} FROM documents WHERE id = ?", (key,)
+            ).fetchone()
+        return None if found is None else (found[0],)
+
+    def _rows(self, column: str) -> Iterator[tuple[int, str, bytes]]:
+        place = -1
+        while True:
+            with self._lock:
+                rows = self._database.execute(
+                    f"SELECT place, id, {column} FROM documents WHERE place > ? ORDER BY place "
+                    f"LIMIT {_BATCH}",
+                    (place,),
+                ).fetchall()
+            if not rows:
+                return
+            yield from rows
+            place = rows[-1][0]
+
+
+class StoredValues:
+    """The documents of a corpus on the disk, for as many passes as needed."""
+
+    def __init__(self, documents: StoredDocuments) -> None:
+        self._documents = documents
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def __iter__(self) -> Iterator[Document]:
+        return self._documents.read()
+
+
+def stays_on_disk(file: TextFile) -> bool:
+    """Whether a corpus is so large that its documents are not kept in memory."""
+    return file.size is not None and file.size >= _limit() and not is_private()
+
+
+def _limit() -> int:
+    given = os.environ.get("ASSAY_CORPUS_IN_MEMORY_MB", "")
+    if not given:
+        return ON_DISK_FROM
+    if not given.isdecimal():
+        raise UsageError(f"ASSAY_CORPUS_IN_MEMORY_MB must be a number of megabytes, got {given!r}")
+    return int(given) << 20
+
+
+def store_documents(
+    file: TextFile, read: Callable[["DocumentWriter", Findings], None], findings: Findings
+) -> StoredDocuments:
+    """The documents of `file`, from the cache or, the first time, read into it by `read`."""
+    folder = cache_folder() / "corpora"
+    place, state = _key(file)
+    path = folder / f"{place}-{state}.sqlite3"
+    try:
+        if not path.exists():
+            _build(path, read)
+            for old in folder.glob(f"{place}-*.sqlite3"):  # of an earlier state of the file
+                if old != path:
+                    old.unlink(missing_ok=True)
+        documents = StoredDocuments(path)
+    except (OSError, sqlite3.Error) as error:
+        raise DataError(
+            f"the documents cannot be kept in {folder}: {error}; free some disk space, set "
+            "ASSAY_CACHE to another folder, or ASSAY_CORPUS_IN_MEMORY_MB to a higher number"
+        ) from error
+    for what, (count, examples) in _noted(documents).items():
+        findings.note(what, examples[0], count)
+    return documents
+
+
+def _noted(documents: StoredDocuments) -> dict[str, tuple[int, list[str]]]:
+    kept: dict[str, tuple[int, list[str]]]
+    kept = parse_json(_fact(documents._database, "findings") or "{}")
+    return kept
+
+
+def _build(path: Path, read: Callable[["DocumentWriter", Findings], None]) -> None:
+    make_private_folder(path.parent)
+    noted = Findings()
+    with staging_folder(path) as staging:
+        part = staging / path.name
+        os.close(os.open(part, os.O_CREAT | os.O_RDWR, 0o600))
+        database = _connect(part)
+        try:
+            # A file that is not complete is thrown away: it needs no journal.
+            database.execute("PRAGMA journal_mode = OFF")
+            database.execute("PRAGMA synchronous = OFF")
+            database.executescript(_TABLES)
+            writer = DocumentWriter(database)
+            read(writer, noted)
+            _set_fact(database, "count", str(len(writer)))
+            _set_fact(database, "findings", orjson.dumps(noted.seen).decode())
+            database.commit()
+        finally:
+            database.close()
+        sync_file(part)
+        part.rename(path)
+
+
+class DocumentWriter:
+    """Takes documents as a dictionary does: the first one of an id is kept."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def setdefault(self, key: str, document: Document) -> Document:
+        """Keep the document, unless there is one of this id: that is returned."""
+        record = orjson.dumps([document.title, document.text, document.metadata])
+        added = self._database.execute(
+            "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (self._count, key, record)
+        )
+        if added.rowcount:
+            self._count += 1
+            return document
+        (found,) = self._database.execute(
+            "SELECT record FROM documents WHERE id = ?", (key,)
+        ).fetchone()
+        return _document(key, found)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, check_same_thread=False, timeout=60)
+    database.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+    return database
+
+
+def _document(identifier: str, record: bytes) -> Document:
+    title, text, metadata = parse_json(record)
+    return Document(identifier, title, text, metadata)
+
+
+def _fact(database: sqlite3.Connection, name: str) -> str | None:
+    found = database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return None if found is None else str(found[0])
+
+
+def _set_fact(database: sqlite3.Connection, name: str, value: str) -> None:
+    database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+
+def _key(file: TextFile) -> tuple[str, str]:
+    """Which file it is, and in which state."""
+    assert file.source is not None, "only files on the disk have a size"
+    status = file.source.stat()
+    place = hashlib.sha256(f"{file.source.resolve()}\x1f{file.name}".encode()).hexdigest()[:16]
+    state = f"{_VERSION} {status.st_size} {status.st_mtime_ns} {status.st_ino} {file.size}"
+    return place, hashlib.sha256(state.encode()).hexdigest()[:16]

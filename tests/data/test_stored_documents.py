@@ -1,0 +1,158 @@
+"""A corpus that stays on the disk: the same data set, whatever holds its documents."""
+
+import json
+import os
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay.data import Dataset, load_dataset
+from assay.data import stored_documents as module
+from assay.data.stored_documents import StoredDocuments
+from assay.errors import DataError, UsageError
+
+_NOTES = Path(module.__file__).parent / "notes"
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Every corpus is large, and the cache is the test's own."""
+    monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "0")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "corpora"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    folder = tmp_path / "small"
+    (folder / "qrels").mkdir(parents=True)
+    _write(folder, ["d1", "d2", "d3"])
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "tea"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n")
+    return folder
+
+
+def _write(folder: Path, ids: list[str], text: str = "text") -> None:
+    lines = [{"_id": each, "title": each.upper(), "text": f"{text} {each}"} for each in ids]
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "corpus.jsonl").write_text(content)
+
+
+def test_the_data_set_is_the_same(on_disk: Path) -> None:
+    stored = load_dataset("notes")
+    assert isinstance(stored.documents, StoredDocuments)
+    memory = _in_memory()
+    assert stored.fingerprint == memory.fingerprint
+    assert list(stored.documents) == list(memory.documents)
+    assert list(stored.documents.values()) == list(memory.documents.values())
+    assert dict(stored.documents.items()) == dict(memory.documents)
+    assert stored.documents["note-001"] == memory.documents["note-001"]
+    assert len(stored.documents) == len(memory.documents)
+    assert "note-001" in stored.known_ids
+    assert "note-x" not in stored.documents
+    assert stored.documents.get("note-x") is None
+    assert repr(stored) == repr(memory)
+
+
+def _in_memory() -> Dataset:
+    os.environ["ASSAY_CORPUS_IN_MEMORY_MB"] = "64"
+    try:
+        return load_dataset("notes")
+    finally:
+        os.environ["ASSAY_CORPUS_IN_MEMORY_MB"] = "0"
+
+
+def test_a_run_has_the_same_figures(on_disk: Path, tmp_path: Path) -> None:
+    stored = assay.evaluate("builtin:bm25", load_dataset("notes"), num_queries=20, out=tmp_path)
+    memory = assay.evaluate("builtin:bm25", _in_memory(), num_queries=20, out=tmp_path)
+    assert stored.report.metrics == memory.report.metrics
+    assert stored.report.dataset == memory.report.dataset
+
+
+def test_it_is_read_once(on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_dataset(small)
+    assert first.fingerprint
+    monkeypatch.setattr(module, "_build", lambda *_: pytest.fail("the corpus is read again"))
+    again = load_dataset(small)
+    monkeypatch.setattr(StoredDocuments, "read", lambda _: pytest.fail("the documents are hashed"))
+    assert again.fingerprint == first.fingerprint
+
+
+def test_a_corpus_that_changed_is_read_again(on_disk: Path, small: Path) -> None:
+    before = load_dataset(small).fingerprint
+    _write(small, ["d1", "d2", "d4"], text="other")
+    after = load_dataset(small)
+    assert "d4" in after.documents
+    assert after.fingerprint != before
+    assert len(list(on_disk.glob("*.sqlite3"))) == 1  # the earlier one is deleted
+
+
+def test_a_zip_is_stored_too(on_disk: Path, small: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "small.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in small.rglob("*.*"):
+            packed.write(path, path.relative_to(small).as_posix())
+    assert load_dataset(archive).fingerprint == load_dataset(small).fingerprint
+
+
+def test_warnings_come_every_time_and_duplicates_are_refused(on_disk: Path, small: Path) -> None:
+    with (small / "corpus.jsonl").open("a") as file:
+        file.write('{"_id": "d1", "title": "D1", "text": "text d1"}\n')
+    messages = [load_dataset(small).warnings for _ in range(2)]
+    assert messages[0] == messages[1]
+    assert "lines that repeat an earlier one" in messages[0][0]
+    with (small / "corpus.jsonl").open("a") as file:
+        file.write('{"_id": "d1", "title": "D1", "text": "something else"}\n')
+    with pytest.raises(DataError, match="'d1' was already used on line 1"):
+        load_dataset(small)
+    assert len(list(on_disk.iterdir())) == 1
+
+
+def test_an_empty_corpus_is_refused(on_disk: Path, small: Path) -> None:
+    (small / "corpus.jsonl").write_text("\n")
+    with pytest.raises(DataError, match="has no documents"):
+        load_dataset(small)
+
+
+def test_a_full_disk_is_told(on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "_build", full)
+    with pytest.raises(DataError, match="No space left on device; free some disk space"):
+        load_dataset(small)
+
+
+def test_private_runs_write_no_documents(
+    on_disk: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_PRIVATE", "1")
+    assert isinstance(load_dataset(small).documents, dict)
+    assert not on_disk.exists()
+
+
+def test_it_can_be_sent_to_another_process(on_disk: Path, small: Path) -> None:
+    documents = load_dataset(small).documents
+    assert list(pickle.loads(pickle.dumps(documents))) == ["d1", "d2", "d3"]
+
+
+def test_files_are_the_owners(on_disk: Path, small: Path) -> None:
+    load_dataset(small)
+    (path,) = on_disk.glob("*.sqlite3")
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_the_limit_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "much")
+    with pytest.raises(UsageError, match="must be a number of megabytes, got 'much'"):
+        load_dataset("notes")
+
+
+def test_a_file_of_the_cache_that_is_gone_is_made_again(on_disk: Path, small: Path) -> None:
+    load_dataset(small)
+    shutil.rmtree(on_disk)
+    assert len(load_dataset(small).documents) == 3
