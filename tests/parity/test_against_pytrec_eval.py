@@ -23,6 +23,7 @@ from assay.measure import (
     Precision,
     Recall,
     Rprec,
+    bpref,
     nDCG,
     score,
     score_rankings,
@@ -34,7 +35,8 @@ CUTOFFS = (1, 3, 10, 1000)
 METRICS: list[Metric] = [
     *(m @ k for m in (nDCG, nDCG(gain="exp"), Recall, CappedRecall) for k in CUTOFFS),
     *(m @ k for m in (Precision, MRR, AP, Hit, Judged) for k in CUTOFFS),
-    *(nDCG, nDCG(gain="exp"), Recall, MRR, AP, Rprec),
+    *(nDCG, nDCG(gain="exp"), Recall, MRR, AP, Rprec, bpref, nDCG(judged_only=True)),
+    *(nDCG(judged_only=True) @ k for k in CUTOFFS),
 ]
 
 
@@ -191,6 +193,8 @@ _MEASURES = {
     "Rprec": ("Rprec", ""),
     "Hit": ("", "success"),
     "Judged": ("", "P"),
+    "bpref": ("bpref", ""),
+    "nDCG(judged_only=True)": ("ndcg", "ndcg_cut"),
 }
 
 
@@ -199,6 +203,8 @@ def reference(rankings: Rankings, judgments: Judgments, metric: Metric) -> dict[
     grades = {query: dict(judged) for query, judged in judgments.items() if _relevant(judged)}
     whole, cut = _MEASURES[metric.name]
     measure = whole if metric.cutoff is None else cut
+    if metric.name == nDCG(judged_only=True).name:
+        rankings = {q: _judged_only(ids, grades.get(q, {})) for q, ids in rankings.items()}
     if metric.name == "MRR":
         rankings = {query: ids[: metric.cutoff] for query, ids in rankings.items()}
     elif metric.cutoff is not None:
@@ -223,6 +229,11 @@ def _regraded(grades: dict[str, dict[str, int]], metric: Metric) -> dict[str, di
     if metric.name == "Judged":
         return {query: dict.fromkeys(each, 1) for query, each in grades.items()}
     return grades
+
+
+def _judged_only(ids: Sequence[str], judged: Mapping[str, int]) -> list[str]:
+    """The list without repeats and without documents that nobody judged."""
+    return [each for each in dict.fromkeys(ids) if judged.get(each, -1) >= 0]
 
 
 def _scale(judged: Mapping[str, int], metric: Metric) -> float:

@@ -1,6 +1,7 @@
 """The comparison page: names, verdicts in words, what got better and what worse."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from tests.report.page_reading import Page, assert_harmless, read_page
@@ -58,8 +59,11 @@ def test_a_run_against_itself_has_no_changes(plain_run: Run) -> None:
 
 def test_runs_of_one_target_are_told_apart_by_their_time(plain_run: Run) -> None:
     comparison = compare_runs(plain_run, plain_run)
-    view = comparison_view([side(plain_run), side(plain_run)], [comparison])
-    assert re.search(r"\(\d{4}-\d\d-\d\d \d\d:\d\d\)", view.sides[0].label)
+    first = side(plain_run)
+    header = first.header.model_copy(update={"started": "2020-01-02T03:04:05+00:00"})
+    view = comparison_view([replace(first, header=header), first], [comparison])
+    assert view.sides[0].label.endswith("(2020-01-02 03:04)")
+    assert re.search(r"\(\d{4}-\d\d-\d\d \d\d:\d\d\)", view.sides[1].label)
 
 
 def test_three_runs_make_two_pairs(plain_run: Run, hostile_run: Run) -> None:

@@ -95,20 +95,32 @@ def say_gates(run: "Run") -> None:
         say(gate_verdict(gate, run.report))
 
 
-def say_regressions(run: "Run") -> bool:
-    """Whether a compared metric fell significantly (Holm); each one that did is said on stderr."""
+def labels_misfit(run: "Run") -> bool:
+    """Whether the labels no longer fit, so that no comparison says anything."""
+    labels = run.report.comparison.labels if run.report.comparison else None
+    return labels is not None and labels.turned_over
+
+
+def say_regressions(run: "Run") -> int:
+    """1 if a compared metric fell significantly (Holm), 3 if the labels no longer fit, else 0.
+
+    What is found is said on stderr.
+    """
     from assay.measure.figures import parse_figure
     from assay.report.numbers import difference, interval
 
     comparison = run.report.comparison
     if comparison is None:
-        return False
+        return 0
+    if comparison.labels is not None and comparison.labels.turned_over:
+        say(f"not compared: {comparison.labels.words}")
+        return 3
     metrics = comparison.metrics.items()
     worse = {name: each for name, each in metrics if each.significant and each.difference < 0}
     for name, each in worse.items():
         size = f"{difference(each.difference)} {interval(each.low, each.high)}"
         say(f"regression: {parse_figure(name)} {size} against {comparison.run}")
-    return bool(worse)
+    return 1 if worse else 0
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -24,6 +24,7 @@ from assay.cli.ci_files import (
     Junit,
     Markdown,
     errors_in_junit,
+    labels_misfit,
     say_regressions,
     write_ci_files,
 )
@@ -117,7 +118,7 @@ def evaluate(
     """Evaluate an agent. Sends it queries and scores the documents that it returns.
 
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
-    or the target or the judge could not be reached, 130 interrupted.
+    the target or the judge could not be reached, or the labels no longer fit, 130 interrupted.
     """
     from assay.evaluation.baseline import compare_with_baseline
     from assay.evaluation.compare_to import with_reference
@@ -162,7 +163,7 @@ def evaluate(
     write_ci_files(run, junit, markdown, html)
     say_where(run)
     code = eval_exit_code(run) if compared else 130
-    raise typer.Exit(1 if code == 0 and fail_on_regression and say_regressions(run) else code)
+    raise typer.Exit(say_regressions(run) if code == 0 and fail_on_regression else code)
 
 
 def _new_config(
@@ -351,6 +352,6 @@ def eval_exit_code(run: "Run") -> int:
     if run.state == "target lost" or (report.answers and report.answers.trouble):
         return 3
     if not run.gates_passed:
-        return 1
+        return 3 if labels_misfit(run) else 1
     answered = report.answers.answered if report.answers else report.summary.successful_queries
     return 0 if answered else 3

@@ -160,6 +160,14 @@ def compare(
     ] = None,
     with_preference: Prefer = False,
     prefer_by: PreferBy = None,
+    overlap: Annotated[
+        bool,
+        typer.Option(
+            "--overlap",
+            help="Compare the rankings alone, without judgments: RBO, documents in common, "
+            "queries that changed most.",
+        ),
+    ] = False,
     html: Html = None,
     in_browser: Open = False,
     out: Out = Path("runs"),
@@ -167,16 +175,22 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare runs with the first one, query by query."""
+    from assay.errors import UsageError
     from assay.measure.figures import parse_figure
     from assay.report.terminal import render_comparison
-    from assay.run.comparison import ComparedRun, compare_with_each
+    from assay.run.comparison import ComparedRun, compare_with_each, find_judgments
     from assay.run.folder import find_run
 
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
     _refuse_twice(folders)
+    if overlap:
+        if metric or html is not None or in_browser:
+            raise UsageError("--overlap prints tables or --json; the page has it without --overlap")
+        _show_overlap(folders, as_json, several=bool(more))
+        return
     metrics = [parse_figure(text) for text in metric or ()]
     first, *others = [ComparedRun.read(folder) for folder in folders]
-    comparisons = compare_with_each(first, others, metrics)
+    comparisons = compare_with_each(first, others, metrics, find_judgments(first, others))
     preference = None
     if with_preference:
         preference = prefer(context, folders, prefer_by, options)
@@ -203,6 +217,18 @@ def compare(
     if preference is not None and preference.trouble:
         say(f"not judged: {preference.trouble}")
         raise typer.Exit(3)
+
+
+def _show_overlap(folders: "list[RunFolder]", as_json: bool, *, several: bool) -> None:
+    from assay.report.overlap import render_overlap
+    from assay.run.overlap import compare_rankings
+
+    found = [compare_rankings(folders[0], other) for other in folders[1:]]
+    if as_json:
+        printed = [each.model_dump(mode="json") for each in found]
+        print_json(printed if several else printed[0])
+    else:
+        show(*(part for each in found for part in (render_overlap(each), "")))
 
 
 def _refuse_twice(folders: "list[RunFolder]") -> None:

@@ -31,7 +31,9 @@ def find_baseline(run: Run, target: str, out: Path) -> RunFolder | None:
 
 def compare_with_baseline(run: Run, baseline: Run, dataset: Dataset) -> Run:
     """Compare, and keep the comparison in the files of `run`."""
-    comparison = compare_reports(ComparedRun.read(baseline.folder), ComparedRun.read(run.folder))
+    judgments = dataset.judgments_in(run.report.config.split)
+    first, second = ComparedRun.read(baseline.folder), ComparedRun.read(run.folder)
+    comparison = compare_reports(first, second, judgments=judgments)
     comparison = comparison.model_copy(update={"run": baseline.name})
     run.folder.write_comparison(comparison)
     write_report_page(run.folder, dataset)

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.data.dataset import Dataset
 from assay.errors import RunError, UsageError
 from assay.evaluation.gates import Gate
+from assay.evaluation.results import Results
 from assay.measure.scoring import Scores
 from assay.measure.statistics import compare_paired
 from assay.report.numbers import difference, interval
 from assay.run.folder import LATEST, RunFolder, find_run, list_runs
 from assay.run.gate_result import GateResult
+from assay.run.label_fit import LabelFit, fit_of, new_share
 from assay.run.models import COMPLETE, RunHeader
 
 if TYPE_CHECKING:
@@ -30,6 +33,16 @@ class ReferenceRun:
 
     folder: RunFolder
     scores: Mapping[str, Mapping[str, float]]
+
+    def label_fit(self, results: Results, dataset: Dataset) -> LabelFit | None:
+        """Whether the labels still fit in the new run as they did in this one, if that is known."""
+        report = self.folder.read_report()
+        if report.labels is None or results.coverage is None:
+            return None
+        before = {doc_id for row in self.folder.read_rows() for doc_id in row.retrieved_docs}
+        changed = report.dataset.fingerprint != dataset.fingerprint
+        new_ids = new_share(before, results.returned_ids)
+        return fit_of(report.labels, results.coverage, new_ids, documents_changed=changed)
 
 
 def with_reference(
@@ -56,13 +69,21 @@ def with_reference(
     return replace(evaluation, reference=ReferenceRun(folder, _scores(folder, gates)))
 
 
-def check_against(gate: Gate, scores: Scores, reference: ReferenceRun | None) -> GateResult:
-    """Whether the interval of the paired difference is on the right side of the margin."""
+def check_against(
+    gate: Gate, scores: Scores, reference: ReferenceRun | None, fit: LabelFit | None = None
+) -> GateResult:
+    """Whether the interval of the paired difference is on the right side of the margin.
+
+    Where the labels no longer fit, by `fit`, the gate does not pass, and no difference is given as
+    the reason.
+    """
     assert gate.metric is not None
     value = float(scores.values[gate.metric].mean())
     result = GateResult(gate=gate.text, value=value, passed=False)
     if reference is None:
         return result.failed_because("no run to compare with; add --compare-to")
+    if fit is not None and fit.turned_over:
+        return result.failed_because(fit.words)
     theirs = reference.scores[gate.metric.slug]
     ours = dict(zip(scores.query_ids, scores.values[gate.metric].tolist(), strict=True))
     shared = [query_id for query_id in ours if query_id in theirs]
@@ -86,6 +107,7 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
     if name == LATEST or any((path / "run.json").is_file() for path in (Path(name), out / name)):
         return find_run(name, out)
     own = "" if resumed is None else resumed.name
+    other_documents: RunFolder | None = None
     for folder in reversed(list(list_runs(out))):
         try:
             header = folder.read_header()
@@ -95,9 +117,13 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
                 and _is_comparable(header, evaluation)
                 and folder.state() == COMPLETE
             ):
-                return folder
+                if header.dataset.fingerprint == evaluation.dataset.fingerprint:
+                    return folder
+                other_documents = other_documents or folder
         except RunError:  # a damaged run is none to compare with
             continue
+    if other_documents is not None:  # the questions and labels are the same
+        return other_documents
     raise RunError(
         f"no complete run under {out} on the same data has the label, branch or name {name!r}; "
         "list what there is with: assay runs"
@@ -105,12 +131,16 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
 
 
 def _is_comparable(header: RunHeader, evaluation: "Evaluation") -> bool:
-    """On the same questions, at the same depth, and made for itself."""
+    """On the same questions and labels, at the same depth, and made for itself."""
     ours, theirs = evaluation.config, header.config
+    labels = evaluation.dataset.labels_fingerprint
     sampled = ours.num_queries is not None
     return (
         header.baseline_of is None
-        and header.dataset.fingerprint == evaluation.dataset.fingerprint
+        and (
+            header.dataset.fingerprint == evaluation.dataset.fingerprint
+            or header.dataset.labels == labels
+        )
         and (ours.split, ours.top_k, ours.num_queries)
         == (theirs.split, theirs.top_k, theirs.num_queries)
         and (ours.shard_index, ours.num_shards) == (theirs.shard_index, theirs.num_shards)

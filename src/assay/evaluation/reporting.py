@@ -162,6 +162,7 @@ def build_report(
     summary = _summary(results, spread, config, latency, seconds)
     metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
     answer_metrics = None if answers is None else answers.metrics
+    fit = None if reference is None else reference.label_fit(results, dataset)
     report = Report(
         format=FORMAT,
         state=state,
@@ -174,7 +175,7 @@ def build_report(
         unseen_queries=None if unseen is None else _unseen(results, unseen, config.seed),
         gates=[
             (
-                check_against(gate, scores, reference)
+                check_against(gate, scores, reference, fit)
                 if gate.reference
                 else check_gate(gate, metrics, summary, answer_metrics)
             ).noted(dataset.judged_by if gate.metric is not None else "")
@@ -201,7 +202,8 @@ def build_report(
         planned_queries=planned,
     )
     checked = None if answers is None else _with_failed_gates(answers, gates, report.gates)
-    changes = {"answers": checked, "pacing": _pacing(results, header, config)}
+    changes: dict[str, object] = {"answers": checked, "labels": results.coverage, "label_fit": fit}
+    changes["pacing"] = _pacing(results, header, config)
     report = report.model_copy(update={k: each for k, each in changes.items() if each is not None})
     if trouble := report.trouble:  # what is left of such a run says nothing about the agent
         failed = [gate.failed_because(trouble) for gate in report.gates]

@@ -5,7 +5,7 @@ its calls happened to finish.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,7 @@ from assay.measure.metrics import (
 from assay.measure.scoring import Scores, score_rankings
 from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
+from assay.run.label_fit import LabelCoverage
 
 NOT_ASKED = "not asked"
 
@@ -62,6 +63,8 @@ class Results:
     """For each kind of failure the first one: its query and what was said."""
     asked_again: int = 0
     answered_again: int = 0
+    coverage: LabelCoverage | None = None
+    returned_ids: frozenset[str] = frozenset()
 
     @property
     def total(self) -> int:
@@ -106,6 +109,8 @@ def collect_results(
 ) -> Results:
     """Score a run. A query without an answer scores 0 and is counted as a failure."""
     known = dataset.corpus_ids
+    judged: set[str] = set()
+    returned: set[str] = set()
     parts: list[Scores] = []
     latencies = np.full(len(queries), np.nan)
     failures: Counter[str] = Counter()
@@ -121,6 +126,8 @@ def collect_results(
             rankings, judgments, metrics, known=known, top_k=config.top_k, returned=sent
         )
         parts.append(scores)
+        judged.update(*judgments.values())
+        returned.update(*rankings.values())
         for place, call in enumerate(calls, start):
             attempts += 0 if call is None else call.attempts
             if call is not None and call.asked_again:
@@ -148,4 +155,14 @@ def collect_results(
         examples,
         asked_again,
         answered_again,
+        _coverage(judged, returned, known),
+        frozenset(returned),
+    )
+
+
+def _coverage(judged: Set[str], returned: Set[str], known: Set[str] | None) -> LabelCoverage:
+    return LabelCoverage(
+        judged=len(judged),
+        in_corpus=None if known is None else len(judged & known),
+        returned=len(judged & returned),
     )

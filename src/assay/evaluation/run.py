@@ -11,7 +11,7 @@ from assay.errors import RunError, UsageError
 from assay.measure.figures import parse_figure
 from assay.measure.metrics import Metric
 from assay.measure.scoring import Means
-from assay.run.comparison import ComparedRun, compare_reports
+from assay.run.comparison import ComparedRun, compare_reports, find_judgments
 from assay.run.folder import RunFolder, find_run, list_runs
 from assay.run.models import AnswerRow, Comparison, QueryRow, Report
 
@@ -130,7 +130,7 @@ def compare_runs(
         )
         for each in (run_a, run_b)
     )
-    return compare_reports(a, b, figures)
+    return compare_reports(a, b, figures, find_judgments(a, [b]))
 
 
 def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from assay.measure.graded import Floats, GradedLists, Integers
+from assay.measure.incomplete import condensed
 
 Formula = Callable[[GradedLists, GradedLists, int | None], Floats]
 Gain = Callable[[Integers], Floats]
@@ -41,6 +42,11 @@ def ndcg(gain: Gain) -> Formula:
         return _ratio(_dcg(ranked, cutoff, gain), _dcg(ideal, cutoff, gain))
 
     return formula
+
+
+def condensed_ndcg(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
+    """nDCG of the list without the documents that nobody judged."""
+    return ndcg(linear)(condensed(ranked), ideal, cutoff)
 
 
 def _dcg(lists: GradedLists, cutoff: int | None, gain: Gain) -> Floats:

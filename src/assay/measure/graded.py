@@ -40,7 +40,7 @@ class GradedLists:
         counts = np.array(lengths, dtype=np.int64)
         owner = np.repeat(np.arange(counts.size), counts)
         rank = np.arange(flat.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        return cls(counts.size, owner, rank, flat)._where(flat != _UNJUDGED)
+        return cls(counts.size, owner, rank, flat).where(flat != _UNJUDGED)
 
     @classmethod
     def ranked(
@@ -68,12 +68,12 @@ class GradedLists:
 
     def top(self, depth: int | None) -> "GradedLists":
         """The entries in the first `depth` places of each list; None for all of them."""
-        return self if depth is None else self._where(self.rank < depth)
+        return self if depth is None else self.where(self.rank < depth)
 
     @cached_property
     def relevant(self) -> "GradedLists":
         """The entries of a positive grade; zero and below is judged and not relevant."""
-        return self._where(self.grade > 0)
+        return self.where(self.grade > 0)
 
     @cached_property
     def counts(self) -> Integers:
@@ -90,7 +90,8 @@ class GradedLists:
         sums = np.bincount(self.owner, weights=weights, minlength=self.size)
         return sums.astype(np.float64, copy=False)
 
-    def _where(self, mask: NDArray[np.bool_]) -> "GradedLists":
+    def where(self, mask: NDArray[np.bool_]) -> "GradedLists":
+        """The entries that `mask` selects."""
         if mask.all():
             return self
         return GradedLists(self.size, self.owner[mask], self.rank[mask], self.grade[mask])

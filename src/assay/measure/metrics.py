@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from assay.errors import UsageError, closest
-from assay.measure import formulas
+from assay.measure import formulas, incomplete
 from assay.measure.formulas import Formula
 from assay.measure.graded import Floats, GradedLists
 
@@ -19,6 +19,7 @@ class _Definition(NamedTuple):
 
 
 _EXPONENTIAL = "nDCG(gain=exp)"
+_CONDENSED = "nDCG(judged_only=True)"
 
 _DEFINITIONS: Mapping[str, _Definition] = {
     "nDCG": _Definition("ndcg", formulas.ndcg(formulas.linear), "optional", ("ndcg_cut",)),
@@ -33,6 +34,11 @@ _DEFINITIONS: Mapping[str, _Definition] = {
     "Rprec": _Definition("rprec", formulas.r_precision, "none", ("r_prec", "r_precision")),
     "Hit": _Definition("hit", formulas.hit, "optional", ("hits", "hit_rate", "success")),
     "Judged": _Definition("judged", formulas.judged, "required"),
+    _CONDENSED: _Definition(
+        "ndcg_judged", formulas.condensed_ndcg, "optional", ("ndcg(judged_only)", "condensed_ndcg")
+    ),
+    "bpref": _Definition("bpref", incomplete.bpref, "none"),
+    "infNDCG": _Definition("infndcg", incomplete.inferred_ndcg, "optional", ("inf_ndcg",)),
 }
 
 
@@ -67,10 +73,14 @@ class Metric:
         """The same metric over the first `cutoff` places: `nDCG @ 10`."""
         return replace(self, cutoff=cutoff)
 
-    def __call__(self, *, gain: str = "linear") -> "Metric":
-        """The same metric with another gain: `nDCG(gain="exp") @ 5`."""
-        if self.name not in ("nDCG", _EXPONENTIAL):
-            raise UsageError(f"{self.name} has no gain option; only nDCG has")
+    def __call__(self, *, gain: str = "linear", judged_only: bool = False) -> "Metric":
+        """The same metric with another gain, `nDCG(gain="exp") @ 5`, or on condensed lists."""
+        if self.name not in ("nDCG", _EXPONENTIAL, _CONDENSED):
+            raise UsageError(f"{self.name} has no gain and no judged_only; only nDCG has")
+        if judged_only and gain != "linear":
+            raise UsageError("nDCG has gain='exp' or judged_only=True, not both")
+        if judged_only:
+            return replace(self, name=_CONDENSED)
         if gain not in ("linear", "exp"):
             raise UsageError(f"the gain of nDCG is 'linear' or 'exp', got {gain!r}")
         return replace(self, name="nDCG" if gain == "linear" else _EXPONENTIAL)
@@ -108,6 +118,11 @@ class Metric:
         ideal = GradedLists.ideal([grades])
         return float(self.measure(ideal.top(depth), ideal)[0])
 
+    @property
+    def depth(self) -> int | None:
+        """How far into a list the metric looks; None for all of it."""
+        return None if self.name == _CONDENSED else self.cutoff
+
     def require_cutoff(self) -> None:
         """Raise `UsageError` if the metric needs a cut-off and has none."""
         if self.cutoff is None and self._definition.cutoff == "required":
@@ -127,6 +142,8 @@ AP = Metric("AP")
 Rprec = Metric("Rprec")
 Hit = Metric("Hit")
 Judged = Metric("Judged")
+bpref = Metric("bpref")
+infNDCG = Metric("infNDCG")
 
 
 _WRITTEN = re.compile(r"(?P<name>.+?)(?:(?:@|_at_|_|\.)(?P<cutoff>\d+))?")

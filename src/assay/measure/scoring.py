@@ -369,5 +369,5 @@ def _has_relevant(grades: Mapping[str, int]) -> bool:
 
 def _depth(metrics: Sequence[Metric]) -> int | None:
     """How far into the lists the metrics look; None if one looks to the end."""
-    cutoffs = [metric.cutoff for metric in metrics]
+    cutoffs = [metric.depth for metric in metrics]
     return None if None in cutoffs else max((c for c in cutoffs if c is not None), default=0)

@@ -7,6 +7,7 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from assay.data.dataset import Dataset
+from assay.errors import RunError
 from assay.measure.figures import AnswerFigure, parse_figure
 from assay.measure.metrics import Metric
 from assay.report import plots
@@ -17,6 +18,7 @@ from assay.report.numbers import figure
 from assay.report.preferences import PreferenceView, preference_view
 from assay.report.terminal import verdict
 from assay.run.answers import AnswerStatistic
+from assay.run.comparison import ComparedRun
 from assay.run.folder import RunFolder
 from assay.run.models import (
     AnswerRow,
@@ -25,7 +27,10 @@ from assay.run.models import (
     QueryRow,
     Report,
     ReportFigure,
+    RunHeader,
 )
+from assay.run.overlap import RankingOverlap, overlap_of
+from assay.run.title import comparison_title, distinguish
 
 SHOWN = 8
 DRAWN = 3000
@@ -47,22 +52,23 @@ class ComparedSide:
     report: Report
     rows: Sequence[QueryRow]
     answers: Sequence[AnswerRow]
+    header: RunHeader
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedSide":
         """From the files of a run."""
         rows, answers = list(folder.read_rows()), list(folder.read_answers())
-        return cls(folder.name, folder.read_report(), rows, answers)
+        return cls(folder.name, folder.read_report(), rows, answers, folder.read_header())
 
     @property
-    def started(self) -> str:
-        """When the run began, to the minute."""
-        return self.report.started[:16].replace("T", " ")
+    def compared(self) -> ComparedRun:
+        """The run as a comparison needs it."""
+        return ComparedRun.of(self.report, self.rows, self.answers, self.header)
 
 
 @dataclass(frozen=True, slots=True)
 class SideView:
-    """A run in the table of all; `label` distinguishes runs of one target by their time."""
+    """A run in the table of all; `label` names what differs between the runs."""
 
     label: str
     name: str
@@ -128,6 +134,7 @@ class PairView:
     worse: Sequence[QueryChange]
     answers: AnswerChanges | None
     preference: PreferenceView | None = None
+    overlap: RankingOverlap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +175,13 @@ def comparison_view(
 ) -> ComparisonView:
     """The view model of a comparison; parameters as for `render_comparison_page`."""
     first, *others = sides
-    labels = _labels(sides)
+    labels = distinguish([side.header for side in sides])
     named = [
         comparison.model_copy(update={"a": labels[0], "b": label})
         for comparison, label in zip(comparisons, labels[1:], strict=True)
     ]
     return ComparisonView(
-        title=f"{' and '.join(labels[1:])} against {labels[0]}",
+        title=comparison_title(labels),
         sides=[
             SideView(label, side.name, side.report)
             for label, side in zip(labels, sides, strict=True)
@@ -187,14 +194,6 @@ def comparison_view(
         ],
         dataset=first.report.dataset,
     )
-
-
-def _labels(sides: Sequence[ComparedSide]) -> list[str]:
-    names = [side.report.target.name for side in sides]
-    return [
-        f"{name} ({side.started})" if names.count(name) > 1 else name
-        for name, side in zip(names, sides, strict=True)
-    ]
 
 
 def _pair(
@@ -223,6 +222,7 @@ def _pair(
         better=better,
         worse=worse,
         answers=_changed_answers(first, other, comparison, dataset, prefix),
+        overlap=_overlap(first, other),
         preference=_preference(first, other, comparison),
     )
 
@@ -236,6 +236,15 @@ def _preference(
     return preference_view(
         comparison.preference, rows_a, rows_b, f"a, {comparison.a},", f"b, {comparison.b},"
     )
+
+
+def _overlap(first: ComparedSide, other: ComparedSide) -> RankingOverlap | None:
+    """None where no query was answered in both."""
+    try:
+        names = (first.name, other.name)
+        return overlap_of(first.rows, other.rows, names, [first.header, other.header])
+    except RunError:
+        return None
 
 
 def _scatter(

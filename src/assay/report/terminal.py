@@ -111,7 +111,11 @@ def verdict(comparison: "Comparison", *, a: str = "a", b: str = "b") -> str:
     """Whether the headline difference is significant; `a` and `b` are what to call the runs.
 
     A sentence about the rankings, and before it one about the answers where they were compared.
+    Where the labels no longer fit, only that.
     """
+    if comparison.labels is not None and comparison.labels.turned_over:
+        words = comparison.labels.words
+        return f"{words[0].upper()}{words[1:]}."
     names = list(comparison.metrics)
     ranked = [name for name in names if not isinstance(parse_figure(name), AnswerFigure)]
     headlines = dict.fromkeys([*names[:1], *ranked[:1]])

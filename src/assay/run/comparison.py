@@ -1,18 +1,19 @@
 """Compares two runs query by query: which is better, by how much, and how significantly."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from assay.data.dataset import Judgments
 from assay.errors import RunError
 from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.figures import AnswerFigure
 from assay.measure.graded import Floats
-from assay.measure.metrics import MRR, Recall, nDCG, parse_metric
+from assay.measure.metrics import MRR, Judged, Recall, nDCG, parse_metric
 from assay.measure.statistics import PairedComparison, compare_paired, holm, queries_needed
-from assay.run.folder import RunFolder
+from assay.run.folder import RunFolder, find_run_dataset
+from assay.run.label_fit import LabelFit, fit_of, new_share
 from assay.run.models import (
     COMPLETE,
     AnswerRow,
@@ -21,7 +22,10 @@ from assay.run.models import (
     QueryRow,
     Report,
     ReportFigure,
+    RunHeader,
 )
+from assay.run.title import comparison_title, distinguish
+from assay.run.unjudged import ENOUGH, UnjudgedCheck, check_unjudged
 
 _ANSWER_FIGURES = (
     *("correctness", "truthfulness", "fact_recall", "faithfulness"),
@@ -36,27 +40,44 @@ class ComparedRun:
 
     report: Report
     scores: Mapping[str, Mapping[str, float]]
+    rankings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    header: RunHeader | None = None
 
     @classmethod
     def of(
-        cls, report: Report, rows: Iterable[QueryRow], answers: Iterable[AnswerRow] = ()
+        cls,
+        report: Report,
+        rows: Iterable[QueryRow],
+        answers: Iterable[AnswerRow] = (),
+        header: RunHeader | None = None,
     ) -> "ComparedRun":
         """Combine the facts about a query's answer with those about its ranking."""
         scores: dict[str, dict[str, float]] = {}
-        both: Iterable[QueryRow | AnswerRow] = chain(rows, answers)
-        for row in both:
-            found = {key: value for key, value in row.scores.items() if value is not None}
-            scores.setdefault(row.query_id, {}).update(found)
-        return cls(report, scores)
+        rankings: dict[str, Sequence[str]] = {}
+        for row in rows:
+            scores.setdefault(row.query_id, {}).update(row.scores)
+            rankings[row.query_id] = row.retrieved_docs
+        for answer in answers:
+            found = {key: value for key, value in answer.scores.items() if value is not None}
+            scores.setdefault(answer.query_id, {}).update(found)
+        return cls(report, scores, rankings, header)
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedRun":
         """From the files of a run."""
-        return cls.of(folder.read_report(), folder.read_rows(), folder.read_answers())
+        report, header = folder.read_report(), folder.read_header()
+        return cls.of(report, folder.read_rows(), folder.read_answers(), header)
+
+    def returned_ids(self) -> set[str]:
+        """Every id that was returned for any query."""
+        return {doc_id for ranking in self.rankings.values() for doc_id in ranking}
 
 
 def compare_reports(
-    a: ComparedRun, b: ComparedRun, figures: Sequence[ReportFigure] = ()
+    a: ComparedRun,
+    b: ComparedRun,
+    figures: Sequence[ReportFigure] = (),
+    judgments: Judgments | None = None,
 ) -> Comparison:
     """Compare on the queries that both runs asked; refused where the data differ.
 
@@ -64,8 +85,10 @@ def compare_reports(
         a: the run to compare with.
         b: the run that is judged: a positive difference means that it is better.
         figures: what to compare in; the usual ones that both have by default.
+        judgments: those of the split, to see whether the difference hangs on unjudged documents.
     """
     _require_same_data(a.report, b.report)
+    labels = _label_fit(a, b)
     shared = [query_id for query_id in a.scores if query_id in b.scores]
     if not shared:
         raise RunError("the two runs have no query in common, so they cannot be compared")
@@ -75,24 +98,62 @@ def compare_reports(
         first, second = _columns(figure, shared, a.scores, b.scores)
         paired.append((figure, compare_paired(first, second), float((second - first).std())))
     adjusted = holm([each.p_value for _, each, _ in paired])
-    return Comparison(
-        a=a.report.target.name,
-        b=b.report.target.name,
+    turned_over = labels is not None and labels.turned_over
+    unjudged = None if turned_over else _check_unjudged(a, b, judgments)
+    name_a, name_b = run_names([a, b])
+    found = Comparison(
+        a=name_a,
+        b=name_b,
         metrics={
             figure.slug: PairedResult(
                 **asdict(each), p_adjusted=p, queries_needed=_queries_needed(each, spread)
             )
             for (figure, each, spread), p in zip(paired, adjusted, strict=True)
         },
-        warnings=_warnings(a, b, len(shared)),
+        warnings=_warnings(a, b, len(shared), labels, unjudged),
+        title=comparison_title([name_a, name_b]),
     )
+    if turned_over:
+        metrics = {
+            name: row.model_copy(update={"comparable": False})
+            for name, row in found.metrics.items()
+        }
+        found = found.model_copy(update={"metrics": metrics})
+    optional = {"labels": labels, "unjudged": unjudged}
+    return found.model_copy(update={k: each for k, each in optional.items() if each is not None})
+
+
+def run_names(runs: Sequence[ComparedRun]) -> list[str]:
+    """What to call runs: by what differs between them, where their headers are known."""
+    headers = [run.header for run in runs if run.header is not None]
+    if len(headers) == len(runs):
+        return distinguish(headers)
+    return [run.report.target.name for run in runs]
+
+
+def find_judgments(first: ComparedRun, others: Sequence[ComparedRun]) -> Judgments | None:
+    """The judgments of the runs, where some places of their rankings are not judged.
+
+    None where they are not needed, or where the data set is not on this machine.
+    """
+    shares = [
+        next((v for k, v in run.report.metrics.items() if parse_metric(k).name == Judged.name), 1.0)
+        for run in (first, *others)
+    ]
+    if min(shares) >= ENOUGH:
+        return None
+    dataset, _ = find_run_dataset(first.report)
+    return None if dataset is None else dataset.judgments_in(first.report.config.split)
 
 
 def compare_with_each(
-    first: ComparedRun, others: Sequence[ComparedRun], figures: Sequence[ReportFigure] = ()
+    first: ComparedRun,
+    others: Sequence[ComparedRun],
+    figures: Sequence[ReportFigure] = (),
+    judgments: Judgments | None = None,
 ) -> list[Comparison]:
     """Several systems with one: all their p-values are corrected together, not pair by pair."""
-    comparisons = [compare_reports(first, other, figures) for other in others]
+    comparisons = [compare_reports(first, other, figures, judgments) for other in others]
     raw = [row.p_value for comparison in comparisons for row in comparison.metrics.values()]
     adjusted = iter(holm(raw))
     return [
@@ -116,13 +177,33 @@ def _queries_needed(paired: PairedComparison, spread: float) -> int | None:
 
 
 def _require_same_data(a: Report, b: Report) -> None:
+    """The same documents too, unless only they changed: then the labels say what that means."""
+    same_labels = a.dataset.labels is not None and a.dataset.labels == b.dataset.labels
     for key, what in (("fingerprint", "data sets"), ("split", "splits")):
         first, second = getattr(a.dataset, key), getattr(b.dataset, key)
-        if first != second:
+        if first != second and not (key == "fingerprint" and same_labels):
             raise RunError(
                 f"the runs are on different {what} ({a.dataset.name} {first[:12]} and "
                 f"{b.dataset.name} {second[:12]}): their scores cannot be compared"
             )
+
+
+def _label_fit(a: ComparedRun, b: ComparedRun) -> LabelFit | None:
+    """None for runs that did not count, because they were made by an older Assay."""
+    if a.report.labels is None or b.report.labels is None:
+        return None
+    changed = a.report.dataset.fingerprint != b.report.dataset.fingerprint
+    new_ids = new_share(a.returned_ids(), b.returned_ids())
+    return fit_of(a.report.labels, b.report.labels, new_ids, documents_changed=changed)
+
+
+def _check_unjudged(
+    a: ComparedRun, b: ComparedRun, judgments: Judgments | None
+) -> UnjudgedCheck | None:
+    if judgments is None:
+        return None
+    top_k = min(each.report.config.top_k for each in (a, b))
+    return check_unjudged(a.rankings, b.rankings, judgments, top_k)
 
 
 def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
@@ -195,8 +276,20 @@ def _score(row: Mapping[str, float], figure: ReportFigure, which: str) -> float:
     return float(row[figure.key])
 
 
-def _warnings(a: ComparedRun, b: ComparedRun, shared: int) -> list[str]:
-    warnings = []
+def _warnings(
+    a: ComparedRun,
+    b: ComparedRun,
+    shared: int,
+    labels: LabelFit | None,
+    unjudged: UnjudgedCheck | None,
+) -> list[str]:
+    warnings = [] if unjudged is None or not unjudged.hangs else [unjudged.words]
+    if labels is not None and labels.documents_changed and not labels.turned_over:
+        counts = " and ".join(f"{each.report.dataset.documents:,}" for each in (a, b))
+        warnings.append(
+            f"the documents differ between the runs ({counts} of them), with the same judgments: a "
+            "part of the difference may come from them"
+        )
     if not shared == len(a.scores) == len(b.scores):
         warnings.append(
             f"compared on the {shared} queries that both runs have "

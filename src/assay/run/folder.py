@@ -243,6 +243,7 @@ def create_run(
     name = re.sub(r"[^A-Za-z0-9]+", "-", words).strip("-")[:60]
     folder = RunFolder(out / f"{now:%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(2)}")
     optional = {"references": references} if references is not None else {}
+    optional["labels"] = dataset.labels_fingerprint
     header = RunHeader(
         format=FORMAT,
         started=now.isoformat(timespec="seconds"),

@@ -6,29 +6,28 @@ Numbers that depend on the run, such as `ndcg_at_5`, are extra fields of their m
 through its methods.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    ValidationError,
     model_validator,
 )
 
 from assay.errors import AssayError, RunError, UsageError
-from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.figures import AnswerFigure
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
 from assay.run.gate_result import GateResult
+from assay.run.label_fit import LabelCoverage, LabelFit
 from assay.run.pacing import Latency, PacingRecord
 from assay.run.provenance import ProvenanceFields
+from assay.run.run_model import FigureName, MetricName, RunModel
+from assay.run.unjudged import UnjudgedCheck
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
@@ -38,28 +37,6 @@ INTERRUPTED = "interrupted"
 TARGET_LOST = "target lost"
 NOT_JUDGED = "not judged"
 """Every question is answered; the judge did not finish."""
-
-
-class RunModel(BaseModel):
-    """Strict, so that damage is found where it is; unknown keys are kept for newer readers."""
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
-
-    @classmethod
-    def read(cls, value: object, path: Path, remedy: str, where: str = "") -> Self:
-        """Validate `value`, found at `where` in `path`; raise `RunError` with the `remedy`."""
-        try:
-            return cls.model_validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            field = ".".join(map(str, first["loc"]))
-            what = first["msg"].removeprefix("Value error, ")
-            words = ": ".join(filter(None, (where, field, what)))
-            raise RunError(f"{path} is damaged: {words}; {remedy}") from None
-
-    def to_json(self, *, indent: int | None = None) -> bytes:
-        """The value as its file holds it: what was set, None included."""
-        return self.model_dump_json(indent=indent, exclude_unset=True).encode()
 
 
 def _read_config(value: object) -> RunConfig:
@@ -73,20 +50,7 @@ def _read_config(value: object) -> RunConfig:
         raise ValueError(str(error)) from None
 
 
-def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
-    def check(name: str) -> str:
-        try:
-            parse(name)
-        except AssayError as error:
-            raise ValueError(str(error)) from None
-        return name
-
-    return AfterValidator(check)
-
-
 Config = Annotated[RunConfig, BeforeValidator(_read_config)]
-MetricName = Annotated[str, _readable_by(parse_metric)]
-FigureName = Annotated[str, _readable_by(parse_figure)]
 
 
 def require_format(value: Mapping[str, Any], path: Path) -> None:
@@ -109,11 +73,12 @@ class TargetRecord(RunModel):
 
 
 class DatasetRecord(RunModel):
-    """Which data a run was made on; `references` is a fingerprint of the reference answers."""
+    """Which data a run was made on, with fingerprints of the whole, the answers and the labels."""
 
     name: str
     fingerprint: str
     references: str | None = None
+    labels: str | None = None
 
 
 class RunHeader(RunModel, ProvenanceFields):
@@ -200,7 +165,7 @@ class ViolationCount(RunModel):
 
     ids: int
     queries: int
-    examples: list[ViolationExample] = []
+    examples: list[ViolationExample] = Field(default=[])
     hint: str | None = None
 
 
@@ -208,6 +173,7 @@ class PairedResult(RunModel):
     """Two runs in one metric, query by query; a positive difference means that B is better.
 
     `p_adjusted` is corrected for the number of metrics, and systems, that were compared (Holm).
+    `comparable` is false where the labels no longer fit: no difference is significant then.
     """
 
     n: int
@@ -222,11 +188,12 @@ class PairedResult(RunModel):
     ties: int
     losses: int
     queries_needed: int | None
+    comparable: bool = True
 
     @property
     def significant(self) -> bool:
         """Whether the difference is significant at 0.05."""
-        return self.p_adjusted < 0.05
+        return self.comparable and self.p_adjusted < 0.05
 
 
 class Comparison(RunModel):
@@ -238,6 +205,9 @@ class Comparison(RunModel):
     metrics: Annotated[dict[FigureName, PairedResult], Field(min_length=1)]
     warnings: list[str]
     preference: PreferenceReport | None = None
+    title: str | None = None
+    labels: LabelFit | None = None
+    unjudged: UnjudgedCheck | None = None
 
     def __repr__(self) -> str:
         name, first = next(iter(self.metrics.items()))
@@ -271,6 +241,8 @@ class Report(RunModel):
     pacing: PacingRecord | None = None
     answers: AnswersReport | None = None
     comparison: Comparison | None = None
+    labels: LabelCoverage | None = None
+    label_fit: LabelFit | None = None
 
     @property
     def headline(self) -> tuple[Metric, Statistic]:
@@ -363,11 +335,11 @@ class AnswerRow(RunModel):
     correct: bool | None
     votes: list[str] | None = None
     diagnosis: AnswerDiagnosis | None = None
-    counterfactuals: dict[str, bool] = {}
-    contradictions: list[AnswerContradiction] = []
-    reasons: dict[str, str] = {}
-    poison: dict[str, str] = {}
-    nuggets: list[NuggetRow] = []
+    counterfactuals: dict[str, bool] = Field(default={})
+    contradictions: list[AnswerContradiction] = Field(default=[])
+    reasons: dict[str, str] = Field(default={})
+    poison: dict[str, str] = Field(default={})
+    nuggets: list[NuggetRow] = Field(default=[])
     __pydantic_extra__: dict[str, float | None]
 
     @property

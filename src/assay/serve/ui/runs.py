@@ -18,7 +18,7 @@ from assay.evaluation.reporting import render_report_page
 from assay.report.html import QueryFigures, RunView, hide_password, run_view
 from assay.report.html_comparison import ComparedSide, ComparisonView, comparison_view
 from assay.report.plots import sparkline
-from assay.run.comparison import ComparedRun, compare_with_each
+from assay.run.comparison import compare_with_each
 from assay.run.folder import RUNNING, RunFolder
 from assay.run.index import FILTERS, Board, RunLine, Trend
 from assay.run.models import COMPLETE
@@ -223,8 +223,10 @@ class _DatasetKey:
 
 def _compared(folders: Sequence[RunFolder], dataset: Dataset | None) -> ComparisonView:
     sides = [ComparedSide.read(folder) for folder in folders]
-    first, *others = [ComparedRun.of(each.report, each.rows, each.answers) for each in sides]
-    return comparison_view(sides, compare_with_each(first, others), dataset)
+    first, *others = [each.compared for each in sides]
+    judgments = None if dataset is None else dataset.judgments_in(first.report.config.split)
+    comparisons = compare_with_each(first, others, judgments=judgments)
+    return comparison_view(sides, comparisons, dataset)
 
 
 def _ranked(ui: Ui, boards: Sequence[Board]) -> list[tuple[Board, list[BoardPlace]]]:
