@@ -11,7 +11,7 @@ EXAMPLES ?= 2000
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval test crash fuzz mutants lint serve format docs dist lock sbom clean
+.PHONY: help setup eval test crash fuzz mutants lint serve format docs site dist lock sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -54,6 +54,9 @@ format: $(READY) ## let ruff rewrite what it can
 
 docs: $(READY) ## write the pages and schemas that are made from the code
 	@for name in help api schemas; do $(BIN)/python scripts/render_$$name.py; done
+
+site: $(READY) ## build the docs as a site into build/site; broken links fail
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: $(READY) ## build sdist and wheel, check them, run the README's examples from the installed wheel
 	@$(BIN)/python scripts/dist.py

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.deploy.ci_jobs import LocalRunner, run_github_steps, run_gitlab_job
+from tests.docs.page_commands import invoke
 from typer.testing import CliRunner
 
 from assay.cli.app import app
@@ -216,5 +217,6 @@ def test_the_commands_that_are_printed_work(project: Path) -> None:
     )
     assert done.stdout.splitlines() == ["assay doctor app", "assay eval app"]
     for command in done.stdout.splitlines():
-        result = CliRunner().invoke(app, command.split()[1:])
+        result = invoke(command.split()[1:])
         assert result.exit_code == 0, result.output
+    assert "on questions test" in result.stdout

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.docs.page_commands import invoke
 from typer.testing import CliRunner
 
 from assay.cli.app import app
@@ -21,7 +22,7 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     # The service of the second command is not here: what it writes is looked at, not asked.
     for command in (second, f"{first} --force", *others):
         words = shlex.split(command.partition(" > ")[0])[1:]
-        result = CliRunner().invoke(app, words)
+        result = invoke(words)
         assert result.exit_code == 0, (command, result.output)
         if command == second:
             assert "rest:http://localhost:9200" in Path("assay.toml").read_text()

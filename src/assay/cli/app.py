@@ -95,7 +95,7 @@ def main() -> None:
         print_candidates(typer.main.get_command(app), sys.argv[2:])
         return
     try:
-        app(default_map=read_settings(_options()))
+        app(default_map=read_settings(verb_options()))
     except AssayError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)
@@ -121,9 +121,10 @@ def main() -> None:
         sys.exit(2)
 
 
-def _options(group: Any = None) -> dict[str, Options]:
+def verb_options(group: Any = None) -> dict[str, Options]:
+    """The names of the options of every verb, for `read_settings`."""
     group = group or typer.main.get_command(app)
     return {
-        verb: _options(each) if hasattr(each, "commands") else {one.name for one in each.params}
+        verb: verb_options(each) if hasattr(each, "commands") else {one.name for one in each.params}
         for verb, each in group.commands.items()
     }

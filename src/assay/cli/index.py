@@ -142,6 +142,7 @@ Engine = Annotated[
         "ray://HOST:PORT.",
         envvar="ASSAY_ENGINE",
         metavar="ray[://ADDRESS]",
+        rich_help_panel="Built-in retriever",
     ),
 ]
 Shard = Annotated[

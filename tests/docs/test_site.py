@@ -1,0 +1,53 @@
+"""The docs as a site: it builds strictly, so that no link or anchor is broken."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def build(root: Path, site: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site],
+        cwd=root,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    done = build(ROOT, tmp_path / "site")
+    assert done.returncode == 0, done.stdout + done.stderr
+    home = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "Assay measures retrieval agents" in home
+    assert 'href="tutorials/search-service/"' in home
+    assert (tmp_path / "site/repository/benchmarks/README/index.html").exists() or (
+        tmp_path / "site/repository/benchmarks/index.html"
+    ).exists()
+    for page in (ROOT / "docs").rglob("*.md"):
+        address = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        assert f'href="{address}/"' in home, page
+    assert "googleapis" not in home  # the site asks no other host for fonts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["[x](nosuch.md)", "[x](../nosuch.md)", "[x](data.md#nosuch)"])
+def test_a_broken_link_fails(tmp_path: Path, link: str) -> None:
+    for name in ("docs", "scripts", "benchmarks"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    for path in (*ROOT.glob("*.md"), ROOT / "mkdocs.yml"):
+        shutil.copy(path, tmp_path)
+    page = tmp_path / "docs" / "start.md"
+    page.write_text(page.read_text(encoding="utf-8") + f"\n{link}\n", encoding="utf-8")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode == 1
+    assert "start.md" in done.stderr
