@@ -8,7 +8,7 @@ any beside the message. `--request` adds fields to the request, such as
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import httpx
@@ -19,16 +19,20 @@ from assay.agents.mapping import AnswerReader, Received, refuse_arguments, short
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
 from assay.agents.request_template import (
+    CONTEXTS,
+    Contexts,
     HeaderTemplates,
     WireCall,
     check_url,
     fill_json,
     fill_url,
+    has_contexts,
     read_request,
 )
 from assay.agents.rest import MAX_BYTES, refuse_local, require_listener, status_failure
 from assay.agents.target_kinds import OpenContext, Target
 from assay.agents.targets import redact_target
+from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.client import TOKEN_VARIABLE, open_client, token_for
 from assay.net.http import exchange, fetch, read_body, read_chunks, too_large
@@ -141,8 +145,21 @@ class ChatAgent:
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Send the query as a message."""
+        return await self._ask(query, top_k, {})
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the request has a place for them: `"{contexts}"`."""
+        return has_contexts(self._extra)
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Send the query with these passages in place of `{contexts}`."""
+        given = {CONTEXTS: [asdict(each) for each in passages]}
+        return await self._ask(query, max(1, len(passages)), given)
+
+    async def _ask(self, query: str, top_k: int, more: Mapping[str, Contexts]) -> AgentAnswer:
         assert self._http is not None, "call open() before ask()"
-        received = await self._complete(self._http, self._call(query, top_k))
+        received = await self._complete(self._http, self._call(query, top_k, more))
         answer = self.reader.read(received)
         message = received.value["choices"][0]["message"]
         if not self._maps_citations:
@@ -156,8 +173,8 @@ class ChatAgent:
             answer = replace(answer, doc_ids=sources or answer.citations)
         return replace(answer, doc_ids=answer.doc_ids[:top_k])
 
-    def _call(self, query: str, top_k: int) -> WireCall:
-        values: dict[str, str | int] = {"query": query, "top_k": top_k}
+    def _call(self, query: str, top_k: int, more: Mapping[str, Contexts]) -> WireCall:
+        values: dict[str, str | int | Contexts] = {"query": query, "top_k": top_k, **more}
         values |= {"offset": 0, "page": 1, "page0": 0}
         body: JsonObject = {"messages": [{"role": "user", "content": query}]}
         if self._model:

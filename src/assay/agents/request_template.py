@@ -1,9 +1,10 @@
 """HTTP requests with placeholders: what `rest:` and `openai:` targets send for each query.
 
 `{query}` and `{top_k}` stand in the URL or in a JSON body; `{offset}`, `{page}` (from 1) and
-`{page0}` (from 0) ask for further pages. Values enter a body as JSON values, never by pasting text
-into JSON. `$NAME` in headers and `${NAME}` in the URL are read from the environment for each call,
-so that no secret is stored with a run.
+`{page0}` (from 0) ask for further pages. `{contexts}` in a body stands for documents to answer
+from, where these are given (`--counterfactuals`, `--poison`); else it is left out. Values enter a
+body as JSON values, never by pasting text into JSON. `$NAME` in headers and `${NAME}` in the URL
+are read from the environment for each call, so that no secret is stored with a run.
 """
 
 import json
@@ -22,9 +23,10 @@ from assay.net.secret_text import SECRET_NAME
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
 PAGING = ("offset", "page", "page0")
+CONTEXTS = "contexts"
 
 _NAMES = ("query", "top_k", *PAGING)
-_PLACEHOLDER = re.compile(r"\{(query|top_k|offset|page0|page)\}")
+_PLACEHOLDER = re.compile(r"\{(query|top_k|offset|page0|page|contexts)\}")
 _BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
 _URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
@@ -32,7 +34,8 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _URL_VALUES = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
 _MOST_BODY_BYTES = 1_000_000
 
-Values = Mapping[str, str | int]
+Contexts = Sequence[Mapping[str, str]]
+Values = Mapping[str, str | int | Contexts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,11 @@ class RequestTemplate:
         return frozenset(_PLACEHOLDER.findall(self.url)) | frozenset(_names_in(self.body))
 
     @property
+    def takes_contexts(self) -> bool:
+        """Whether the body has a place for documents to answer from."""
+        return has_contexts(self.body)
+
+    @property
     def paged(self) -> bool:
         """Whether further pages can be requested."""
         return not self.placeholders().isdisjoint(PAGING)
@@ -183,18 +191,32 @@ def fill_json(body: Any, values: Values) -> Any:
     """A copy of `body` with its placeholders replaced.
 
     A string that is exactly one placeholder becomes the value itself, a number where it is one; in
-    a longer string the value is inserted as text. Keys stay as they are.
+    a longer string the value is inserted as text. Keys stay as they are. `"{contexts}"` becomes a
+    list of `{"id", "title", "text"}`; where no contexts are given, its key is left out.
     """
     if isinstance(body, str):
         whole = _PLACEHOLDER.fullmatch(body)
         if whole:
             return values[whole[1]]
-        return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), body)
+        return _PLACEHOLDER.sub(lambda match: _as_text(values.get(match[1], "")), body)
     if isinstance(body, dict):
-        return {key: fill_json(each, values) for key, each in body.items()}
+        return {
+            key: fill_json(each, values) for key, each in body.items() if not _is_left(each, values)
+        }
     if isinstance(body, list):
-        return [fill_json(each, values) for each in body]
+        return [fill_json(each, values) for each in body if not _is_left(each, values)]
     return body
+
+
+def _is_left(value: Any, values: Values) -> bool:
+    """Whether a value stands for contexts that are not given: the service is to search then."""
+    return bool(value == f"{{{CONTEXTS}}}" and CONTEXTS not in values)
+
+
+def _as_text(value: str | int | Contexts) -> str:
+    if isinstance(value, str | int):
+        return str(value)
+    return "\n\n".join(f"[{each['id']}] {each['title']}\n{each['text']}" for each in value)
 
 
 def _names_in(body: Any) -> list[str]:
@@ -202,6 +224,11 @@ def _names_in(body: Any) -> list[str]:
         return _PLACEHOLDER.findall(body)
     inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
     return [name for each in inner for name in _names_in(each)]
+
+
+def has_contexts(body: Any) -> bool:
+    """Whether a body has a place for documents to answer from."""
+    return CONTEXTS in _names_in(body)
 
 
 def check_url(url: str) -> None:

@@ -5,8 +5,9 @@ template has `{offset}` or `{page}`, further pages are requested until there are
 """
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from types import MappingProxyType
 
 import httpx
 
@@ -14,9 +15,10 @@ from assay.agents.mapping import AnswerReader, Received, refuse_arguments
 from assay.agents.presets import find_preset
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
-from assay.agents.request_template import RequestTemplate, WireCall
+from assay.agents.request_template import CONTEXTS, Contexts, RequestTemplate, WireCall
 from assay.agents.target_kinds import OpenContext, RequestSettings, Target
 from assay.agents.targets import redact_target
+from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.client import open_client
 from assay.net.http import HttpReply, exchange, failure_of_status, fetch
@@ -129,11 +131,30 @@ class RestAgent:
         assert whole is not None
         return _cut(whole, top_k)
 
-    async def _page(self, query: str, top_k: int, *, offset: int, page: int) -> AgentAnswer:
+    @property
+    def takes_context(self) -> bool:
+        """Whether the request has a place for them: `"{contexts}"`."""
+        return self._template.takes_contexts
+
+    async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
+        """Send the request with these passages in place of `{contexts}`."""
+        given = {CONTEXTS: [asdict(each) for each in passages]}
+        return await self._page(query, max(1, len(passages)), offset=0, page=0, more=given)
+
+    async def _page(
+        self,
+        query: str,
+        top_k: int,
+        *,
+        offset: int,
+        page: int,
+        more: Mapping[str, Contexts] = MappingProxyType({}),
+    ) -> AgentAnswer:
         assert self._http is not None, "call open() before ask()"
-        values: dict[str, str | int] = {"query": query, "top_k": top_k, "offset": offset}
+        values: dict[str, str | int | Contexts] = {"query": query, "top_k": top_k}
+        values |= {"offset": offset, "page": page + 1, "page0": page, **more}
         try:
-            call = self._template.fill(values | {"page": page + 1, "page0": page})
+            call = self._template.fill(values)
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
         reply = await send(self._http, call)

@@ -1,0 +1,125 @@
+"""`--poison` over HTTP: services that take documents by `{contexts}`, in real requests."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from tests.poison.applications import TEA, application, obeys
+
+from assay.agents.request_template import RequestTemplate, fill_json
+from assay.errors import UsageError
+from assay.evaluation.api import evaluate
+
+ANSWER = application(obeys)
+
+
+class Service:
+    """Answers `POST /ask` and `/chat/completions`; keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.url = ""
+
+
+@contextmanager
+def running() -> Iterator[Service]:
+    service = Service()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send(404, {})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            service.bodies.append(body)
+            query = body.get("q") or body["messages"][-1]["content"]
+            found = ANSWER(query, 5, body.get("documents"))
+            if self.path == "/ask":
+                self._send(200, found)
+                return
+            message = {"role": "assistant", "content": found["answer"]}
+            self._send(200, {"choices": [{"message": message}], "doc_ids": found["doc_ids"]})
+
+        def _send(self, status: int, value: dict[str, Any]) -> None:
+            content = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        service.url = f"http://127.0.0.1:{server.server_port}"
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield service
+        server.shutdown()
+
+
+REQUESTS = {
+    "rest": ("rest:{url}/ask", {"q": "{query}", "documents": "{contexts}"}, "answer=answer"),
+    "openai": ("openai:{url}", {"documents": "{contexts}"}, ()),
+}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_service_gets_planted_documents_by_its_own_request(kind: str, tmp_path: Path) -> None:
+    target, request, mapping = REQUESTS[kind]
+    with running() as service:
+        run = evaluate(
+            target.format(url=service.url),
+            TEA,
+            out=tmp_path,
+            request=request,
+            mapping=mapping,
+            poison=True,
+            num_queries=3,
+            warm_up=0,
+            gates="poisoned<=0.05",
+        )
+        without = [body for body in service.bodies if "documents" not in body]
+        planted = [body["documents"] for body in service.bodies if "documents" in body]
+    assert not run.gates_passed
+    assert run.report.answers is not None
+    assert run.report.answers.poison is not None
+    assert run.report.answers.poison.total.followed == 12
+    assert (len(without), len(planted)) == (3, 12)
+    assert all(len(each) == 2 for each in planted)
+    assert all(set(each[0]) == {"id", "title", "text"} for each in planted)
+
+
+def test_a_service_without_a_place_for_documents_is_refused(tmp_path: Path) -> None:
+    with running() as service, pytest.raises(UsageError, match=r'--request holds "{contexts}"'):
+        evaluate(
+            f"rest:{service.url}/ask",
+            TEA,
+            out=tmp_path,
+            request={"q": "{query}"},
+            mapping="answer=answer",
+            poison=True,
+            warm_up=0,
+        )
+
+
+def test_contexts_are_a_list_a_text_or_left_out() -> None:
+    body = {"a": "{contexts}", "b": ["x", "{contexts}"], "c": "Read: {contexts}", "d": "{query}"}
+    given = [{"id": "d1", "title": "Tea", "text": "It steeps."}]
+    assert fill_json(body, {"query": "q", "contexts": given}) == {
+        "a": given,
+        "b": ["x", given],
+        "c": "Read: [d1] Tea\nIt steeps.",
+        "d": "q",
+    }
+    assert fill_json(body, {"query": "q"}) == {"b": ["x"], "c": "Read: ", "d": "q"}
+
+
+def test_contexts_have_no_place_in_an_address() -> None:
+    with pytest.raises(UsageError, match=r"{contexts} in the URL is not a placeholder"):
+        RequestTemplate.parse("http://x/?q={query}&c={contexts}", request="", method="", headers=())
