@@ -415,3 +415,16 @@ async def test_a_qdrant_server_keeps_them_as_well(
                 "beer__chunk_0",
                 "tea__chunk_0",
             ]
+
+
+async def test_documents_are_removed_and_counted(agents: Agents, tmp_path: Path) -> None:
+    nothing = await agents.outputs("RAG_INGEST", inputs(base="new", remove=["tea"]))
+    assert nothing["removedChunkCount"] == 0
+    assert not (tmp_path / "bases" / "kb-new").exists()
+    await agents.outputs("RAG_INGEST", inputs(TEA, BEER))
+    removed = await agents.outputs("RAG_INGEST", inputs(remove=["tea", "unknown"]))
+    assert (removed["removedChunkCount"], removed["ingestedCount"]) == (1, 0)
+    assert await found(agents, "steeped brewed") == ["beer__chunk_0"]
+    both = await agents.outputs("RAG_INGEST", inputs(TEA, remove=["beer", "tea"]))
+    assert (both["removedChunkCount"], both["ingestedCount"]) == (1, 1)
+    assert await found(agents, "steeped brewed") == ["tea__chunk_0"]

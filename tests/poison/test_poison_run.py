@@ -209,7 +209,6 @@ class IndexedAgent:
     """An agent whose index can be written to; `index` is what is in it."""
 
     takes_context = False
-    takes_documents = True
 
     def __init__(self, on_ask: Callable[[], None] = lambda: None) -> None:
         self.info = AgentInfo("indexed", "python")
@@ -218,6 +217,10 @@ class IndexedAgent:
         self.blocks = 0
         self._on_ask = on_ask
         self.hidden = False
+        self.refusal = ""
+
+    async def refuse_documents(self) -> str:
+        return self.refusal
 
     async def open(self) -> None:
         pass

@@ -140,10 +140,9 @@ class BuiltinAgent:
         )
         return await self._answers.from_passages(query, passages)
 
-    @property
-    def takes_documents(self) -> bool:
-        """Not with a learned ranking, which knows the documents that it learned from."""
-        return self._answers is not None and self._mode != "tuned"
+    async def refuse_documents(self) -> str:
+        """Only with a learned ranking, which knows the documents that it learned from."""
+        return "a tuned ranking belongs to its documents" if self._mode == "tuned" else ""
 
     @asynccontextmanager
     async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:

@@ -8,14 +8,15 @@ streams its answers.
 import asyncio
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from assay.agents.protocol import AgentAnswer, AgentInfo, document_id
+from assay.agents.contract_planting import PlantingAgent, ingest_address
+from assay.agents.protocol import Agent, AgentAnswer, AgentInfo, document_id
 from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url
 from assay.agents.target_kinds import CONTRACT_TARGET, OpenContext, Target
 from assay.answer.passages import Passage
@@ -221,7 +222,9 @@ class ContractAgent:
         self._base = resolve_agent(target.agent, read_endpoints())
         self._policy = policy
         self._limits = limits
-        self._reader = OutputReader(documents)
+        self._corpus = tuple(documents)
+        self._knowledge_base = ""
+        self._reader = OutputReader(self._corpus)
         self._http: httpx.AsyncClient | None = None
         self._client: AgentClient | None = None
         way = "#stream" if target.streaming else ""
@@ -268,7 +271,8 @@ class ContractAgent:
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
         """Run the task for one query."""
-        return await self._answer(_inputs(self._target.task, query, top_k))
+        chosen = {"knowledgeBase": self._knowledge_base} if self._knowledge_base else {}
+        return await self._answer({**_inputs(self._target.task, query, top_k), **chosen})
 
     @property
     def takes_context(self) -> bool:
@@ -284,6 +288,27 @@ class ContractAgent:
             message = "the agent searched instead of answering from the given grounding"
             raise AgentFailure(FailureKind.INVALID_ANSWER, message)
         return answer
+
+    async def refuse_documents(self) -> str:
+        """Why nothing can be planted into its index; empty if RAG_INGEST adds and removes."""
+        if self._target.task != "RAG_ANSWER":
+            return f"{self._target.task} does not answer"
+        return await self._planting().refusal()
+
+    @asynccontextmanager
+    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
+        """The agent, searching a knowledge base with these documents until the block ends."""
+        async with self._planting().holding(documents) as name:
+            self._knowledge_base = name
+            try:
+                yield self
+            finally:
+                self._knowledge_base = ""
+
+    def _planting(self) -> PlantingAgent:
+        assert self._client is not None, "call open() before planting"
+        url = ingest_address(self._base, read_endpoints())
+        return PlantingAgent(self._client, url, self._corpus)
 
     async def _answer(self, inputs: Mapping[str, Any]) -> AgentAnswer:
         request = AgentRunRequest(

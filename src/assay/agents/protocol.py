@@ -111,9 +111,8 @@ class TakesContext(Protocol):
 class TakesDocuments(Protocol):
     """An agent whose index can be given documents for a while."""
 
-    @property
-    def takes_documents(self) -> bool:
-        """Whether this one can."""
+    async def refuse_documents(self) -> str:
+        """Why this one cannot, in words; empty if it can. Asked once it is open."""
         ...
 
     def with_documents(self, documents: Sequence[Document]) -> AbstractAsyncContextManager["Agent"]:
@@ -122,11 +121,6 @@ class TakesDocuments(Protocol):
         Nothing of them stays behind, however the block ends. Raises `TargetError`.
         """
         ...
-
-
-def document_taker(agent: Agent) -> TakesDocuments | None:
-    """The agent as one that takes documents into its index; None if it does not."""
-    return agent if isinstance(agent, TakesDocuments) and agent.takes_documents else None
 
 
 def context_taker(agent: Agent) -> TakesContext | None:

@@ -136,7 +136,7 @@ class Evaluation:
 
     async def _start(self, agent: Agent, out: Path, listener: Listener, stop: asyncio.Event) -> Run:
         async with opened_agent(agent, self.config, listener.say, stop):
-            self._require_plantable(agent)
+            await self._require_plantable(agent)
             if agent.info.protocol == "mcp":  # which of its tools is called was our choice
                 listener.say(f"target: {agent.info.details}")
             provenance = await asyncio.to_thread(read_provenance)  # it waits for git
@@ -183,15 +183,15 @@ class Evaluation:
         stop = stop or asyncio.Event()
         with private_mode(self.config.private):
             async with opened_agent(agent, self.config, listener.say, stop):
-                self._require_plantable(agent)
+                await self._require_plantable(agent)
                 return await self._run(agent, folder, listener, stop)
 
-    def _require_plantable(self, agent: Agent) -> None:
+    async def _require_plantable(self, agent: Agent) -> None:
         """Before the first call: who asks for `--poison` does not want a run without it."""
         if self.config.poison:
             from assay.evaluation.answers.poisoning import require_plantable
 
-            require_plantable(agent, self.config)
+            await require_plantable(agent, self.config)
 
     def _searches_here(self) -> bool:
         return TARGET_KINDS[parse_target(self.config.target).kind].searches_dataset

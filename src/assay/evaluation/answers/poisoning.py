@@ -14,7 +14,13 @@ from pathlib import Path
 import orjson
 
 from assay.agents.chunks import ChunkResolver
-from assay.agents.protocol import Agent, AgentAnswer, TakesContext, context_taker, document_taker
+from assay.agents.protocol import (
+    Agent,
+    AgentAnswer,
+    TakesContext,
+    TakesDocuments,
+    context_taker,
+)
 from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Query
 from assay.errors import UsageError
@@ -79,15 +85,19 @@ class PoisonRun:
         }
 
 
-def require_plantable(agent: Agent, config: RunConfig) -> None:
-    """Raise `UsageError` if nothing can be planted where the settings say."""
+async def require_plantable(agent: Agent, config: RunConfig) -> None:
+    """Raise `UsageError` if nothing can be planted where the settings say; `agent` is open."""
+    why = ""
     if config.poison_into == "index":
-        allowed, what, who = document_taker(agent) is not None, "index", _TAKES_DOCUMENTS
+        allowed, who = isinstance(agent, TakesDocuments), _TAKES_DOCUMENTS
+        why = await agent.refuse_documents() if isinstance(agent, TakesDocuments) else ""
     else:
-        allowed, what, who = context_taker(agent) is not None, "contexts", _TAKES_CONTEXTS
-    if not allowed:
+        allowed, who = context_taker(agent) is not None, _TAKES_CONTEXTS
+    if not allowed or why:
+        because = f" ({why})" if why else ""
         raise UsageError(
-            f"--poison cannot plant documents into the {what} of {config.target}; that takes {who}"
+            f"--poison cannot plant documents into the {config.poison_into} of "
+            f"{config.target}{because}; that takes {who}"
         )
 
 
@@ -136,10 +146,9 @@ async def _round(
     async with AsyncExitStack() as stack:
         searching = agent
         if into_index and queries:
-            taker = document_taker(agent)
-            assert taker is not None, "require_plantable refuses such an agent"
+            assert isinstance(agent, TakesDocuments), "require_plantable refuses such an agent"
             planted = [each.document for each in documents.values()]
-            searching = await stack.enter_async_context(taker.with_documents(planted))
+            searching = await stack.enter_async_context(agent.with_documents(planted))
         reader = context_taker(agent)
 
         async def ask(query: Query) -> AgentAnswer:

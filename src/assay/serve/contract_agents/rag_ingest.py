@@ -81,6 +81,11 @@ class IngestInputs(ContractModel):
     """The inputs of the task."""
 
     documents: list[DocumentInput] = Field(max_length=MAX_DOCUMENTS)
+    remove: list[Identifier] | None = Field(
+        default=None,
+        max_length=MAX_DOCUMENTS,
+        validation_alias=AliasChoices("remove", "removeDocIds", "remove_doc_ids"),
+    )
     knowledge_base: KnowledgeBaseName = Field(
         validation_alias=AliasChoices("knowledgeBase", "collection", "knowledge_base")
     )
@@ -115,7 +120,7 @@ class RagIngest:
         _check_overlap(inputs.chunk_config)
         await self._refuse_data_set(inputs.knowledge_base)
         if not inputs.documents:
-            return _nothing(request, inputs.knowledge_base)
+            return await self._only_remove(request, inputs, report)
         embedder = await self.knowledge.embedder.get()
         report("model ready", percent=5)
         cut = await asyncio.to_thread(_cut, inputs, embedder)
@@ -123,9 +128,23 @@ class RagIngest:
             raise TaskError(ErrorCode.VALIDATION_ERROR, "inputs.documents: none has any text")
         report("cut", percent=20, documents=len(cut.taken), chunks=len(cut.chunks))
         async with self.writing:
-            written = await self._write(inputs.knowledge_base, cut, embedder, report)
+            gone = [each for each in inputs.remove or () if each not in cut.taken]
+            written = await self._write(inputs.knowledge_base, cut, gone, embedder, report)
         report("written", percent=100, chunks=len(cut.chunks))
-        return _response(request, inputs.knowledge_base, cut, written)
+        return _response(request, inputs, cut, written)
+
+    async def _only_remove(
+        self, request: AgentRunRequest, inputs: IngestInputs, report: ReportProgress
+    ) -> AgentRunResponse:
+        """A knowledge base that does not exist is not created for it."""
+        name, removed = inputs.knowledge_base, 0
+        store = self.knowledge.store_for(name)
+        if inputs.remove and await asyncio.to_thread(store.manifest) is not None:
+            embedder = await self.knowledge.embedder.get()
+            async with self.writing:
+                written = await self._write(name, _Cut(), inputs.remove, embedder, report)
+            removed = written.removed
+        return _nothing(request, name, None if inputs.remove is None else removed)
 
     async def _refuse_data_set(self, name: str) -> None:
         """The index of a data set is built from its files: what is added would be lost."""
@@ -134,7 +153,12 @@ class RagIngest:
             raise TaskError(ErrorCode.VALIDATION_ERROR, message)
 
     async def _write(
-        self, name: str, cut: _Cut, embedder: Embedder, report: ReportProgress
+        self,
+        name: str,
+        cut: _Cut,
+        gone: Sequence[str],
+        embedder: Embedder,
+        report: ReportProgress,
     ) -> IndexReport:
         """In a thread, which stops without writing when the run is canceled."""
         stop = threading.Event()
@@ -145,15 +169,17 @@ class RagIngest:
             if total and what == EMBEDDING:
                 report("embedded", percent=round(20 + 75 * done / total), chunks=done)
 
-        work = asyncio.to_thread(self._replace, name, cut, embedder, progress)
+        work = asyncio.to_thread(self._replace, name, cut, gone, embedder, progress)
         try:
             return await work
         finally:
             stop.set()
 
-    def _replace(self, name: str, cut: _Cut, embedder: Embedder, progress: Progress) -> IndexReport:
-        store = self.knowledge.store_for(name)
-        return replace_documents(name, cut.taken, cut.chunks, embedder, store, progress)
+    def _replace(
+        self, name: str, cut: _Cut, gone: Sequence[str], embedder: Embedder, progress: Progress
+    ) -> IndexReport:
+        store, replaced = self.knowledge.store_for(name), [*cut.taken, *gone]
+        return replace_documents(name, replaced, cut.chunks, embedder, store, progress)
 
 
 class _Canceled(Exception):
@@ -199,19 +225,21 @@ def _check_overlap(config: ChunkConfig) -> None:
 
 
 def _response(
-    request: AgentRunRequest, name: str, cut: _Cut, written: IndexReport
+    request: AgentRunRequest, inputs: IngestInputs, cut: _Cut, written: IndexReport
 ) -> AgentRunResponse:
     chunk_ids: Sequence[str] = [chunk.id for chunk in cut.chunks]
+    removed = {} if inputs.remove is None else {"removedChunkCount": written.removed}
     warnings = [f"{len(cut.errors)} documents were left out; outputs.errors says why"]
     return succeeded(
         request,
         {
             "ingestedCount": len(cut.taken),
             "chunkCount": len(chunk_ids),
-            "collection": name,
+            "collection": inputs.knowledge_base,
             "docIds": cut.taken,
             "chunkIds": chunk_ids,
             "errors": cut.errors,
+            **removed,
         },
         status="degraded" if cut.errors else "ok",
         artifacts=chunk_ids,
@@ -224,10 +252,12 @@ def _response(
     )
 
 
-def _nothing(request: AgentRunRequest, name: str) -> AgentRunResponse:
-    """The answer to a list without documents: nothing is written, nor a knowledge base created."""
-    outputs = {"ingestedCount": 0, "chunkCount": 0, "collection": name}
+def _nothing(request: AgentRunRequest, name: str, removed: int | None) -> AgentRunResponse:
+    """The answer to a list without documents: nothing is added, nor a knowledge base created."""
+    outputs: JsonObject = {"ingestedCount": 0, "chunkCount": 0, "collection": name}
     outputs |= {"docIds": [], "chunkIds": [], "errors": []}
+    if removed is not None:
+        return succeeded(request, outputs | {"removedChunkCount": removed})
     return succeeded(request, outputs, warnings=["inputs.documents is empty: nothing was written"])
 
 
