@@ -3,12 +3,17 @@
     .venv/bin/python benchmarks/search.py --archive nfcorpus.zip
     .venv/bin/python benchmarks/search.py --archive nfcorpus.zip --cache DIR   # keeps the vectors
     .venv/bin/python benchmarks/search.py --archive nfcorpus.zip --no-tuned    # no tuning
+    .venv/bin/python benchmarks/search.py --archive nfcorpus.zip --against DIR # ratios
 
 Prints the rows of a table for benchmarks/README.md, each with its goal for two quiet cores. CPU
 time is printed beside the clock, as other work on the machine stretches the clock most.
+
+`--against` names a checkout of another commit. Both are measured at the same time, one thread each,
+so that other work on the machine slows both; what is printed is this commit's share of the other's.
 """
 
 import argparse
+import json
 import os
 import resource
 import statistics
@@ -43,7 +48,13 @@ with open_index(EdgeStore(Path(sys.argv[1]), "bench"), open_embedder()) as retri
 
 def main() -> None:
     options = _options()
+    if options.against:
+        _compare(options)
+        return
     dataset = load_dataset(options.dataset, archive=options.archive)
+    if options.measure:
+        print(json.dumps(_measure(dataset, options)))
+        return
     with _cache(options.cache) as cache, tempfile.TemporaryDirectory() as folder:
         os.environ["ASSAY_CACHE"] = str(cache)
         embedder = open_embedder()
@@ -59,6 +70,70 @@ def main() -> None:
                 tuned = _tuning(dataset, embedder, retriever)
                 _latency(tuned, queries, "tuned")
                 _throughput(tuned, queries, "tuned")
+
+
+def _compare(options: argparse.Namespace) -> None:
+    sources = {"this": Path(__file__).parents[1] / "src", "other": options.against / "src"}
+    found: dict[str, dict[str, float]] = {}
+    command = [sys.executable, __file__, "--dataset", options.dataset, "--measure"]
+    command += ["--documents", str(options.documents), "--queries", str(options.queries)]
+    command += ["--archive", str(options.archive)] if options.archive else []
+    running = {
+        name: subprocess.Popen(
+            command,
+            env=os.environ | {"PYTHONPATH": str(source.absolute()), "ASSAY_THREADS": "1"},
+            stdout=subprocess.PIPE,
+        )
+        for name, source in sources.items()
+    }
+    for name, process in running.items():
+        output, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"{sources[name]} could not be measured")
+        found[name] = json.loads(output)
+    print("| what | other | this | ratio |\n|---|---|---|---|")
+    for what, value in found["this"].items():
+        other = found["other"][what]
+        print(f"| {what} | {other:.2f} | {value:.2f} | {value / other:.2f} |")
+
+
+def _measure(dataset: Dataset, options: argparse.Namespace) -> dict[str, float]:
+    """What another commit can be compared by, each in its own process."""
+    found: dict[str, float] = {}
+    documents = list(dataset.documents.values())
+    documents = documents[:: max(1, len(documents) // options.documents)]
+    queries = [query.text for query in dataset.queries.values()][: options.queries]
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as folder:
+        os.environ["ASSAY_CACHE"] = cache
+        embedder = open_embedder()
+        store = EdgeStore(Path(folder), "bench")
+        what = f"first index of {len(documents):,} documents, s of CPU"
+        found[what] = _cpu(lambda: build_index(documents, embedder, store))
+        command = [sys.executable, "-c", OPENING, folder]
+        subprocess.run(command, check=True)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for _ in range(5):
+            subprocess.run(command, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        found["start Python, open, answer one query, s of CPU"] = spent / 5
+        with open_index(store, embedder) as retriever:
+            for mode in ("bm25", "dense", "hybrid"):
+                _ask_all(retriever, queries[:20], mode)
+                spent = _cpu(lambda mode=mode: _ask_all(retriever, queries, mode))  # type: ignore[misc]
+                found[f"{mode}, ms of CPU a query"] = 1000 * spent / len(queries)
+    return found
+
+
+def _ask_all(retriever: Retriever, queries: Sequence[str], mode: Mode) -> None:
+    for query in queries:
+        retriever.search(query, 10, mode=mode)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    before = time.process_time()
+    work()
+    return time.process_time() - before
 
 
 def _index(dataset: Dataset, embedder: Embedder, folder: Path) -> None:
@@ -160,6 +235,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--archive", type=Path, help="a local nfcorpus.zip")
     parser.add_argument("--cache", type=Path, help="keep vectors here; then nothing is embedded")
     parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--against", type=Path, metavar="DIR", help="compare with this checkout")
+    parser.add_argument("--documents", type=int, default=600, help="indexed for a comparison")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--no-tuned", dest="tuned", action="store_false", help="leave tuning out")
     return parser.parse_args()
 

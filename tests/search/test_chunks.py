@@ -52,9 +52,28 @@ def test_the_first_chunk_is_what_a_truncating_model_reads() -> None:
 
 def test_every_chunk_is_embedded_under_the_title() -> None:
     document = Document("d", "The title", " ".join(SENTENCES))
-    assert all(
-        chunk.embedded == f"The title {chunk.text}" for chunk in split(document, WordEmbedder())
-    )
+    for chunk in split(document, WordEmbedder()):
+        assert chunk.embedded.startswith("The title ")
+        assert chunk.text.endswith(chunk.embedded.removeprefix("The title "))
+
+
+def test_no_word_is_read_twice() -> None:
+    embedder, words = WordEmbedder(), " ".join(SENTENCES).split()
+    read: list[str] = []
+    for chunk in split(Document("d", "Title", " ".join(words)), embedder):
+        read += chunk.embedded.split()[1 : embedder.max_tokens - 2]
+    assert read == words
+
+
+def test_every_chunk_is_shown_from_the_beginning_of_a_sentence() -> None:
+    chunks = chunks_of("Title", " ".join(SENTENCES))
+    assert all(chunk.startswith("Sentence number") for chunk in chunks)
+
+
+def test_a_sentence_without_spaces_begins_the_next_chunk_as_a_whole() -> None:
+    sentences = ["茶酒" * 4 + "。" for _ in range(9)]
+    for chunk in split(Document("d", "", "".join(sentences)), WordEmbedder(max_tokens=5)):
+        assert chunk.embedded == chunk.text
 
 
 def test_a_title_longer_than_half_the_limit_is_split_like_text() -> None:

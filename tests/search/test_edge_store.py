@@ -242,7 +242,7 @@ def test_an_index_of_a_later_format_is_not_misread(
     build_index(DOCUMENTS, embedder, edge_store)
     manifest = edge_store.manifest()
     assert manifest is not None
-    assert not replace(manifest, format=3).compatible_with(manifest)
+    assert not replace(manifest, format=4).compatible_with(manifest)
     assert Manifest.from_json(manifest.as_json(), "here") == manifest
 
 

@@ -9,7 +9,8 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
 from assay.errors import DataError, SearchError
-from assay.search.index import IndexReport, build_index, document_vectors, open_index
+from assay.search.chunks import document_vectors
+from assay.search.index import IndexReport, build_index, open_index
 from assay.search.store import Store, point_id
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from assay.search.embedding import (
     Vectors,
     open_embedder,
 )
+from assay.search.metric import fit_metric
 from assay.search.retriever import Retriever
 from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Point, Store, point_id
 from assay.text import strip_controls
@@ -80,14 +81,18 @@ def build_index(
     """
     started = time.monotonic()
     documents = list(documents)
-    settings = bm25 or Bm25Settings.from_environment()
+    settings, cache = bm25 or Bm25Settings.from_environment(), cache or VectorCache()
     manifest = describe_index(documents, embedder, settings, live_manifest(store))
     added = changed = removed = 0
     if not is_ready(store, manifest):
         with store.lock(progress):
+            manifest = describe_index(documents, embedder, settings, live_manifest(store))
             if not is_ready(store, manifest):  # else another process was quicker
+                if manifest.metric is None:
+                    metric = fit_metric(documents, embedder, cache, progress)
+                    manifest = replace(manifest, metric=metric)
                 changes = find_changes(documents, manifest, store)
-                _apply(changes, manifest, embedder, store, cache or VectorCache(), progress)
+                _apply(changes, manifest, embedder, store, cache, progress)
                 added, changed = len(changes.added), len(changes.changed)
                 removed = len(changes.removed)
     unchanged = len(documents) - added - changed
@@ -123,13 +128,14 @@ def describe_index(
     """What an index of these documents says about itself.
 
     `live`: what the index there says; where it is of the same documents, they are not counted
-    again.
+    again. Its metric is kept while most documents stay; where it has none that fits, the metric is
+    still to be fitted.
     """
     corpus = corpus_digest(documents)
     model = live.bm25 if live is not None and live.corpus == corpus else None
     if model is None or (model.settings, model.analyzer) != (bm25, ANALYZER):
         model = Bm25Model.of((document.full_text for document in documents), bm25)
-    return Manifest(
+    wanted = Manifest(
         corpus=corpus,
         embedder=embedder.name,
         dimension=embedder.dimension,
@@ -138,6 +144,9 @@ def describe_index(
         assay=version("agent-assay"),
         bm25=model,
     )
+    metric = live.metric if live is not None and live.same_vectors(wanted) else None
+    keep = metric is not None and metric.fits(len(documents))
+    return replace(wanted, metric=metric) if keep else wanted
 
 
 def corpus_digest(documents: Sequence[Document]) -> str:
@@ -159,18 +168,6 @@ def content_hash(document: Document) -> str:
     fields = [document.title, document.text, dict(document.metadata)]
     content = json.dumps(fields, sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
-
-
-def document_vectors(
-    documents: Sequence[Document],
-    embedder: Embedder,
-    progress: Progress = silent,
-    *,
-    cache: VectorCache | None = None,
-) -> Vectors:
-    """One vector for each document, of its first chunk: those of an index come from the cache."""
-    first = [chunks[0].embedded for chunks in split_documents(documents, embedder)]
-    return (cache or VectorCache()).embed(first, embedder, progress)
 
 
 def is_ready(store: Store, manifest: Manifest) -> bool:
@@ -226,11 +223,10 @@ def _apply(
     cache: VectorCache,
     progress: Progress,
 ) -> None:
-    assert manifest.bm25 is not None, "only an index of an earlier version has none"
     documents = [*changes.added, *changes.changed]
     with store.writer(manifest, from_live=changes.from_live) as writer:
         writer.delete(changes.outdated)
-        for points in points_of(documents, embedder, manifest.bm25, cache, progress):
+        for points in points_of(documents, embedder, manifest, cache, progress):
             writer.write(points)
         writer.commit()
 
@@ -238,11 +234,13 @@ def _apply(
 def points_of(
     documents: Sequence[Document],
     embedder: Embedder,
-    bm25: Bm25Model,
+    manifest: Manifest,
     cache: VectorCache | None,
     progress: Progress,
 ) -> Iterator[list[Point]]:
     """The points of documents, some hundred documents at a time; `cache` None for no cache."""
+    bm25, metric = manifest.bm25, manifest.metric
+    assert bm25 is not None, "only an index of an earlier version has none"
     step = max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
     for start in range(0, len(documents), step):
         part = documents[start : start + step]
@@ -254,7 +252,7 @@ def points_of(
         else:
             vectors = cache.embed(texts, embedder, told)
         progress("embedding documents", start + len(part), len(documents))
-        rows = iter(vectors)
+        rows = iter(metric.apply(vectors) if metric else vectors)
         yield [
             _point(document, index, one, next(rows), bm25)
             for document, one in zip(part, chunks, strict=True)

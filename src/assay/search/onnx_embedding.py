@@ -136,7 +136,7 @@ def open_builtin() -> OnnxEmbedder:
     """The built-in model."""
     key = f"{MODEL.sha256[:16]}-{_builder_version()}"
     return OnnxEmbedder(
-        f"{_NAME} int8 products",
+        f"{_NAME} int8 products 2",
         kept_file(f"integer-{key}.onnx", lambda: _builder().integer_graph(read_model_file(MODEL))),
         Tokenizer.from_buffer(read_model_file(TOKENIZER)),
         session_settings(),

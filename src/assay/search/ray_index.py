@@ -3,14 +3,14 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from assay.data.dataset import Document
 from assay.errors import AssayError, SearchError
 from assay.progress import Progress, silent
 from assay.ray_cluster import RayCluster
-from assay.search.bm25 import Bm25Model, Bm25Settings
+from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import split_documents
 from assay.search.embedding import Embedder, EmbedderSettings, VectorCache, Vectors, open_embedder
 from assay.search.index import (
@@ -23,7 +23,8 @@ from assay.search.index import (
     live_manifest,
     points_of,
 )
-from assay.search.store import Store
+from assay.search.metric import fit_metric
+from assay.search.store import Manifest, Store
 
 if TYPE_CHECKING:
     from assay.search.server_store import ServerStore
@@ -62,7 +63,9 @@ def build_on_cluster(
             from assay.search.server_store import ServerStore
 
             assert isinstance(store, ServerStore)
-            return _write_on_cluster(documents, settings, embedder, store, cluster, progress, bm25)
+            return _write_on_cluster(
+                documents, settings, embedder, store, cluster, progress, bm25, cache
+            )
         embed_on_cluster(documents, settings, embedder, cluster, cache, progress)
     return build_index(documents, embedder, store, progress, bm25=bm25, cache=cache)
 
@@ -118,12 +121,16 @@ def _write_on_cluster(
     cluster: RayCluster,
     progress: Progress,
     bm25: Bm25Settings | None,
+    cache: VectorCache,
 ) -> IndexReport:
     started = time.monotonic()
     chosen = bm25 or Bm25Settings.from_environment()
     manifest = describe_index(documents, embedder, chosen, live_manifest(store))
     if is_ready(store, manifest):
         return IndexReport(0, 0, 0, len(documents), time.monotonic() - started)
+    if manifest.metric is None:
+        metric = fit_metric(documents, embedder, cache, progress)
+        manifest = replace(manifest, metric=metric)
     changes = find_changes(documents, manifest, store)
     wanted = [*changes.added, *changes.changed]
     with store.writer(manifest, from_live=changes.from_live) as writer:
@@ -132,9 +139,9 @@ def _write_on_cluster(
         todo = [one for one in wanted if complete.get(one.id, ("",))[0] != content_hash(one)]
         writer.delete(point for _, points in complete.values() for point in points)
         work = cluster.share(ClusterWork(settings, embedder.name))
-        model, target = cluster.share(manifest.bm25), cluster.share(store.connection)
+        about, target = cluster.share(manifest), cluster.share(store.connection)
         parts = (
-            (todo[start : start + _DOCUMENTS_IN_A_PART], work, model, target, writer.collection)
+            (todo[start : start + _DOCUMENTS_IN_A_PART], work, about, target, writer.collection)
             for start in range(0, len(todo), _DOCUMENTS_IN_A_PART)
         )
         finished = len(wanted) - len(todo)
@@ -158,7 +165,7 @@ def _embed_texts(texts: Sequence[str], work: ClusterWork) -> dict[str, Vectors]:
 def _write_points(
     documents: Sequence[Document],
     work: ClusterWork,
-    bm25: Bm25Model,
+    manifest: Manifest,
     connection: dict[str, str],
     collection: str,
 ) -> list[str]:
@@ -168,7 +175,7 @@ def _write_points(
     embedder = _worker_embedder(work)
     store = ServerStore(connection["url"], collection, api_key=connection["api_key"] or None)
     written = []
-    for points in points_of(documents, embedder, bm25, None, silent):
+    for points in points_of(documents, embedder, manifest, None, silent):
         store.write(collection, points)
         written += [point.id for point in points]
     return written

@@ -131,12 +131,17 @@ class Retriever:
         else:
             vector = self._embedder.embed([self._embedder.prompts.query + text])[0]
             if mode == "dense":
-                ranking = self._dense(vector, top_k, where)
+                ranking = self._dense(self._measured(vector), top_k, where)
             elif mode == "hybrid":
-                ranking = self._hybrid(text, vector, top_k, where)
+                ranking = self._hybrid(text, self._measured(vector), top_k, where)
             else:
                 ranking = self._tuned(text, vector, top_k, where)
         return self._hits(ranking)
+
+    def _measured(self, vector: Vectors) -> Vectors:
+        """The query's vector in the metric that the index has its vectors in."""
+        metric = self._searcher.manifest.metric
+        return metric.apply(vector) if metric else vector
 
     def _lexical(self, text: str, top_k: int, where: Sequence[FilterCondition]) -> _Ranking:
         query = self._bm25.query(text)
@@ -163,13 +168,17 @@ class Retriever:
         query = self._bm25.query(text)
         candidates = Candidates(self._searcher, where)
         lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
-        first = fuse(lexical, dense)
+        # Both signals for every candidate of the first round: a missing score is a guess.
+        words = lexical | candidates.lexical_of(dense.keys() - lexical.keys(), query)
+        near = dense | candidates.dense_of(lexical.keys() - dense.keys(), vector)
+        first = fuse(words, near)
         best = candidates.vectors(ranked(first)[:FEEDBACK_DOCUMENTS])
         if not best:
             return _Ranking((), {}, {}, {})
         again = moved(vector, list(best.values()), [first[doc_id] for doc_id in best])
         nearer = candidates.dense(again, signal="feedback")
-        both = lexical | candidates.lexical_of(nearer.keys() - lexical.keys(), query)
+        both = {one: words[one] for one in nearer.keys() | lexical.keys() if one in words}
+        both |= candidates.lexical_of(nearer.keys() - dense.keys() - lexical.keys(), query)
         fused = fuse(both, nearer | candidates.dense_of(lexical.keys() - nearer.keys(), again))
         # In proportion to the query's own best cosine: if nothing is near, scores are low.
         scale = max(dense.values())
@@ -184,6 +193,7 @@ class Retriever:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
         wanted = len(self._doc_ids) if where else top_k
         found = self._ranker.rank(text, vector, wanted)
+        vector = self._measured(vector)
         if found is None:
             return self._hybrid(text, vector, top_k, where)
         ranking = {self._doc_ids[one.document]: one for one in found}

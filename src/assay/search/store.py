@@ -17,6 +17,7 @@ from assay.progress import Progress
 from assay.search.bm25 import Bm25Model, Bm25Settings, SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
+from assay.search.metric import CorpusMetric
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -60,7 +61,9 @@ class Manifest:
     assay: str
     bm25: Bm25Model | None
     """None for an index of format 1, whose BM25 was another one."""
-    format: int = 2
+    format: int = 3
+    metric: CorpusMetric | None = None
+    """None for an index whose vectors are as the model gave them: formats 1 and 2, for example."""
 
     def compatible_with(self, other: "Manifest") -> bool:
         """Whether points of one index can be kept in the other."""
@@ -68,8 +71,13 @@ class Manifest:
             self.bm25 is not None
             and other.bm25 is not None
             and self.bm25.same_weights(other.bm25)
-            and self._making() == other._making()
+            and self.metric == other.metric
+            and self.same_vectors(other)
         )
+
+    def same_vectors(self, other: "Manifest") -> bool:
+        """Whether both are made with the same model, of the same chunks."""
+        return self._making() == other._making()
 
     def _making(self) -> tuple[object, ...]:
         return (self.format, self.embedder, self.dimension, self.chunking)
@@ -82,8 +90,10 @@ class Manifest:
     def from_json(cls, value: JsonObject, where: str) -> "Manifest":
         """Raises `DamagedIndexError` for anything but a manifest. `where` is for the message."""
         try:
-            parts = {one.name: value[one.name] for one in fields(cls) if one.name != "bm25"}
-            return cls(**parts, bm25=_bm25_model(value) if value["format"] != 1 else None)
+            own = {"bm25", "metric"}
+            parts = {one.name: value[one.name] for one in fields(cls) if one.name not in own}
+            bm25 = _bm25_model(value) if value["format"] != 1 else None
+            return cls(**parts, bm25=bm25, metric=_metric(value))
         except (KeyError, TypeError, UsageError):
             raise DamagedIndexError(
                 f"the index at {where} was made by another version of Assay, or is damaged: its "
@@ -94,6 +104,11 @@ class Manifest:
 def _bm25_model(value: JsonObject) -> Bm25Model:
     parts = value["bm25"]
     return Bm25Model(**parts | {"settings": Bm25Settings(**parts["settings"])})
+
+
+def _metric(value: JsonObject) -> CorpusMetric | None:
+    parts = value.get("metric")
+    return CorpusMetric.from_json(**parts) if parts is not None else None
 
 
 class ChunkPayload(TypedDict):

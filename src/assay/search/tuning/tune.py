@@ -11,8 +11,8 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
+from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
-from assay.search.index import document_vectors
 from assay.search.retriever import MOST, Retriever
 from assay.search.tuning.arrays import Integers
 from assay.search.tuning.features import TuningData, fingerprint_of

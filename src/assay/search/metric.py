@@ -1,0 +1,121 @@
+"""The metric of a corpus: which directions of its vectors say how a text is written, not what.
+
+A title and its own text say the same in two styles, so the directions in which their vectors differ
+carry no meaning. They are found over a sample of the corpus and damped, for documents and queries
+alike: within-class covariance normalization (Hatch, Kajarekar and Stolcke 2006), of which the
+strongest directions are kept. No judgment is used.
+
+The metric is fitted once, when an index is first built, and kept in its manifest. A corpus with few
+titles has none: its vectors are used as the model gives them.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.data.dataset import Document
+from assay.errors import UsageError
+from assay.progress import Progress, silent
+from assay.search.chunks import document_vectors
+from assay.search.embedding import Embedder, VectorCache, Vectors
+from assay.text import strip_controls
+
+# Chosen on NFCorpus dev and SciFact train; 2 to 10 and 32 to all directions are as good.
+RIDGE = 5.0
+DIRECTIONS = 64
+# Titles to fit by, in dimensions of the model: fewer than one each would fit chance.
+_FEWEST, _MOST = 1, 4
+_TITLE_CHARACTERS = 300
+# A metric is fitted again when the corpus has grown or shrunk by this much.
+_GROWTH = 2.0
+
+
+@dataclass(frozen=True)
+class CorpusMetric:
+    """Directions and how much of each is kept, from 0 to 1.
+
+    Parameters:
+        documents: how many the corpus had when this was fitted.
+        directions: packed as text, to be kept in a manifest; empty where nothing is damped.
+        kept: for each direction.
+    """
+
+    documents: int
+    directions: str = ""
+    kept: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, documents: int, directions: Vectors, kept: Sequence[float]) -> "CorpusMetric":
+        """Rounded to 16 bits: what is used is what is kept."""
+        packed = base64.b64encode(directions.astype("<f2").tobytes()).decode("ascii")
+        return cls(documents, packed, tuple(round(float(one), 6) for one in kept))
+
+    @classmethod
+    def from_json(cls, documents: int, directions: str, kept: Sequence[float]) -> "CorpusMetric":
+        """What a manifest has; `UsageError` where it is something else."""
+        found = cls(documents, directions, tuple(kept))
+        try:
+            _ = found._axes
+        except ValueError as error:
+            raise UsageError(f"not a corpus metric: {error}") from None
+        return found
+
+    def fits(self, documents: int) -> bool:
+        """Whether a corpus of this many documents is still the one that it was fitted on."""
+        return self.documents <= _GROWTH * documents and documents <= _GROWTH * self.documents
+
+    def __bool__(self) -> bool:
+        return bool(self.kept)
+
+    def apply(self, vectors: Vectors) -> Vectors:
+        """The vectors, or one of them, with less of each direction, and of length 1 again."""
+        if not self:
+            return vectors
+        axes, lost = self._axes
+        moved = vectors - ((vectors @ axes.T) * lost) @ axes
+        norms = np.linalg.norm(moved, axis=-1, keepdims=True)
+        return np.asarray(moved / np.maximum(norms, 1e-12), np.float32)
+
+    @cached_property
+    def _axes(self) -> tuple[Vectors, NDArray[np.float32]]:
+        content = np.frombuffer(base64.b64decode(self.directions, validate=True), "<f2")
+        axes = content.astype(np.float32).reshape(max(1, len(self.kept)), -1)
+        return axes, np.float32(1) - np.array(self.kept, np.float32)
+
+
+def fit_metric(
+    documents: Sequence[Document],
+    embedder: Embedder,
+    cache: VectorCache,
+    progress: Progress = silent,
+) -> CorpusMetric:
+    """From the titles of at most a few thousand documents, spread evenly over their ids."""
+    titled = sorted((one for one in documents if one.title.strip()), key=lambda one: one.id)
+    size = embedder.dimension
+    if len(titled) < _FEWEST * size or len(titled) < len(documents) / 2:
+        return CorpusMetric(len(documents))
+    places = np.linspace(0, len(titled) - 1, min(len(titled), _MOST * size)).astype(int)
+    sample = [titled[place] for place in places.tolist()]
+    prompt = embedder.prompts.document
+    titles = [prompt + strip_controls(one.title.strip()[:_TITLE_CHARACTERS]) for one in sample]
+    texts = document_vectors(sample, embedder, progress, cache=cache)
+    return _fitted(len(documents), cache.embed(titles, embedder, progress) - texts)
+
+
+def _fitted(documents: int, differences: Vectors) -> CorpusMetric:
+    within = differences.astype(np.float64).T @ differences.astype(np.float64)
+    if (total := float(np.trace(within))) < 1e-9:
+        return CorpusMetric(documents)
+    sizes, axes = np.linalg.eigh(within * (len(within) / total))
+    count = min(DIRECTIONS, len(sizes) // 2)
+    strongest, rest = sizes[-count:][::-1], float(sizes[:-count].mean())
+    directions = axes[:, -count:].T[::-1]
+    # An axis has two signs: without a rule, the manifest would differ between machines.
+    highest = np.abs(directions).argmax(1)
+    directions = directions * np.sign(directions[np.arange(count), highest])[:, None]
+    kept = np.sqrt((rest + RIDGE) / (strongest + RIDGE))
+    return CorpusMetric.of(documents, directions.astype(np.float32), kept.tolist())

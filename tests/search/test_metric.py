@@ -1,0 +1,189 @@
+"""The metric of a corpus: what titles and their own texts differ in is damped."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.samples import WordEmbedder
+
+from assay.data import Document
+from assay.progress import Progress, silent
+from assay.search.edge_store import EdgeStore
+from assay.search.embedding import VectorCache, Vectors
+from assay.search.index import build_index, open_index
+from assay.search.metric import CorpusMetric, fit_metric
+from assay.search.store import DamagedIndexError, Manifest
+
+TOPICS = ("tea", "bread", "music", "rain")
+STYLE = 4
+
+
+@dataclass
+class StyleEmbedder(WordEmbedder):
+    """Four topics, and one direction that tells short texts from long ones."""
+
+    name: str = "style"
+    max_tokens: int = 64
+
+    @property
+    def dimension(self) -> int:
+        return 8
+
+    def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+        vectors = np.full((len(texts), 8), 0.01, np.float32)
+        for row, text in enumerate(texts):
+            words = text.split()
+            for word in words:
+                if word in TOPICS:
+                    vectors[row, TOPICS.index(word)] += 1 / len(words) ** 0.5
+            vectors[row, STYLE] += 0.4 if len(words) < 4 else -0.4
+            vectors[row, 5:] += 0.02 * np.sin(len(text) * np.arange(1, 4))
+            progress("embedding", row + 1, len(texts))
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def documents(count: int = 40, *, titled: bool = True) -> list[Document]:
+    return [
+        Document(
+            f"{number:03}",
+            f"{topic} {number}" if titled else "",
+            f"all that can be said of {topic} in text {number} " + "and more " * (number % 5),
+        )
+        for number in range(count)
+        for topic in (TOPICS[number % 4],)
+    ]
+
+
+def fitted(some: Sequence[Document], tmp_path: Path) -> CorpusMetric:
+    return fit_metric(some, StyleEmbedder(), VectorCache(tmp_path / "vectors.sqlite3"))
+
+
+def test_what_titles_and_texts_differ_in_is_damped_and_the_rest_is_not(tmp_path: Path) -> None:
+    metric = fitted(documents(), tmp_path)
+    embedder = StyleEmbedder()
+    short, long = embedder.embed(["tea 1", "all that can be said of tea in text 1"])
+    before, after = float(short @ long), float(metric.apply(short) @ metric.apply(long))
+    assert after > before + 0.1
+    basis = np.eye(8, dtype=np.float32)
+    moved = basis - basis @ _damping(metric)
+    assert moved[STYLE, STYLE] > 0.3
+    assert np.abs(moved[:4, :4]).max() < 0.1
+
+
+def _damping(metric: CorpusMetric) -> Vectors:
+    axes, lost = metric._axes
+    return np.asarray(np.eye(8) - (axes.T * lost) @ axes, np.float32)
+
+
+def test_vectors_keep_length_one_alone_or_together(tmp_path: Path) -> None:
+    metric = fitted(documents(), tmp_path)
+    vectors = StyleEmbedder().embed(["tea", "bread and butter and jam"])
+    together = metric.apply(vectors)
+    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+    assert np.allclose(metric.apply(vectors[0]), together[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "some",
+    [documents(titled=False), documents(7), [*documents(9), *documents(40, titled=False)[9:]], []],
+    ids=["no titles", "few documents", "few titles", "nothing"],
+)
+def test_without_enough_titles_vectors_stay_as_they_are(
+    some: list[Document], tmp_path: Path
+) -> None:
+    metric = fitted(some, tmp_path)
+    assert not metric
+    vectors = StyleEmbedder().embed(["tea", "bread"])
+    assert metric.apply(vectors) is vectors
+
+
+def test_titles_that_are_the_whole_texts_damp_nothing(tmp_path: Path) -> None:
+    same = [replace(one, text="") for one in documents()]
+    assert not fitted(same, tmp_path)
+
+
+def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
+    assert fitted(documents(), tmp_path) == fitted(documents()[::-1], tmp_path)
+
+
+def test_a_manifest_keeps_the_metric(tmp_path: Path) -> None:
+    store, some = EdgeStore(tmp_path / "index", "c"), documents()
+    build_index(some, StyleEmbedder(), store)
+    manifest = store.manifest()
+    assert manifest is not None
+    assert manifest.metric == fitted(some, tmp_path)
+    assert Manifest.from_json(json.loads(json.dumps(manifest.as_json())), "here") == manifest
+
+
+def test_an_older_index_opens_without_a_metric(tmp_path: Path) -> None:
+    store = EdgeStore(tmp_path / "index", "c")
+    build_index(documents(), StyleEmbedder(), store)
+    manifest = store.manifest()
+    assert manifest is not None
+    old = manifest.as_json() | {"format": 2}
+    del old["metric"]
+    assert Manifest.from_json(old, "here").metric is None
+
+
+@pytest.mark.parametrize("damage", [{"directions": "?"}, {"kept": [0.5, 0.5, 0.5]}, {"kept": "x"}])
+def test_a_damaged_metric_is_a_damaged_index(tmp_path: Path, damage: dict[str, object]) -> None:
+    store = EdgeStore(tmp_path / "index", "c")
+    build_index(documents(), StyleEmbedder(), store)
+    manifest = store.manifest()
+    assert manifest is not None
+    value = manifest.as_json()
+    with pytest.raises(DamagedIndexError):
+        Manifest.from_json(value | {"metric": value["metric"] | damage}, "here")
+
+
+def test_queries_and_documents_are_compared_in_the_metric(tmp_path: Path) -> None:
+    """A short query is as far from every text by its style: the metric brings the topic out."""
+    embedder, store = StyleEmbedder(), EdgeStore(tmp_path / "index", "c")
+    build_index(documents(), embedder, store)
+    with open_index(store, embedder) as retriever:
+        for mode in ("dense", "hybrid"):
+            hits = retriever.search("tea", 10, mode=mode)
+            assert {int(hit.doc_id) % 4 for hit in hits} == {0}
+        metric = retriever.manifest.metric
+        assert metric
+        best = retriever.search("tea", 1, mode="dense")[0]
+    texts = [f"{one.title} {one.text}".strip() for one in documents() if one.id == best.doc_id]
+    query, document = (metric.apply(one) for one in embedder.embed(["tea", *texts]))
+    assert best.score == pytest.approx(float(query @ document), abs=1e-5)
+
+
+def test_the_metric_stays_while_a_few_documents_change(tmp_path: Path) -> None:
+    embedder, store = StyleEmbedder(), EdgeStore(tmp_path / "index", "c")
+    build_index(documents(), embedder, store)
+    first = store.manifest()
+    report = build_index(documents(43), embedder, store)
+    second = store.manifest()
+    assert first is not None
+    assert second is not None
+    assert (report.added, report.changed) == (3, 0)
+    assert second.metric == first.metric
+
+
+def test_it_is_fitted_again_when_the_corpus_has_more_than_doubled(tmp_path: Path) -> None:
+    embedder, store = StyleEmbedder(), EdgeStore(tmp_path / "index", "c")
+    build_index(documents(7), embedder, store)
+    few = store.manifest()
+    build_index(documents(40), embedder, store)
+    many = store.manifest()
+    assert few is not None
+    assert many is not None
+    assert not few.metric
+    assert many.metric
+    with open_index(store, embedder) as retriever:
+        assert int(retriever.search("tea", 1, mode="dense")[0].doc_id) % 4 == 0
+
+
+def test_nothing_is_embedded_for_an_index_that_is_ready(tmp_path: Path) -> None:
+    store = EdgeStore(tmp_path / "index", "c")
+    build_index(documents(), StyleEmbedder(), store)
+    again = StyleEmbedder()
+    build_index(documents(), again, store)
+    assert again.seen == []
