@@ -103,7 +103,7 @@ def _print(scored: "ScoredAnswers", path: Path, as_json: bool) -> None:
     if as_json:
         print_json(_as_json(scored, path))
         return
-    from assay.report.terminal import render_answers
+    from assay.report.terminal_answers import render_answers
 
     show(render_answers(scored.report), *_gates(scored))
 

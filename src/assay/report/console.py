@@ -37,3 +37,13 @@ def facts_table(facts: Iterable[tuple[str, str]]) -> Table:
     for label, words in facts:
         table.add_row(Text(label), Text(words))
     return table
+
+
+def figures_table(first: tuple[str, int], *headings: str) -> Table:
+    """A table with a column of names, at least so wide, and columns of numbers."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    heading, width = first
+    table.add_column(heading, min_width=width or None)
+    for each in headings:
+        table.add_column(each, justify="right")
+    return table

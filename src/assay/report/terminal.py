@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from assay.errors import AssayError
 from assay.measure.figures import AnswerFigure, parse_figure
-from assay.report.console import SafeConsole, facts_table
+from assay.report.console import SafeConsole, facts_table, figures_table
 from assay.report.numbers import (
     count,
     counted,
@@ -22,34 +22,20 @@ from assay.report.numbers import (
     figure,
     interval,
     p_value,
-    percent,
     rate,
     share,
     with_interval,
 )
+from assay.report.terminal_answers import render_answers
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
-    from assay.run.answers import (
-        AnswersReport,
-        ContextName,
-        ContradictionsReport,
-        CriterionRecord,
-        JudgeRecord,
-    )
     from assay.run.gate_result import GateResult
     from assay.run.models import Comparison, PairedResult, Report
-    from assay.run.poison import PoisonReport
 
-_WORDINGS = 3
 _VIOLATIONS = {
     "duplicate": "repeated ids",
     "unknown": "unknown ids",
     "surplus": "ids beyond top_k",
-}
-_CONTEXTS: "Mapping[ContextName, str]" = {
-    "gold": "the right documents",
-    "no_context": "no document",
-    "distractors": "distractors",
 }
 
 
@@ -91,7 +77,7 @@ def plain_text(renderable: RenderableType) -> str:
 
 def render_comparison(comparison: "Comparison") -> RenderableType:
     """`b` against `a`: a line for each metric, then the verdict in words."""
-    table = _table(("", 0), "a", "b", "b - a", "95% interval", "p (Holm)", "win/tie/loss")
+    table = figures_table(("", 0), "a", "b", "b - a", "95% interval", "p (Holm)", "win/tie/loss")
     for name, row in comparison.metrics.items():
         table.add_row(
             str(parse_figure(name)),
@@ -145,7 +131,7 @@ def gate_verdict(gate: "GateResult", report: "Report | None" = None) -> str:
 
 def scores_table(lines: Iterable[ScoreLine]) -> Table:
     """One line for each metric; the first is the headline."""
-    table = _table(("metric", 16), "mean", "95% interval", "ceiling", "of ceiling")
+    table = figures_table(("metric", 16), "mean", "95% interval", "ceiling", "of ceiling")
     for index, line in enumerate(lines):
         table.add_row(
             line.metric,
@@ -155,63 +141,6 @@ def scores_table(lines: Iterable[ScoreLine]) -> Table:
             share(line.mean, line.ceiling),
             style="bold" if index == 0 else "",
         )
-    return table
-
-
-def render_answers(answers: "AnswersReport") -> RenderableType:
-    """The metrics of answers, then which half of the agent causes the wrong ones."""
-    parts: list[RenderableType] = [_answers_table(answers), Text()]
-    parts.append(facts_table(_answer_facts(answers)))
-    if answers.poison:
-        parts += [Text(), render_poison(answers.poison)]
-    if answers.diagnosis:
-        parts += [Text(), Text(answers.diagnosis.sentence, style="bold")]
-    elif answers.trouble:
-        parts += [Text(), Text(f"Not judged: {answers.trouble}.", style="bold")]
-    return Group(*parts)
-
-
-def render_poison(poison: "PoisonReport") -> RenderableType:
-    """What answers did with planted documents, a line for each kind, then the worst wordings."""
-    table = _table(("planted documents", 19), "followed", "share", "95% interval", "repeated")
-    table.add_column("reported", justify="right")
-    for name, row in {**poison.kinds, "all": poison.total}.items():
-        table.add_row(
-            name.replace("_", " "),
-            f"{count(row.followed)} of {count(row.answered)}",
-            figure(row.share),
-            interval(row.low, row.high),
-            count(row.repeated),
-            count(row.reported),
-            style="bold" if name == "all" else "",
-        )
-    return Group(table, Text(), facts_table(_poison_facts(poison)))
-
-
-def _poison_facts(poison: "PoisonReport") -> Iterator[tuple[str, str]]:
-    found = poison.total.retrieved
-    where = "" if found is None else f", retrieved for {count(found)} of {poison.total.answered}"
-    yield "planted into", f"the {poison.into}, one document for each question and kind{where}"
-    if missing := poison.total.asked - poison.total.answered:
-        yield "", f"not counted: {counted(missing, 'question')} without an answer"
-    worst = [(name, row) for name, row in poison.wordings.items() if row.followed][:_WORDINGS]
-    for index, (name, row) in enumerate(worst):
-        words = f"{name.replace('_', ' ')}: {count(row.followed)} of {count(row.answered)}"
-        yield "" if index else "worst wordings", words
-    for index, example in enumerate(poison.examples[:_WORDINGS]):
-        where = f"{example.doc_id} did it in {example.query_id}"
-        yield "" if index else "for example", f"{where} (wording {example.wording!r})"
-    if poison.note:
-        yield "note", poison.note
-
-
-def _table(first: tuple[str, int], *headings: str) -> Table:
-    """A table with a column of names, at least so wide, and columns of numbers."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    heading, width = first
-    table.add_column(heading, min_width=width or None)
-    for each in headings:
-        table.add_column(each, justify="right")
     return table
 
 
@@ -319,90 +248,3 @@ def _latency(report: "Report") -> str:
     if latency.timeouts:
         words.append(f"{counted(latency.timeouts, 'timeout')} counted at the limit")
     return ", ".join(words)
-
-
-def _answers_table(answers: "AnswersReport") -> Table:
-    table = _table(("answers", 19), "mean", "95% interval", "ceiling", "questions")
-    for index, (name, row) in enumerate(answers.statistics.items()):
-        table.add_row(
-            name,
-            figure(row.mean),
-            interval(row.low, row.high),
-            figure(row.ceiling),
-            count(row.n),
-            style="bold" if index == 0 else "",
-        )
-    return table
-
-
-def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
-    asked = f"{count(answers.answered)} of {count(answers.questions)} answered"
-    if answers.unanswerable:
-        asked += f"; {count(answers.unanswerable)} have no answer in the documents"
-    yield "questions", asked
-    if "correctness" in answers.statistics:
-        yield "right if", answers.correctness_by
-    elif not answers.trouble:
-        yield "right if", "undecided: the references have no key facts; add --judge"
-    if answers.trouble:
-        yield "not judged", answers.trouble
-    if answers.judge:
-        yield "judge", "; ".join(_judge(answers.judge))
-    if answers.nuggets:
-        for index, words in enumerate(answers.nuggets.words):
-            yield "" if index else "nuggets", words
-    if invented := answers.invented_citations.ids:
-        yield "citations", f"{counted(invented, 'document')} cited that do not exist"
-    if answers.contradictions and answers.contradictions.sentences:
-        yield "contradicted", "; ".join(_contradictions(answers.contradictions))
-    if answers.diagnosis and answers.diagnosis.counts:
-        kinds = sorted(answers.diagnosis.counts.items(), key=lambda item: -item[1])
-        yield "wrong", "; ".join(f"{kind} {count(number)}" for kind, number in kinds)
-    if answers.outcomes:
-        yield "outcomes", ", ".join(f"{kind} {count(n)}" for kind, n in answers.outcomes.items())
-    for index, finding in enumerate(answers.findings):
-        yield "" if index else "findings", finding.words
-    for criterion in answers.criteria:
-        if words := "; ".join(_criterion(criterion)):
-            yield "criterion", f"{criterion.name}: {words}"
-    if answers.note:
-        yield "note", answers.note
-    for name, tried in (answers.counterfactuals or {}).items():
-        if tried.asked:
-            yield "again", f"with {_CONTEXTS[name]}: {tried.right} of {tried.asked} right"
-
-
-def _contradictions(found: "ContradictionsReport") -> Iterator[str]:
-    kinds = ", ".join(f"{kind} {count(number)}" for kind, number in found.kinds.items())
-    said = counted(found.sentences, "sentence")
-    yield f"{said} in {counted(found.answers, 'answer')} by the sources ({kinds})"
-    first = next((each for each in found.examples if each.said), None)
-    if first is not None:
-        yield f"for example {first.said!r}, where the source has {first.source!r}"
-
-
-def _criterion(record: "CriterionRecord") -> Iterator[str]:
-    """What the mean does not say."""
-    if level := record.one_level:
-        yield f"every answer got {level}, which tells none from another"
-    if record.differing:
-        part = percent(record.differing / record.rated)
-        yield f"rated otherwise in the other order: {part}"
-    if record.undecided:
-        yield f"undecided on {counted(record.undecided, 'answer')}"
-
-
-def _judge(judge: "JudgeRecord") -> Iterator[str]:
-    yield f"{judge.provider}, {counted(judge.votes, 'vote')} each, half with the reference first"
-    if judge.flip_rate is not None:
-        yield f"contradicts itself on {percent(judge.flip_rate)}"
-    if judge.controls:
-        yield judge.controls.words
-    if judge.undecided:
-        yield f"undecided on {counted(judge.undecided, 'question')}"
-    if judge.unparseable_votes:
-        yield f"{counted(judge.unparseable_votes, 'vote')} could not be read"
-    if spending := judge.spending:
-        yield f"{counted(spending.calls, 'call')}, {count(spending.cached)} cached"
-        if spending.cost:
-            yield f"{spending.cost:.2f} US dollars"
