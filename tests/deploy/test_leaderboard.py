@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import httpx
 import pytest
 from tests.serve.serving import send, serving
@@ -26,6 +25,12 @@ from assay.serve.ui.app import ui_app
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 SIZE = 21
+
+
+def database(**config: str) -> Any:
+    import duckdb  # takes a second: not while tests are collected
+
+    return duckdb.connect(config=config)
 
 
 @pytest.fixture
@@ -115,7 +120,7 @@ async def test_the_leaderboard_query_puts_shards_together_and_ranks_agents(
     write_submission(folder, "broken", undivided, status="failed", agent="broken")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "query.sql").write_text(board(queries()[0]))
-    connection = duckdb.connect()
+    connection = database()
     connection.execute("CREATE VIEW results AS FROM read_json_auto('results/*.json')")
     rows = connection.execute((tmp_path / "query.sql").read_text()).fetchall()
     assert [row[0] for row in rows] == ["good", "poor"]
@@ -140,7 +145,7 @@ async def test_the_clients_file_alone_is_enough(
         results = await evaluate(http, green, good, 1, SIZE)
     write_submission(tmp_path / "results", "output", results, agent=id_)
     monkeypatch.chdir(tmp_path)
-    connection = duckdb.connect()
+    connection = database()
     connection.execute("CREATE VIEW results AS FROM read_json_auto('results/*.json')")
     ((shown, mean, *_),) = connection.execute(board(queries()[0])).fetchall()
     assert shown == (id_ or f"a2a:{good}")
@@ -160,7 +165,7 @@ async def test_the_query_over_run_folders_reads_them_as_they_are(
             await evaluate(http, green, url, 1, SIZE)
     monkeypatch.chdir(tmp_path)
     _add_older_and_larger_run(tmp_path / "runs")
-    connection = duckdb.connect(config={"memory_limit": "1GB"})
+    connection = database(memory_limit="1GB")
     rows = connection.execute(queries()[1]).fetchall()
     assert [row[1] for row in rows] == [f"a2a:{good}", "older", f"a2a:{poor}"]
     assert [row[0].split()[0] for row in rows] == ["NFCorpus", "older", "NFCorpus"]

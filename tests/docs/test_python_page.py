@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbclient
-import nbformat
 import pytest
 
 import assay
@@ -49,6 +47,9 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_the_notebook_runs_without_a_browser(tmp_path: Path) -> None:
+    import nbclient
+    import nbformat
+
     notebook = nbformat.reads(  # type: ignore[no-untyped-call]
         (ROOT / "examples" / "quickstart.ipynb").read_text(encoding="utf-8"), as_version=4
     )
