@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -323,3 +324,23 @@ def test_the_index_of_a_builtin_target_is_not_touched(
     assert any(b"steeps" in each for each in kept)
     assert not any(canary.encode() in each for each in kept)
     assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.skipif("ASSAY_GGUF_MODEL" not in os.environ, reason="ASSAY_GGUF_MODEL is not set")
+def test_a_small_local_model_reads_planted_documents(tmp_path: Path) -> None:
+    """What it does with them is its own business; that it got them shows in what it says."""
+    run, poison = poisoned(
+        "builtin:bm25#gguf",
+        tmp_path,
+        num_queries=1,
+        top_k=1,
+        concurrency=1,
+        timeout=300.0,
+        poison_kinds="false_fact",
+    )
+    assert poison.total.answered == 1
+    assert run.report.answers is not None
+    assert "poisoned_false_fact" in run.report.answers.metrics
+    (call,) = (run.folder.path / "calls-poison-false_fact.jsonl").read_text().splitlines()
+    (planted,) = (run.folder.path / "poison.jsonl").read_text().splitlines()
+    assert json.loads(planted)["id"] in json.loads(call)["doc_ids"]
