@@ -7,8 +7,7 @@ from statistics import fmean
 import numpy as np
 
 from assay.measure.statistics import compare_strata, holm, summarize_strata
-from assay.run.models import COMPLETE
-from assay.run.run_model import RunModel
+from assay.run.models import COMPLETE, RunModel
 
 Scores = Mapping[str, float]
 """The main metric of every query of one run, by the query's id."""

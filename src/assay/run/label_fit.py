@@ -7,7 +7,7 @@ returned for any query at all, against the run that is compared with.
 
 from collections.abc import Collection
 
-from assay.run.run_model import RunModel
+from assay.run.run_record import RunRecord
 
 LOST_FROM_CORPUS = 0.05
 """How much of the judged ids may leave the corpus before no figure is compared."""
@@ -22,7 +22,7 @@ _FEWEST = 5
 REMEDY = "carry the labels over with: assay data rekey"
 
 
-class LabelCoverage(RunModel):
+class LabelCoverage(RunRecord):
     """How far the judgments of the questions of a run are about documents that there are.
 
     Attributes:
@@ -36,7 +36,7 @@ class LabelCoverage(RunModel):
     returned: int
 
 
-class LabelFit(RunModel):
+class LabelFit(RunRecord):
     """The coverage of two runs, a before b.
 
     Attributes:

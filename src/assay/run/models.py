@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import (
     BeforeValidator,
     Field,
+    ValidationError,
     model_validator,
 )
 
@@ -26,7 +27,7 @@ from assay.run.gate_result import GateResult
 from assay.run.label_fit import LabelCoverage, LabelFit
 from assay.run.pacing import Latency, PacingRecord
 from assay.run.provenance import ProvenanceFields
-from assay.run.run_model import FigureName, MetricName, RunModel
+from assay.run.run_record import FigureName, MetricName, RunRecord
 from assay.run.unjudged import UnjudgedCheck
 
 FORMAT = 2
@@ -37,6 +38,26 @@ INTERRUPTED = "interrupted"
 TARGET_LOST = "target lost"
 NOT_JUDGED = "not judged"
 """Every question is answered; the judge did not finish."""
+
+
+class RunModel(RunRecord):
+    """A record that is read from a file and written to one."""
+
+    @classmethod
+    def read(cls, value: object, path: Path, remedy: str, where: str = "") -> Self:
+        """Validate `value`, found at `where` in `path`; raise `RunError` with the `remedy`."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            what = first["msg"].removeprefix("Value error, ")
+            words = ": ".join(filter(None, (where, field, what)))
+            raise RunError(f"{path} is damaged: {words}; {remedy}") from None
+
+    def to_json(self, *, indent: int | None = None) -> bytes:
+        """The value as its file holds it: what was set, None included."""
+        return self.model_dump_json(indent=indent, exclude_unset=True).encode()
 
 
 def _read_config(value: object) -> RunConfig:

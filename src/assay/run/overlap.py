@@ -7,8 +7,7 @@ import numpy as np
 from assay.errors import RunError
 from assay.measure.overlap import PERSISTENCE, ListOverlap, compare_lists
 from assay.run.folder import RunFolder
-from assay.run.models import QueryRow, RunHeader
-from assay.run.run_model import RunModel
+from assay.run.models import QueryRow, RunHeader, RunModel
 from assay.run.title import comparison_title, distinguish
 
 CHANGED = 20

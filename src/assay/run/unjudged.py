@@ -10,7 +10,7 @@ from assay.data.dataset import Judgments
 from assay.measure.metrics import Judged, Metric, bpref, infNDCG, nDCG
 from assay.measure.scoring import score_rankings
 from assay.measure.statistics import compare_paired
-from assay.run.run_model import RunModel
+from assay.run.run_record import RunRecord
 
 ENOUGH = 0.95
 """From this share of judged places on, the others change nothing worth a warning."""
@@ -18,7 +18,7 @@ ENOUGH = 0.95
 _SIGNIFICANT = 0.05
 
 
-class UnjudgedDifference(RunModel):
+class UnjudgedDifference(RunRecord):
     """B minus A in one metric, with its 95% interval and the p-value of the randomization test."""
 
     mean_a: float
@@ -36,7 +36,7 @@ class UnjudgedDifference(RunModel):
         return 1 if self.difference > 0 else -1
 
 
-class UnjudgedCheck(RunModel):
+class UnjudgedCheck(RunRecord):
     """Two runs in nDCG and in the metrics for incomplete judgments, on the same queries.
 
     Attributes:
