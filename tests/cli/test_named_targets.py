@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.app import _options
+from assay.cli.app import verb_options
 from assay.cli.named_targets import NamedTarget, named_target
 from assay.cli.settings import read_settings
 from assay.errors import UsageError
@@ -43,7 +43,7 @@ def test_a_name_stands_for_a_target_with_its_settings(folder: Path) -> None:
 
 
 def test_the_tables_are_no_verbs(folder: Path) -> None:
-    assert read_settings(_options(), folder)["eval"] == {"top_k": 3}
+    assert read_settings(verb_options(), folder)["eval"] == {"top_k": 3}
 
 
 def test_without_a_file_no_name_is_known(tmp_path: Path) -> None:

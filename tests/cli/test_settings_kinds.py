@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.app import _options
+from assay.cli.app import verb_options
 from assay.cli.settings import read_settings
 from assay.errors import UsageError
 
@@ -25,12 +25,12 @@ def test_a_value_of_the_wrong_kind_is_blamed_on_the_file(
 ) -> None:
     (tmp_path / "assay.toml").write_text(content)
     with pytest.raises(UsageError) as refusal:
-        read_settings(_options(), tmp_path)
+        read_settings(verb_options(), tmp_path)
     assert message in str(refusal.value)
 
 
 def test_values_of_the_right_kind_are_taken(tmp_path: Path) -> None:
     content = 'max_cost = 1\nseed = "7"\ndataset = "5"\n[ground-truth]\nresume = true\n'
     (tmp_path / "assay.toml").write_text(content)
-    values = read_settings(_options(), tmp_path)["ground-truth"]
+    values = read_settings(verb_options(), tmp_path)["ground-truth"]
     assert values == {"max_cost": 1, "seed": "7", "dataset": "5", "resume": True}

@@ -6,7 +6,6 @@ that of an unbroken run, to the last digit, and whatever the first one said must
 """
 
 import argparse
-import functools
 import gc
 import json
 import os
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import typer
+from tests import forked
 from tests.answer_providers.model_server import ModelServer
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.crash.storage import ERRORS, KILLS, Fault, FaultyStorage, applies
@@ -253,8 +252,8 @@ def main() -> int:
 
     judge, url = _serve_judge()
     _environment(url)
+    forked.build_commands_once()
     gc.disable()  # a collection would copy every page of the parent into each fork
-    typer.main.get_command = functools.cache(typer.main.get_command)
     embedding.open_embedder = lambda *_: WordEmbedder()
     failed = False
     try:

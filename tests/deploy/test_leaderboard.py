@@ -30,7 +30,7 @@ SIZE = 21
 def database(**config: str) -> Any:
     import duckdb  # takes a second: not while tests are collected
 
-    return duckdb.connect(config=config)
+    return duckdb.connect(config={**config})
 
 
 @pytest.fixture

@@ -95,7 +95,8 @@ def main() -> None:
         print_candidates(typer.main.get_command(app), sys.argv[2:])
         return
     try:
-        app(default_map=read_settings(verb_options()))
+        command = typer.main.get_command(app)  # takes a while: built once
+        command(default_map=read_settings(verb_options(command)))
     except AssayError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)
