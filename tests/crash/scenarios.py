@@ -195,6 +195,19 @@ def _sample() -> int:
     )
 
 
+def _prepare_questions() -> None:
+    Path("papers").mkdir()
+    for n, name in enumerate(("Tomek", "Judith", "Radu")):
+        text = (
+            f"The lease of the garden plot of {name} stays at {n + 3}10 euros until 3 May 202{n}."
+        )
+        Path(f"papers/{name}.md").write_text(f"# The lease of {name}\n\n{text}\n")
+
+
+def _questions() -> int:
+    return assay("data", "questions", "papers", "--count", "6", "--out", "made")
+
+
 def _unless_made(command: Callable[[], int]) -> Callable[[], int]:
     """A folder that is there is whole; the command refuses to write into it."""
     return lambda: 0 if Path("made").exists() else command()
@@ -351,6 +364,14 @@ def _answers() -> int:
     )
 
 
+def _poison() -> int:
+    """Every question once more, with a planted document."""
+    return assay(
+        *("eval", "builtin:bm25", "--dataset", "tiny", "--top-k", "2", "--concurrency", "1"),
+        *("--num-queries", "2", "--poison", "--poison-kind", "override"),
+    )
+
+
 SCENARIOS = {
     each.name: each
     for each in (
@@ -369,6 +390,10 @@ SCENARIOS = {
         Scenario("merge", _prepare_merge, _merge, _merge_again, _merge_digest),
         Scenario("import", _prepare_import, _import, _unless_made(_import), _made_digest),
         Scenario("sample", _prepare_data, _sample, _unless_made(_sample), _made_digest),
+        Scenario(
+            "questions", _prepare_questions, _questions, _unless_made(_questions), _made_digest
+        ),
+        Scenario("poison", _prepare_data, _poison, _resume(_poison), _run_digest),
         Scenario("index", _prepare_index, _index, _index, _index_digest),
         Scenario(
             "ingest", _prepare_ingest, _ingest_more, _ingest_more, lambda: _index_digest("kb-lab")

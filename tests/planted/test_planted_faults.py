@@ -74,7 +74,7 @@ def test_a_planted_fault_is_named(fault: Fault, tmp_path: Path) -> None:
         return
     assert answers.findings[0].kind == fault.finding, [each.words for each in answers.findings]
     assert answers.findings[0].words in sentence
-    assert answers.findings[0].number >= (0.05 if fault.poison else 0.2) * answers.findings[0].of
+    assert answers.findings[0].number >= (0.02 if fault.poison else 0.2) * answers.findings[0].of
     if fault.counterfactuals:
         assert "--counterfactuals" not in sentence
 

@@ -12,7 +12,9 @@ QUESTION = "How long does the tea steep?"
 
 
 def documents(kind: PoisonKind) -> list[PlantedDocument]:
-    return list(plant([(f"q{place}", QUESTION) for place in range(4)], kind).values())
+    """One of each wording."""
+    made = plant([(f"q{place}", QUESTION) for place in range(60)], kind).values()
+    return list({each.wording: each for each in made}.values())
 
 
 EVERY = [each for kind in PoisonKind for each in documents(kind)]
@@ -137,14 +139,15 @@ def test_an_endless_answer_is_read_in_bounded_time() -> None:
 def test_documents_are_the_same_for_a_seed_and_hold_their_canary_once_known(
     kind: PoisonKind,
 ) -> None:
-    questions = [(f"q{place}", f"What is {place}? {{braces}} stay.") for place in range(8)]
+    questions = [(f"q{place}", f"What is {place}? {{braces}} stay.") for place in range(80)]
     made = plant(questions, kind, seed=7)
     assert made == plant(questions, kind, seed=7)
     assert made != plant(questions, kind, seed=8)
-    assert len({each.canary for each in made.values()}) == 8
-    assert len({each.id for each in made.values()}) == 8
+    assert len({each.canary for each in made.values()}) == 80
+    assert len({each.id for each in made.values()}) == 80
     used = [each.wording for each in made.values()]
-    assert all(used.count(each) == 2 for each in wordings(kind))
+    assert all(10 <= used.count(each) <= 30 for each in wordings(kind))
+    assert plant(questions[5:7], kind, seed=7) == {each: made[each] for each in ("q5", "q6")}
     for each in made.values():
         assert squeezed(each.canary) in squeezed(each.text)
         assert "{braces} stay." in each.text

@@ -24,6 +24,8 @@ from assay.data import Dataset, Document
 from assay.errors import UsageError
 from assay.evaluation.api import evaluate
 from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.merge import merge, merged_config
+from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
@@ -344,3 +346,29 @@ def test_a_small_local_model_reads_planted_documents(tmp_path: Path) -> None:
     (call,) = (run.folder.path / "calls-poison-false_fact.jsonl").read_text().splitlines()
     (planted,) = (run.folder.path / "poison.jsonl").read_text().splitlines()
     assert json.loads(planted)["id"] in json.loads(call)["doc_ids"]
+
+
+@pytest.mark.parametrize("into", ["contexts", "index"])
+def test_shards_merge_into_the_undivided_run(into: str, tmp_path: Path) -> None:
+    def run(shard_index: int = 0, num_shards: int = 1) -> Run:
+        config = RunConfig(
+            target="builtin:bm25",
+            dataset="tea",
+            poison=True,
+            poison_into=into,
+            shard_index=shard_index,
+            num_shards=num_shards,
+        )
+        plan = Evaluation.plan(config, TEA)
+        return asyncio.run(plan.start(open_agent(config, TEA), tmp_path))
+
+    shards = [run(shard_index=place, num_shards=2).folder for place in range(2)]
+    merged = asyncio.run(merge(shards, merged_config(shards), TEA, tmp_path))
+    whole = run()
+    assert merged.report.answers is not None
+    assert whole.report.answers is not None
+    assert merged.report.answers.poison is not None
+    if into == "contexts":
+        assert merged.report.answers.poison == whole.report.answers.poison
+    else:  # a shard plants for its own questions alone
+        assert merged.report.answers.poison.total.asked == ALL

@@ -4,13 +4,14 @@ The calls of all shards are written into a new run in the order of the undivided
 from there, so every figure equals the undivided run's to the last digit.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from assay.agents.protocol import AgentAnswer, AgentInfo
+from assay.agents.protocol import Agent, AgentAnswer, AgentInfo
 from assay.answer.passages import Passage
-from assay.data.dataset import Dataset
+from assay.data.dataset import Dataset, Document
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import target_record
@@ -100,6 +101,13 @@ class _NoAgent:
 
     async def answer_from(self, query: str, passages: Sequence[Passage]) -> AgentAnswer:
         return await self.ask(query, len(passages))
+
+    async def refuse_documents(self) -> str:
+        return ""
+
+    @asynccontextmanager
+    async def with_documents(self, documents: Sequence[Document]) -> AsyncIterator[Agent]:
+        yield self
 
 
 def _write_calls(folder: RunFolder, shards: Sequence[RunFolder], plan: list[str]) -> None:

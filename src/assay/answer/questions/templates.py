@@ -19,8 +19,8 @@ from assay.text import normalize, stems
 MOST_DOCUMENTS = 5000
 """From how many documents, drawn by the seed, questions are made."""
 
-_NEARBY = 50
-"""How many of the best documents are read to find out whether something is said elsewhere."""
+_HOLDERS = 100
+"""A name that so many documents have is too common to be asked about."""
 _TRIED = 5
 _MIN_STEMS = 4
 _APART = 1.1
@@ -206,12 +206,13 @@ class TemplateQuestions:
 
     def _only(self, name: str, unit: str, target: SourceSentence) -> bool:
         """Whether no other sentence has the name with a quantity of the unit."""
-        for document in self._near(f"{name} {target.text}"):
+        holders = self._holders(name)
+        for document in holders or ():
             for each in sentences_of(document):
                 units = [quantity.unit for quantity in each.quantities]
                 if each.text != target.text and name in each.text and unit in units:
                     return False
-        return True
+        return holders is not None
 
     def _without_answer(self) -> Iterator[MadeQuestion]:
         """A gap in a sentence whose name is replaced by one that no document says this about."""
@@ -241,18 +242,18 @@ class TemplateQuestions:
     def _is_said(self, sentence: str, name: str) -> bool:
         """Whether any sentence says something of the kind about the name."""
         wanted = set(stems(sentence)) - set(stems(name))
-        for document in self._near(sentence):
-            if name not in document.full_text:
-                continue
+        holders = self._holders(name)
+        for document in holders or ():
             for each in sentences_of(document):
                 shared = wanted & set(stems(each.text))
                 if name in each.text and len(shared) >= _SAID * len(wanted):
                     return True
-        return False
+        return holders is None
 
-    def _near(self, text: str) -> Iterator[Document]:
-        for doc_id, _ in self._index.search(text, _NEARBY):
-            yield self._documents[doc_id]
+    def _holders(self, name: str) -> list[Document] | None:
+        """All documents that have the name; None if they are too many to be read."""
+        found = [self._documents[doc_id] for doc_id, _ in self._index.search(name, _HOLDERS)]
+        return [each for each in found if name in each.full_text] if len(found) < _HOLDERS else None
 
 
 def _in_document(statement: SourceSentence, part: str) -> str:

@@ -42,6 +42,11 @@ class AskingAgain:
     progress: Progress
     known: Collection[str] = ()
 
+    def is_done(self, path: Path, queries: Sequence[Query]) -> bool:
+        """Whether `path` holds a call of each query, so that nothing will be asked."""
+        log = CallLog(path)
+        return not self.config.private and all(query.id in log for query in queries)
+
     async def run(
         self,
         path: Path,

@@ -145,7 +145,7 @@ async def _round(
     path = folder / f"calls-poison-{kind}{'-index' * into_index}.jsonl"
     async with AsyncExitStack() as stack:
         searching = agent
-        if into_index and queries:
+        if into_index and not asking.is_done(path, queries):
             assert isinstance(agent, TakesDocuments), "require_plantable refuses such an agent"
             planted = [each.document for each in documents.values()]
             searching = await stack.enter_async_context(agent.with_documents(planted))

@@ -183,8 +183,8 @@ def plant(
 ) -> dict[str, PlantedDocument]:
     """A document of this kind for each question, by query id.
 
-    Every wording is used equally often. Documents depend on the question, the kind and the seed
-    alone, and not on which other questions there are; their wordings do.
+    It depends on the question, the kind and the seed alone, and not on which other questions there
+    are: shards plant the same as the whole. So wordings are used about equally often.
 
     Args:
         questions: query id and text of each.
@@ -192,20 +192,16 @@ def plant(
         seed: decides canaries and wordings.
         taken: ids of documents that exist already.
     """
-    names = list(_WORDINGS[kind])
-    random.Random(f"{seed}:{kind}").shuffle(names)
-    return {
-        query_id: _planted(query_id, text, kind, names[place % len(names)], seed, taken)
-        for place, (query_id, text) in enumerate(questions)
-    }
+    return {query_id: _planted(query_id, text, kind, seed, taken) for query_id, text in questions}
 
 
 def _planted(
-    query_id: str, question: str, kind: PoisonKind, wording: str, seed: int, taken: Collection[str]
+    query_id: str, question: str, kind: PoisonKind, seed: int, taken: Collection[str]
 ) -> PlantedDocument:
     digest = hashlib.sha256(f"{seed}:{kind}:{query_id}".encode("utf-8", "surrogatepass"))
     draw = random.Random(digest.hexdigest())
     canary = _canary(draw)
+    wording = draw.choice(list(_WORDINGS[kind]))
     asked = " ".join(question.split())[:_LONG_QUESTION]
     values = {
         "question": asked,
