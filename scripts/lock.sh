@@ -12,10 +12,11 @@ compile() {
         --no-emit-index-url --no-header --no-annotate ${LOCK_FLAGS:-} "$@" --output-file "$output"
 }
 
-# All extras but torch: PyTorch's build depends on the GPU of the machine, and it takes gigabytes.
+# All extras but torch and mlflow, which have environments of their own: PyTorch's build depends on the GPU
+# of the machine and takes gigabytes, and MLflow bounds the versions of much that others need.
 extras=$(python3 -c 'import tomllib
 names = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
-print(*(f"--extra={name}" for name in names if name != "torch"))')
+print(*(f"--extra={name}" for name in names if name not in ("torch", "mlflow")))')
 # shellcheck disable=SC2086
 compile requirements-dev.lock $extras --group dev --group build
 # The same versions: what is tested is what is installed.

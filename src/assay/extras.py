@@ -13,6 +13,7 @@ PACKAGES = {
     "mcp": "mcp",
     "mcp_types": "mcp",
     "ollama": "ollama",
+    "mlflow": "mlflow",
     "onnx": "search",
     "onnxruntime": "search",
     "pyarrow": "data",

@@ -43,9 +43,10 @@ def core() -> list[Requirement]:
 
 def everything() -> list[Requirement]:
     groups = PROJECT["dependency-groups"]
-    # PyTorch's build depends on the GPU of the machine, so that it has an environment of its own.
-    names = [name for name in PROJECT["project"]["optional-dependencies"] if name != "torch"]
-    extras = [each for name in names for each in requirements(name)]
+    # PyTorch's build depends on the GPU of the machine, and MLflow bounds what others need: both
+    # have environments of their own.
+    names = set(PROJECT["project"]["optional-dependencies"]) - {"torch", "mlflow"}
+    extras = [each for name in sorted(names) for each in requirements(name)]
     return [*core(), *extras, *(Requirement(text) for text in groups["dev"] + groups["build"])]
 
 

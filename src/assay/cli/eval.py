@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +109,16 @@ def evaluate(
     junit: Junit = None,
     markdown: Markdown = None,
     html: Html = None,
+    listener: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Who is told of the run: mlflow, a name that a package registers, or "
+            "module:Class. Repeatable.",
+            envvar="ASSAY_LISTENER",
+            metavar="NAME",
+            rich_help_panel="Output",
+        ),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the report as JSON.", rich_help_panel="Usual options"),
@@ -123,6 +133,7 @@ def evaluate(
     from assay.evaluation.baseline import compare_with_baseline
     from assay.evaluation.compare_to import with_reference
     from assay.evaluation.evaluation import Evaluation
+    from assay.evaluation.listeners import RunListeners
     from assay.evaluation.plan import open_agent, refuse_unused_settings
     from assay.evaluation.run import Run
     from assay.run.folder import find_run
@@ -149,16 +160,18 @@ def evaluate(
     if config.baseline:  # a wrong one is reported before the run, not after it
         open_agent(replace(config, target=config.baseline), data)
     compared = True
-    with errors_in_junit(junit, config.target):
+    with errors_in_junit(junit, config.target), RunListeners(listener or (), say) as listeners:
         if engine:
             run = _evaluate_on_cluster(evaluation, out, folder, engine, shards)
+            listeners.started(run.folder)
         else:
-            run = run_evaluation(evaluation, out, folder)
+            run = run_evaluation(evaluation, out, folder, listeners.started)
         if config.baseline and run.state == "complete":
             run, compared = _compare_with_baseline(evaluation, run, out)
         elif evaluation.reference is not None and run.state == "complete":
             earlier = evaluation.reference.folder
             run = compare_with_baseline(run, Run(earlier, earlier.read_report()), data)
+        listeners.finished(run)
     print_run(run, as_json)
     write_ci_files(run, junit, markdown, html)
     say_where(run)
@@ -257,10 +270,15 @@ def judge_spec(given: str | None, max_cost: float | None = None) -> str:
     return spec
 
 
-def run_evaluation(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Run":
-    """Start a run, or finish the one in `folder`."""
+def run_evaluation(
+    evaluation: "Evaluation",
+    out: Path,
+    folder: "RunFolder | None",
+    opened: "Callable[[RunFolder], None]" = lambda _folder: None,
+) -> "Run":
+    """Start a run, or finish the one in `folder`; `opened` is told the folder as it begins."""
     with _stdout_for_results_only():
-        return asyncio.run(_run(evaluation, out, folder))
+        return asyncio.run(_run(evaluation, out, folder, opened))
 
 
 def _evaluate_on_cluster(
@@ -280,7 +298,12 @@ def _evaluate_on_cluster(
         return evaluate_on_cluster(evaluation, count, cluster, out, progress)
 
 
-async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") -> "Run":
+async def _run(
+    evaluation: "Evaluation",
+    out: Path,
+    folder: "RunFolder | None",
+    opened: "Callable[[RunFolder], None]",
+) -> "Run":
     from assay.evaluation.plan import open_agent
 
     stop = asyncio.Event()
@@ -288,7 +311,9 @@ async def _run(evaluation: "Evaluation", out: Path, folder: "RunFolder | None") 
     with evaluation_progress(evaluation.config.target) as (listener, progress):
         agent = open_agent(evaluation.config, evaluation.dataset, progress)
         if folder is None:
-            return await evaluation.start(agent, out, listener=listener, stop=stop)
+            told = replace(listener, opened=opened)
+            return await evaluation.start(agent, out, listener=told, stop=stop)
+        opened(folder)
         return await evaluation.resume(agent, folder, listener=listener, stop=stop)
 
 

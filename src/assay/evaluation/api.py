@@ -1,5 +1,6 @@
 """`assay.evaluate`: the same runs and folders as the command line's, from Python."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
 from assay.evaluation.compare_to import with_reference
-from assay.evaluation.evaluation import Evaluation
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import open_agent, refuse_unused_settings
 from assay.evaluation.run import Run
 from assay.net.gather import run_coroutine
 from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE
 from assay.run.options import settings
 
@@ -78,6 +81,7 @@ def evaluate(
     poison_into: str = "contexts",
     ground_truth: str | Path | None = "",
     nuggets: str | Path | None = "",
+    listeners: Sequence[str | RunListener] = (),
     out: str | Path = "runs",
 ) -> Run:
     """Send a data set's queries to an agent and measure what it returns.
@@ -152,6 +156,8 @@ def evaluate(
         poison_into: where to plant: the `contexts` that the agent is given, or its `index`.
         ground_truth: a file of reference answers, in place of the data set's own.
         nuggets: a file of key facts that the answers should state, one question a line.
+        listeners: who is told of the run: `"mlflow"`, another name or `module:Class`, or an object
+            with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
         out: where run folders go.
 
     Raises:
@@ -220,7 +226,13 @@ def evaluate(
         evaluation = replace(evaluation, provider=judge)
     opened = _open(agent, config, data)
     other = None if baseline is None else _open(baseline, config, data)
-    return run_coroutine(_evaluate(evaluation, opened, other, Path(out)))
+    said: list[str] = []
+    with RunListeners(listeners, said.append) as told:
+        run = run_coroutine(_evaluate(evaluation, opened, other, Path(out), told.started))
+        told.finished(run)
+    for message in said:  # they were said in another thread
+        warnings.warn(message.removeprefix("warning: "), stacklevel=2)
+    return run
 
 
 def evaluate_agent(
@@ -230,8 +242,14 @@ def evaluate_agent(
     return evaluate(target, dataset, **settings)
 
 
-async def _evaluate(evaluation: Evaluation, agent: Agent, other: Agent | None, out: Path) -> Run:
-    run = await evaluation.start(agent, out)
+async def _evaluate(
+    evaluation: Evaluation,
+    agent: Agent,
+    other: Agent | None,
+    out: Path,
+    started: Callable[[RunFolder], None],
+) -> Run:
+    run = await evaluation.start(agent, out, listener=Listener(opened=started))
     if evaluation.reference is not None and run.state == COMPLETE:
         earlier = evaluation.reference.folder
         return compare_with_baseline(run, Run(earlier, earlier.read_report()), evaluation.dataset)

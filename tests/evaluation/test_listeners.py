@@ -1,0 +1,212 @@
+"""Listeners of runs: what they are told, and that none of them can harm a run."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import assay
+from assay.cli.app import app
+from assay.errors import UsageError
+from assay.evaluation import listeners
+from assay.evaluation.listeners import RunListeners, open_listener
+from assay.run.folder import RunFolder
+
+MLFLOW = os.environ.get("ASSAY_MLFLOW_PYTHON")
+EVALUATION = ["eval", "builtin:bm25", "--dataset", "notes", "--num-queries", "6"]
+
+Told = list[tuple[str, str]]
+
+
+class Recorder:
+    """Writes down what it is told."""
+
+    told: Told = []  # noqa: RUF012  a new list for each test
+
+    def on_start(self, folder: RunFolder) -> None:
+        assert folder.read_header().config.target
+        self.told.append(("start", folder.name))
+
+    def on_finish(self, run: assay.Run) -> None:
+        assert run.folder.page_file.is_file()
+        self.told.append(("finish", run.state))
+
+    def on_fail(self, folder: RunFolder) -> None:
+        self.told.append(("fail", folder.name))
+
+
+class Failing(Recorder):
+    """Raises in what every listener has."""
+
+    def on_start(self, folder: RunFolder) -> None:
+        raise SystemExit("no tracking server at http://me:hidden-9@h/")
+
+    def on_finish(self, run: assay.Run) -> None:
+        raise ValueError
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
+    """`recorder` is a registered listener, `mine:Failing` one of a module."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Recorder, "told", [])
+    module = ModuleType("mine")
+    module.Recorder, module.Failing = Recorder, Failing  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mine", module)
+    registered = EntryPoints([EntryPoint("recorder", "mine:Recorder", listeners.GROUP)])
+    monkeypatch.setattr(listeners, "entry_points", lambda group: registered.select(group=group))
+    return Recorder.told
+
+
+def test_a_registered_listener_hears_of_the_start_and_of_the_end(recorded: Told) -> None:
+    result = CliRunner().invoke(app, [*EVALUATION, "--listener", "recorder"])
+    assert result.exit_code == 0, result.output
+    (folder,) = Path("runs").iterdir()
+    assert recorded == [("start", folder.name), ("finish", "complete")]
+
+
+def test_a_resumed_run_is_told_again_and_a_baseline_is_not(recorded: Told) -> None:
+    first = [*EVALUATION, "--baseline", "builtin:bm25", "--listener", "mine:Recorder"]
+    assert CliRunner().invoke(app, first).exit_code == 0
+    resumed = CliRunner().invoke(app, ["eval", "--resume", "latest", "--listener", "recorder"])
+    assert resumed.exit_code == 0, resumed.output
+    assert [what for what, _ in recorded] == ["start", "finish"] * 2
+    assert recorded[0] == recorded[2]
+
+
+def test_a_listener_that_fails_is_told_and_changes_nothing(recorded: Told) -> None:
+    both = ["--listener", "mine:Failing", "--listener", "recorder", "--json"]
+    result = CliRunner().invoke(app, [*EVALUATION, *both])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["state"] == "complete"
+    start, finish = (line for line in result.stderr.splitlines() if "'mine:Failing'" in line)
+    assert "failed in on_start: SystemExit: no tracking server" in start
+    assert "failed in on_finish: ValueError; the run is not affected" in finish
+    assert "hidden-9" not in result.stderr
+    assert [what for what, _ in recorded] == ["start", "finish"]
+
+
+def test_a_run_that_breaks_off_is_told(recorded: Told) -> None:
+    def break_off() -> None:
+        with RunListeners([Failing()], lambda _said: None) as told:
+            told.started(RunFolder(Path("runs/x")))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        break_off()
+    assert recorded == [("fail", "x")]
+
+
+def test_a_listener_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "SECONDS", 0.05)
+    forever, said = threading.Event(), list[str]()
+
+    class Hanging(Recorder):
+        def on_start(self, folder: RunFolder) -> None:
+            forever.wait()
+
+    with RunListeners([Hanging()], said.append) as told:
+        told.started(RunFolder(Path("x")))
+    forever.set()
+    assert "listener 'Hanging' has not returned within 0.05 s" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("recoder", r"known are mlflow, recorder, or module:Class\. Did you mean 'recorder'"),
+        ("nosuchmodule:X", "listener 'nosuchmodule:X': No module named"),
+        ("mine:Nothing", "cannot be opened: AttributeError"),
+        ("collections:OrderedDict", "has no method on_start"),
+    ],
+)
+def test_a_listener_that_is_none_is_refused_before_the_run(
+    recorded: Told, name: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        open_listener(name)
+    result = CliRunner().invoke(app, [*EVALUATION, "--listener", name])
+    assert isinstance(result.exception, UsageError)
+    assert not Path("runs").exists()
+
+
+def test_python_takes_objects_and_warns(recorded: Told) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        run = assay.evaluate(
+            lambda query, top_k: [], "notes", num_queries=3, listeners=[Failing(), Recorder()]
+        )
+    start, finish = (str(each.message) for each in warned)
+    assert start.startswith("listener 'Failing' failed in on_start")
+    assert finish.startswith("listener 'Failing' failed in on_finish")
+    assert recorded == [("start", run.name), ("finish", "complete")]
+
+
+_READ = """
+import json
+from mlflow.tracking import MlflowClient
+client = MlflowClient()
+(experiment,) = [each for each in client.search_experiments() if each.name == "search"]
+found = [
+    {"params": run.data.params, "metrics": run.data.metrics, "tags": run.data.tags,
+     "status": run.info.status, "name": run.info.run_name,
+     "files": sorted(each.path for each in client.list_artifacts(run.info.run_id))}
+    for run in client.search_runs([experiment.experiment_id])
+]
+print(json.dumps(found))
+"""
+
+
+def with_mlflow(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")},
+        "PYTHONPATH": str(Path(assay.__file__).parents[1]),
+        "MLFLOW_EXPERIMENT_NAME": "search",
+        "MLFLOW_ALLOW_FILE_STORE": "true",
+        **variables,
+    }
+    assert MLFLOW is not None
+    return subprocess.run(
+        [MLFLOW, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MLFLOW is None, reason="set ASSAY_MLFLOW_PYTHON to an interpreter with MLflow")
+def test_mlflow_has_settings_figures_and_files_of_the_run(tmp_path: Path) -> None:
+    store = {"MLFLOW_TRACKING_URI": (tmp_path / "store").as_uri()}
+    options = ("--listener", "mlflow", "--gate", "ndcg@5>=0.1", "--tag", "chunks=512")
+    done = with_mlflow(tmp_path, "-m", "assay", *EVALUATION, *options, "--json", **store)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    read = with_mlflow(tmp_path, "-c", _READ, **store)
+    assert read.returncode == 0, (read.stderr, done.stderr)
+    (found,) = json.loads(read.stdout)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (found["name"], found["status"]) == (folder.name, "FINISHED")
+    assert found["params"]["target"] == "builtin:bm25"
+    assert found["params"]["num_queries"] == "6"
+    assert found["metrics"]["ndcg_at_5"] == pytest.approx(report["metrics"]["ndcg@5"])
+    assert found["metrics"]["ndcg_at_5.low"] == report["statistics"]["ndcg@5"]["low"]
+    assert found["metrics"]["success_rate"] == 1.0
+    assert (found["tags"]["assay.gates"], found["tags"]["assay.tag.chunks"]) == ("passed", "512")
+    assert found["files"] == ["report.html", "report.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MLFLOW is None, reason="set ASSAY_MLFLOW_PYTHON to an interpreter with MLflow")
+def test_a_tracking_server_that_is_not_there_does_not_fail_the_run(tmp_path: Path) -> None:
+    nowhere = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    done = with_mlflow(tmp_path, "-m", "assay", *EVALUATION, "--listener", "mlflow", **nowhere)
+    assert done.returncode == 0, done.stderr
+    assert "listener 'mlflow' failed in on_start" in done.stderr
+    assert "nDCG@5" in done.stdout
