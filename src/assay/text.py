@@ -39,7 +39,10 @@ _SENTENCE_END = re.compile(
     r"(?<=[.!?])"
     r"(?<!\b(?:Dr|Mr|Ms|St|Nr|Eq|ca|vs)\.)(?<!\b(?:ext|tel|Mrs|Fig|e\.g|i\.e)\.)(?<!\bProf\.)"
     r"(?<!\bapprox\.)"
-    r"(?!(?<=\b[Nn]o\.)\s+\d)\s+(?=[^a-z\s])|(?<=[。！？])|\n+"
+    r"(?!(?<=\b[Nn]o\.)\s+\d)"
+    # An ordinal before a month, as in "am 3. August", ends no sentence.
+    r"(?!(?:(?<=\b\d\.)|(?<=\b\d\d\.))\s+(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-zä]*\b)"
+    r"\s+(?=[^a-z\s])|(?<=[。！？])|\n+"
 )
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTILINE)
 

@@ -39,6 +39,7 @@ from assay.measure.answers.diagnosis import (
 )
 from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
+from assay.measure.answers.language import language_of
 from assay.measure.answers.lexical import fact_assertion
 from assay.measure.statistics import below, summarize
 from assay.run.answers import (
@@ -118,7 +119,7 @@ class AnswerReport:
                 examples=0 if self._config.private else 3,
             ),
             trouble=self._found.trouble,
-            note=self._found.note,
+            note=self._found.note or self._language_note,
             outcomes=self._outcomes(),
             criteria=self._found.criteria.records(),
             findings=[
@@ -158,6 +159,20 @@ class AnswerReport:
             if self._found.nuggets and (said := self._found.nuggets.rows(case.query_id)):
                 texts["nuggets"] = said
             yield row.model_copy(update=_NO_TEXTS if self._config.private else texts)
+
+    @property
+    def _language_note(self) -> str | None:
+        """What cannot be seen in answers that are not in English."""
+        said = [language_of(case.answer) for case in self._cases if case.answer]
+        known = Counter(each for each in said if each is not None)
+        language, number = known.most_common(1)[0] if known else ("English", 0)
+        if language == "English" or 2 * number <= known.total():
+            return None
+        return (
+            f"most answers are in {language}: hedges, options and most contradictions are looked "
+            "for in English alone, so that finding none says nothing; numbers, names, citations "
+            "and key facts are checked in any language, and a judge reads more"
+        )
 
     @property
     def _correctness_by(self) -> str:

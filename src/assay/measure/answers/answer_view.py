@@ -11,6 +11,7 @@ from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, is_negative
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.measure.answers.language import language_of, negations_of
 from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported, states
 from assay.measure.answers.quantities import canonical
 from assay.text import normalize, sentences, stems, words
@@ -126,16 +127,38 @@ class AnswerView:
         other without.
         """
         sources = [each for text in self.shown for each in sentences(text)]
-        pairs = [(frozenset(stems(each)), is_negative(normalize(each))) for each in sources]
-        return any(_reverses(each, pairs) for each in self.sentences)
+        negations = negations_of(language_of(" ".join([self.text, *self.shown[:3]])))
+        pairs = [(frozenset(stems(each)), _negates(each, negations)) for each in sources]
+        return any(_reverses(each, pairs, negations) for each in self.sentences)
 
 
-def _reverses(sentence: str, sources: Sequence[tuple[frozenset[str], bool]]) -> bool:
-    said = frozenset(stems(sentence))
+@dataclass(frozen=True, slots=True)
+class AnswerCheck:
+    """A check of one answer; `words` go on after "13 of 15 answers"."""
+
+    kind: str
+    words: str
+    covers: Callable[[AnswerView], bool]
+    holds: Callable[[AnswerView], bool]
+    share: float = 0.1
+    what: str = "answers"
+    fewest: int = 2
+
+
+def _negates(sentence: str, negations: frozenset[str]) -> bool:
+    if negations:
+        return not negations.isdisjoint(words(sentence))
+    return is_negative(normalize(sentence))
+
+
+def _reverses(
+    sentence: str, sources: Sequence[tuple[frozenset[str], bool]], negations: frozenset[str]
+) -> bool:
+    said = frozenset(stems(sentence)) - negations
     if len(said) < 4:
         return False
     near = [negative for held, negative in sources if len(said & held) >= _NEAR * len(said)]
-    return bool(near) and is_negative(normalize(sentence)) not in near
+    return bool(near) and _negates(sentence, negations) not in near
 
 
 def _words(text: str) -> set[str]:

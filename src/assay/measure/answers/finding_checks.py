@@ -6,12 +6,11 @@ answers of `notes` nor the sentences that `builtin:bm25` quotes get a finding th
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from assay.answer.extractive import is_instruction
-from assay.measure.answers.answer_view import AnswerView
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import Assertion, hedges, takes_back
+from assay.measure.answers.form_checks import FORM_CHECKS, is_formatted
 from assay.measure.answers.instructions import follows_a_document
 from assay.measure.answers.language import language_of
 from assay.measure.answers.lexical import contains_any
@@ -28,26 +27,13 @@ _PROMPT = re.compile(
     r"\b(?:based|using) only (?:on )?the (?:following |provided |given )?(?:context|documents)\b|"
     r"\bif (?:the documents|you) do(?:es)? not (?:hold|know|contain)\b|\bhelpful assistant\b|"
     r"</?(?:document|context|question|system|instructions?)\b|\bas an ai\b|"
-    r"^\s*(?:system|user|assistant|human|instructions?|context|question)\s*:",
+    r"^\s*(?:system|user|assistant|human|instructions?|context|question|thought|action|"
+    r"action input|observation|final answer|scratchpad|reasoning)\s*:",
     re.IGNORECASE,
 )
 _LONG, _LONGER = 60, 5
 _ENOUGH_WORDS = 6
 _STALE = 0.8
-_FORMATTED = re.compile(r"\s*(?:[{\[]\s*[\"'{\[\]}]|```|<[a-z!?/]|---\n)", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCheck:
-    """A check of one answer; `words` go on after "13 of 15 answers"."""
-
-    kind: str
-    words: str
-    covers: Callable[[AnswerView], bool]
-    holds: Callable[[AnswerView], bool]
-    share: float = 0.1
-    what: str = "answers"
-    fewest: int = 2
 
 
 def _attempted(view: AnswerView) -> bool:
@@ -68,6 +54,18 @@ def _shown(view: AnswerView) -> bool:
 
 def _citing(view: AnswerView) -> bool:
     return view.attempted and bool(view.case.citations)
+
+
+def _only_empty(view: AnswerView) -> bool:
+    texts = [chunk.text for chunk in view.case.contexts]
+    return bool(texts) and not any(any(map(str.isalnum, each)) for each in texts)
+
+
+def _repeats_documents(view: AnswerView) -> bool:
+    """The same id, or the same text under several ids."""
+    texts = [normalize(chunk.text) for chunk in view.case.contexts if chunk.text.strip()]
+    ids = view.case.retrieved
+    return len(set(ids)) < len(ids) or len(set(texts)) < len(texts)
 
 
 def _judged_citing(view: AnswerView) -> bool:
@@ -110,7 +108,7 @@ def _is_padded(view: AnswerView) -> bool:
 
 
 def _breaks_off(view: AnswerView) -> bool:
-    if _is_formatted(view) or _repeats_the_question(view):
+    if is_formatted(view) or _repeats_the_question(view):
         return False
     if _BREAKS_OFF.search(view.text):
         return True
@@ -130,10 +128,6 @@ def _repeats_an_instruction(view: AnswerView) -> bool:
 def _follows_a_document(view: AnswerView) -> bool:
     expected = f"{view.case.question} {view.case.reference.answer or ''}"
     return follows_a_document(view.case.answer or "", view.shown, expected)
-
-
-def _is_formatted(view: AnswerView) -> bool:
-    return _FORMATTED.match(view.text) is not None
 
 
 def _repeats_itself(view: AnswerView) -> bool:
@@ -191,6 +185,7 @@ def _shows_another_part(view: AnswerView) -> bool:
 
 
 ANSWER_CHECKS = (
+    FORM_CHECKS[0],
     AnswerCheck(
         "follows documents",
         "repeat or follow an instruction that a document gives to whoever answers",
@@ -208,9 +203,9 @@ ANSWER_CHECKS = (
     ),
     AnswerCheck(
         "nothing shown",
-        "got no document at all",
+        "got no document at all, or only empty ones",
         lambda view: _asked(view) and view.case.answerable,
-        lambda view: not view.case.seen_ids and not view.case.contexts,
+        lambda view: not (view.case.contexts or view.case.seen_ids) or _only_empty(view),
         what="questions",
     ),
     AnswerCheck(
@@ -223,8 +218,8 @@ ANSWER_CHECKS = (
     AnswerCheck(
         "repeated documents",
         "got the same document more than once",
-        lambda view: bool(view.case.retrieved),
-        lambda view: len(set(view.case.retrieved)) < len(view.case.retrieved),
+        lambda view: bool(view.case.retrieved or view.case.contexts),
+        _repeats_documents,
         what="questions",
     ),
     AnswerCheck(
@@ -274,9 +269,7 @@ ANSWER_CHECKS = (
         _hedges,
         0.2,
     ),
-    AnswerCheck(
-        "raw format", "are JSON, markup or code in place of a text", _attempted, _is_formatted
-    ),
+    *FORM_CHECKS[1:],
     AnswerCheck(
         "repeats the question", "only repeat the question", _answered, _repeats_the_question
     ),

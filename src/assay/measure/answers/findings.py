@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from assay.data.dataset import ReferenceAnswer
-from assay.measure.answers.answer_view import AnswerView
-from assay.measure.answers.finding_checks import ANSWER_CHECKS, AnswerCheck
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView
+from assay.measure.answers.finding_checks import ANSWER_CHECKS
 from assay.measure.answers.run_findings import compare_answers
 
 _EXAMPLES = 5
@@ -81,9 +81,11 @@ _EXPLAINED_BY = {
     "unfaithful": (
         *("ignores its context", "other language", "repeats instructions", "stale text"),
         *("answers other questions", "same answer", "nothing shown", "padded", "foreign numbers"),
-        *("raw format", "denies"),
+        *("raw format", "denies", "unfilled template", "broken characters", "foreign items"),
+        "answers and declines",
     ),
     "ignores its context": (
+        *("unfilled template", "broken characters"),
         *("other language", "answers other questions", "same answer", "nothing shown"),
         *("stale text", "answers from memory"),
     ),
@@ -93,7 +95,16 @@ _EXPLAINED_BY = {
     ),
     "foreign names": (
         *("ignores its context", "answers other questions", "same answer", "nothing shown"),
-        *("other language", "stale text"),
+        *("other language", "stale text", "repeats instructions", "broken characters"),
+        *("unfilled template", "foreign items"),
+    ),
+    "breaks off": ("broken characters", "unfilled template"),
+    "declines wrongly": ("empty answer",),
+    "wrong part": ("nothing shown",),
+    "foreign items": (
+        *("other language", "answers other questions", "same answer", "padded", "hedges"),
+        *("ignores its context", "nothing shown", "repeats instructions", "raw format", "denies"),
+        *("unfilled template", "broken characters", "answers from memory", "stale text"),
     ),
     "answers from memory": ("nothing shown",),
     "repeats instructions": ("same answer", "follows documents"),
@@ -107,7 +118,10 @@ _EXPLAINED_BY = {
     "denies": ("other language",),
     **dict.fromkeys(
         ("contradicts its citations", "contradicts its context"),
-        ("stale text", "other language", "raw format", "answers other questions"),
+        (
+            *("stale text", "other language", "raw format", "answers other questions"),
+            *("broken characters", "hedges", "repeats the question"),
+        ),
     ),
     "incomplete": (
         *("breaks off", "hedges", "denies", "foreign numbers", "foreign names", "other language"),
@@ -117,6 +131,8 @@ _EXPLAINED_BY = {
         *("breaks off", "hedges", "denies", "foreign numbers", "foreign names", "other language"),
         *("stale text", "wrong part", "answers other questions", "same answer", "incomplete"),
         *("repeats the question", "raw format", "ignores its context", "same documents", "padded"),
+        *("contradicts its citations", "contradicts its context", "empty answer"),
+        *("unfilled template", "broken characters"),
     ),
 }
 """What says the same in a more telling way, where it is about most of the same answers."""

@@ -21,6 +21,14 @@ _COMMON = {
     "Portuguese": "o a os as de e é em que um uma por com para não se do da no na ao mais como mas "
     "foi são está este esta pelo pela",
 }
+_NEGATIONS = {
+    "German": "nicht kein keine keinen keinem keiner keines nie niemals weder ohne",
+    "French": "pas jamais aucun aucune sans ni",
+    "Spanish": "no nunca jamás ningún ninguna sin tampoco",
+    "Italian": "non mai nessun nessuno nessuna senza né",
+    "Dutch": "niet geen nooit zonder",
+    "Portuguese": "não nunca jamais nenhum nenhuma sem",
+}
 _LISTS = {name: frozenset(listed.split()) for name, listed in _COMMON.items()}
 _FEWEST_WORDS = 5
 _FEWEST_HITS = 2
@@ -39,3 +47,8 @@ def language_of(text: str) -> str | None:
     hits = {name: sum(word in listed for word in said) for name, listed in _LISTS.items()}
     (best, most), (_, second) = Counter(hits).most_common(2)
     return best if most >= _FEWEST_HITS and most > second else None
+
+
+def negations_of(language: str | None) -> frozenset[str]:
+    """The plain negations of a language other than English; none where it is not known."""
+    return frozenset(_NEGATIONS.get(language or "", "").split())

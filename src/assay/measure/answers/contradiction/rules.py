@@ -4,6 +4,7 @@ A rule speaks only about a source sentence that says nearly the same, and only w
 sentence of the sources says it without the difference.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,12 @@ SHARED = 0.5
 """The share of a sentence's content that a source sentence must have before it can contradict."""
 
 _NAMES_SHARED = 0.7
+# "may" and "march" are also verbs: they are months beside a number only.
+_MONTH = re.compile(
+    r"\b(January|February|April|June|July|August|September|October|November|December|"
+    r"(?<=\d )(?:March|May)|(?:March|May)(?= \d))\b"
+)
+_WEEKDAY = re.compile(r"\b((?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)s?\b")
 _CLOSE = 3
 _MIN_SHARED = 2
 
@@ -26,6 +33,7 @@ class ContradictionKind(StrEnum):
 
     NUMBER = "number"
     UNIT = "unit"
+    DATE = "date"
     NEGATION = "negation"
     OPPOSITE = "opposite"
     NAME = "name"
@@ -83,8 +91,10 @@ def _differences(
     for kind, pairs in (
         (ContradictionKind.UNIT, _units(sentence, source)),
         (ContradictionKind.NUMBER, _numbers(sentence, source, sources)),
+        (ContradictionKind.DATE, _dates(sentence, source, sources)),
         (ContradictionKind.NAME, _names(sentence, source, sources)),
         (ContradictionKind.ROLES, _roles(sentence, source)),
+        (ContradictionKind.ROLES, _swapped_numbers(sentence, source)),
     ):
         for said, theirs in pairs:
             yield Contradiction(kind, sentence.text, source.text, said, theirs)
@@ -129,6 +139,34 @@ def _beside(sentence: AnalyzedSentence, value: str) -> set[str]:
         sentence.stems[j] for i in places for j in (i - 1, i + 1) if 0 <= j < len(sentence.stems)
     }
     return near & sentence.content
+
+
+def _dates(
+    sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
+) -> Iterator[tuple[str, str]]:
+    """A month or a weekday that no source has, in place of one that the source has."""
+    for named in (_MONTH, _WEEKDAY):
+        said = named.findall(sentence.text)
+        known = {each for other in sources for each in named.findall(other.text)}
+        theirs = [each for each in named.findall(source.text) if each not in said]
+        ours = [each for each in said if each not in known]
+        if ours and theirs:
+            yield ours[0], theirs[0]
+
+
+def _swapped_numbers(
+    sentence: AnalyzedSentence, source: AnalyzedSentence
+) -> Iterator[tuple[str, str]]:
+    """The same words in the same order, maybe after a title, with the same numbers in another."""
+    ours, theirs = ([each.value for each in side.quantities] for side in (sentence, source))
+    if len(ours) < 2 or ours == theirs or sorted(ours) != sorted(theirs):
+        return
+    if _without_numbers(source).endswith(_without_numbers(sentence)):
+        yield " … ".join(ours), " … ".join(theirs)
+
+
+def _without_numbers(sentence: AnalyzedSentence) -> str:
+    return " ".join(word for word in sentence.words if not word[0].isdigit())
 
 
 def _names(

@@ -10,6 +10,8 @@ from assay.text import is_stop, stem, words
 
 # Codes such as BRCA1 or mTOR anywhere; capitalized words except at the beginning of the sentence.
 _NAME = re.compile(r"\b(?:[A-Z]+[a-z]*\d+\w*|[A-Z]{2,}\w*|[a-z]+[A-Z]\w*|(?<!^)[A-Z][a-z]+)\b")
+# "No, it must not be oiled": the first word answers the question, and negates nothing more.
+_ANSWERED = re.compile(r"\W*(?:no|yes)\s*[,.:;!–]\s*\w", re.IGNORECASE)
 _REACH = 4  # how far before a word its negation may be
 _NOT_NAMES = frozenset({"I", "The", "This", "That", "These", "Those", "It", "He", "She", "They"})
 
@@ -39,6 +41,8 @@ class AnalyzedSentence:
 def analyze(text: str) -> AnalyzedSentence:
     """Read one sentence."""
     said = words(text)
+    if _ANSWERED.match(text) and any(map(is_negation, said[1:])):
+        said = said[1:]
     stemmed = tuple(map(stem, said))
     negated = tuple(i for i, word in enumerate(said) if is_negation(word))
     pointing = directions()
