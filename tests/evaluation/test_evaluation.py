@@ -18,7 +18,7 @@ from assay.agents.threads import MOST_ABANDONED
 from assay.data import Dataset, Query
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation, Listener
-from assay.evaluation.live import Tick
+from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.calls import CallWriter

@@ -105,6 +105,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         note="larger",
         bm25_k1=1.0,
         bm25_b=0.5,
+        reranker="tei:http://127.0.0.1:8080",
         answers=True,
         judge="ollama:m",
         judge_votes=5,

@@ -150,3 +150,12 @@ def test_an_empty_folder_says_what_to_do(folder: Path, tmp_path: Path) -> None:
         assert "There is no run" in client.get("/").text
         assert "no complete runs yet" in client.get("/leaderboard").text
         assert client.get("/compare").status_code == 200
+
+
+def test_a_slice_of_queries_has_an_address(server: httpx.Client, first: str) -> None:
+    def listed(name: str) -> str:
+        return server.get(f"/runs/{first}/queries", params={"slice": name}).text
+
+    assert "of 30 queries" in listed("Form of the query: phrase")
+    assert "No query matches" in listed("Words in the query: 1")
+    assert "No query matches" in listed("Tag of the query: unheard of")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
     from assay.evaluation.evaluation import Listener
-    from assay.evaluation.live import Tick
+    from assay.evaluation.results import Tick
     from assay.progress import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0

@@ -27,7 +27,6 @@ from assay.evaluation.calling import (
     timed_out_queries,
 )
 from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
-from assay.evaluation.live import LiveFigures, Tick
 from assay.evaluation.pacing import (
     ConcurrencyLimit,
     every_query_is_asked,
@@ -36,6 +35,7 @@ from assay.evaluation.pacing import (
 )
 from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.reporting import write_report
+from assay.evaluation.results import LiveFigures, Tick
 from assay.evaluation.run import Run
 from assay.evaluation.warm_up import opened_agent, warm_up, warm_up_query
 from assay.files import remove_part_files

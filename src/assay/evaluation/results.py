@@ -1,11 +1,16 @@
-"""From the calls of a run to its figures, in flat memory and always in the order of the plan.
+"""From the calls of a run to its figures: while it goes on, and at its end.
+
+At the end they are computed in flat memory and always in the order of the plan.
 
 The order matters: a float sum depends on it, and the same run must give the same digits however
 its calls happened to finish.
 """
 
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Set
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +39,7 @@ from assay.run.label_fit import LabelCoverage
 NOT_ASKED = "not asked"
 
 _BATCH = 2000
+_INTERVAL = 0.2
 _USUAL_CUTS = (5, 10)
 
 
@@ -166,3 +172,88 @@ def _coverage(judged: Set[str], returned: Set[str], known: Set[str] | None) -> L
         in_corpus=None if known is None else len(judged & known),
         returned=len(judged & returned),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """How far a run is, for a progress bar."""
+
+    done: int
+    total: int
+    failed: int
+    metric: str
+    mean: float
+
+
+class LiveFigures:
+    """Figures while a run goes on, computed a few times a second instead of once per call."""
+
+    def __init__(
+        self, config: RunConfig, dataset: Dataset, total: int, tell: Callable[[Tick], None]
+    ) -> None:
+        self._metric = nDCG @ config.top_k
+        self._top_k = config.top_k
+        self._judgments = dataset.judgments_in(config.split)
+        self._known = dataset.corpus_ids
+        self._total = total
+        self._tell = tell
+        self._done = self._scored = self._failed = 0
+        self._sum = 0.0
+        self._waiting: list[Call] = []
+        self._next = 0.0
+
+    def catch_up(self, earlier: Iterable[Call]) -> None:
+        """Count the calls of an interrupted run, in batches, before it continues."""
+        for call in earlier:
+            self._waiting.append(call)
+            if len(self._waiting) == 1000:
+                self._score_waiting()
+        self._publish()
+
+    def add(self, call: Call) -> None:
+        """Count one more call."""
+        self._waiting.append(call)
+        if time.monotonic() >= self._next:
+            self._publish()
+
+    @asynccontextmanager
+    async def publishing_periodically(self) -> AsyncIterator[None]:
+        """Report finished calls periodically, even while the next calls take long."""
+        telling = asyncio.create_task(self._publish_periodically())
+        try:
+            yield
+        finally:
+            telling.cancel()
+
+    async def _publish_periodically(self) -> None:
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            if self._waiting:
+                self._publish()
+
+    def finish(self) -> None:
+        """Report what was not reported yet."""
+        self._publish()
+
+    def _publish(self) -> None:
+        self._score_waiting()
+        self._next = time.monotonic() + _INTERVAL
+        mean = self._sum / self._scored if self._scored else 0.0
+        self._tell(Tick(self._done, self._total, self._failed, str(self._metric), mean))
+
+    def _score_waiting(self) -> None:
+        calls, self._waiting = self._waiting, []
+        if not calls:
+            return
+        rankings = {
+            call.query_id: call.doc_ids for call in calls if call.query_id in self._judgments
+        }
+        judgments = {query_id: self._judgments[query_id] for query_id in rankings}
+        if judgments:
+            scores = score_rankings(
+                rankings, judgments, [self._metric], known=self._known, top_k=self._top_k
+            )
+            self._sum += float(scores.values[self._metric].sum())
+        self._done += len(calls)
+        self._scored += len(judgments)
+        self._failed += sum(call.failure is not None for call in calls)

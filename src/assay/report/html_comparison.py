@@ -16,6 +16,7 @@ from assay.report.html_questions import QuestionView, question_view
 from assay.report.html_templates import render_page
 from assay.report.numbers import figure
 from assay.report.preferences import PreferenceView, preference_view
+from assay.report.slices import SliceChange, compare_slices, where_it_changed
 from assay.report.terminal import verdict
 from assay.run.answers import AnswerStatistic
 from assay.run.comparison import ComparedRun
@@ -135,6 +136,9 @@ class PairView:
     answers: AnswerChanges | None
     preference: PreferenceView | None = None
     overlap: RankingOverlap | None = None
+    slices: Sequence[SliceChange] = ()
+    where: str = ""
+    b_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,7 @@ def render_comparison_page(
         dataset: adds grades, titles and texts.
     """
     view = comparison_view(sides, comparisons, dataset)
-    return render_page("comparison_page.html", compared=view, title=view.title)
+    return render_page("comparison_page.html", compared=view, title=view.title, links=False)
 
 
 def comparison_view(
@@ -208,6 +212,9 @@ def _pair(
     better, worse = (
         _changed_queries(first, other, metric, dataset) if isinstance(metric, Metric) else ([], [])
     )
+    slices: Sequence[SliceChange] = ()
+    if isinstance(metric, Metric):
+        slices = compare_slices(_paired(first.rows, other.rows, metric), metric, dataset)
     return PairView(
         a=comparison.a,
         b=comparison.b,
@@ -224,6 +231,9 @@ def _pair(
         answers=_changed_answers(first, other, comparison, dataset, prefix),
         overlap=_overlap(first, other),
         preference=_preference(first, other, comparison),
+        slices=slices,
+        where=where_it_changed(slices, str(metric)),
+        b_name=other.name,
     )
 
 

@@ -1,11 +1,15 @@
 """View models of queries: each with what was retrieved beside what would have been ideal, and in
-groups by length, form, tags and relevant documents."""
+slices by length, form, tags and relevant documents.
+
+Which slice a query falls in depends on the query and its judgments alone, so two runs can be
+compared slice by slice: see `assay.report.slices`.
+"""
 
 import math
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.data.dataset import Dataset, Document
@@ -19,6 +23,12 @@ LISTED = 10
 """Documents shown of each list: beyond that, neither people nor most metrics look."""
 
 _EXCERPT = 700
+WORDS, RELEVANT, FORM, TAG = (
+    "Words in the query",
+    "Relevant documents",
+    "Form of the query",
+    "Tag of the query",
+)
 _TAGS = 14
 _WORD_STEPS = (1, 2, 3, 5, 8, 12)
 _RELEVANT_STEPS = (1, 2, 4, 8, 16, 32, 64)
@@ -254,37 +264,60 @@ class RunningMean:
 
 
 class QueryGroups:
-    """Collects scores by group, one query at a time."""
+    """Collects scores by slice, one query at a time."""
 
     def __init__(self) -> None:
-        self._by_words: dict[str, RunningMean] = defaultdict(RunningMean)
-        self._by_relevant: dict[str, RunningMean] = defaultdict(RunningMean)
-        self._by_form: dict[str, RunningMean] = defaultdict(RunningMean)
-        self._by_tag: dict[str, RunningMean] = defaultdict(RunningMean)
+        self._means: dict[str, dict[str, RunningMean]] = defaultdict(
+            lambda: defaultdict(RunningMean)
+        )
 
     def add(self, row: QueryRow, score: float, tags: Iterable[str] = ()) -> None:
         """Take the score of one more query into account."""
-        self._by_words[_step_name(len(row.query_text.split()), _WORD_STEPS)].add(score)
-        self._by_relevant[_step_name(row.total_relevant_docs, _RELEVANT_STEPS)].add(score)
-        self._by_form[form_of(row.query_text)].add(score)
-        for tag in tags:
-            self._by_tag[tag].add(score)
+        for title, name in slices_of(row, tags):
+            self._means[title][name].add(score)
 
     def by_title(self) -> dict[str, list[QueryGroup]]:
         """The groups under their titles.
 
         A title with one group is left out: that group is the headline again.
         """
-        found = {
-            "Words in the query": _step_groups(self._by_words, _WORD_STEPS),
-            "Relevant documents": _step_groups(self._by_relevant, _RELEVANT_STEPS),
-            "Form of the query": _groups(self._by_form, _FORMS),
-            "Tag of the query": _groups(self._by_tag, self._frequent_tags()),
+        sizes = {
+            title: {name: m.n for name, m in each.items()} for title, each in self._means.items()
         }
-        return {title: groups for title, groups in found.items() if len(groups) > 1}
+        return {
+            title: [self._means[title][name].group(name) for name in names]
+            for title, names in ordered_slices(sizes).items()
+            if len(names) > 1
+        }
 
-    def _frequent_tags(self) -> list[str]:
-        return sorted(self._by_tag, key=lambda tag: (-self._by_tag[tag].n, tag))[:_TAGS]
+
+def slice_key(title: str, name: str) -> str:
+    """What names a slice in an address."""
+    return f"{title}: {name}"
+
+
+def slices_of(row: QueryRow, tags: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
+    """The slices that a query belongs to: title and name of each."""
+    yield WORDS, _step_name(len(row.query_text.split()), _WORD_STEPS)
+    yield RELEVANT, _step_name(row.total_relevant_docs, _RELEVANT_STEPS)
+    yield FORM, form_of(row.query_text)
+    for tag in tags:
+        yield TAG, tag
+
+
+def ordered_slices(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
+    """The names under each title, in the order to show them; of tags the most frequent ones."""
+    steps = {
+        WORDS: [_step_name(start, _WORD_STEPS) for start in _WORD_STEPS],
+        RELEVANT: [_step_name(start, _RELEVANT_STEPS) for start in _RELEVANT_STEPS],
+        FORM: list(_FORMS),
+    }
+    found = {}
+    for title in (WORDS, RELEVANT, FORM, TAG):
+        known = sizes.get(title, {})
+        frequent = sorted(known, key=lambda name: (-known[name], name))[:_TAGS]
+        found[title] = [name for name in steps.get(title, frequent) if name in known]
+    return found
 
 
 def form_of(query: str) -> str:
@@ -292,14 +325,6 @@ def form_of(query: str) -> str:
     if _QUESTION.search(query.strip()):
         return "question"
     return "one word" if len(query.split()) <= 1 else "phrase"
-
-
-def _groups(means: Mapping[str, RunningMean], names: Iterable[str]) -> list[QueryGroup]:
-    return [means[name].group(name) for name in names if name in means]
-
-
-def _step_groups(means: Mapping[str, RunningMean], steps: Sequence[int]) -> list[QueryGroup]:
-    return _groups(means, (_step_name(start, steps) for start in steps))
 
 
 def _step_name(value: int, steps: Sequence[int]) -> str:

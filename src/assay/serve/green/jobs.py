@@ -20,7 +20,7 @@ from assay.agents.protocol import Agent
 from assay.data.dataset import Dataset
 from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation.evaluation import Evaluation, Listener
-from assay.evaluation.live import Tick
+from assay.evaluation.results import Tick
 from assay.evaluation.run import Run
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy, OutboundRefused

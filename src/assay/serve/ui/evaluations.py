@@ -27,8 +27,8 @@ from starlette.responses import Response
 
 from assay.data.dataset import Dataset
 from assay.errors import UsageError
-from assay.evaluation.live import LiveFigures, Tick
 from assay.evaluation.plan import draw_queries
+from assay.evaluation.results import LiveFigures, Tick
 from assay.files import is_locked
 from assay.net.json import parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy

@@ -10,8 +10,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from assay.data.dataset import Dataset
 from assay.measure.metrics import Metric, parse_metric
-from assay.report.html_queries import JudgedDocuments, query_view, timed_latency
+from assay.report.html_queries import (
+    JudgedDocuments,
+    ordered_slices,
+    query_view,
+    slice_key,
+    slices_of,
+    timed_latency,
+)
 from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_of
 from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow, QueryRow
@@ -30,6 +38,7 @@ class QueryLine:
     relevant: int
     latency_ms: float | None
     failure: str
+    slices: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +61,15 @@ class QueryFilter:
     order: str
     only: str
     text: str
+    slice: str = ""
 
     def matches(self, line: QueryLine) -> bool:
         """Whether a query is listed."""
         if self.only == "failed" and not line.failure:
+            return False
+        if self.only == "nothing found" and line.found:
+            return False
+        if self.slice and self.slice not in line.slices:
             return False
         return self.text.lower() in f"{line.query_id} {line.text}".lower()
 
@@ -118,8 +132,10 @@ async def queries_page(request: Request) -> Response:
     ui = ui_of(request)
     line, folder = await ui.run(request)
     require_report(folder)
-    asked = QueryFilter(*(request.query_params.get(name, "") for name in ("order", "only", "text")))
-    lines = await asyncio.to_thread(_query_lines, folder)
+    names = ("order", "only", "text", "slice")
+    asked = QueryFilter(*(request.query_params.get(name, "") for name in names))
+    dataset = await ui.datasets.of(folder.read_header())
+    lines = await asyncio.to_thread(_query_lines, folder, dataset)
     chosen = [each for each in lines if asked.matches(each)]
     chosen.sort(key=ORDERS.get(asked.order, ORDERS["plan"])[1])
     pages = slice_of(request, len(chosen))
@@ -130,6 +146,7 @@ async def queries_page(request: Request) -> Response:
         rows=chosen[pages.skip : pages.last],
         pages=pages,
         orders={name: words for name, (words, _) in ORDERS.items()},
+        slices=_slice_choices(lines),
         asked=asked,
     )
 
@@ -202,12 +219,30 @@ async def question_page(request: Request) -> Response:
     )
 
 
-def _query_lines(folder: RunFolder) -> list[QueryLine]:
+def _query_lines(folder: RunFolder, dataset: Dataset | None) -> list[QueryLine]:
     metric, _ = folder.read_report().headline
-    return [_query_line(row, metric) for row in folder.read_rows()]
+    queries = dataset.queries if dataset else {}
+    return [
+        _query_line(row, metric, queries[row.query_id].tags if row.query_id in queries else ())
+        for row in folder.read_rows()
+    ]
 
 
-def _query_line(row: QueryRow, metric: Metric) -> QueryLine:
+def _slice_choices(lines: Sequence[QueryLine]) -> list[tuple[str, int]]:
+    """The slices that queries can be filtered by, with their sizes."""
+    sizes = Counter(each for line in lines for each in line.slices)
+    by_title: dict[str, dict[str, int]] = {}
+    for key, number in sizes.items():
+        title, _, name = key.partition(": ")
+        by_title.setdefault(title, {})[name] = number
+    return [
+        (slice_key(title, name), by_title[title][name])
+        for title, names in ordered_slices(by_title).items()
+        for name in names
+    ]
+
+
+def _query_line(row: QueryRow, metric: Metric, tags: Sequence[str]) -> QueryLine:
     return QueryLine(
         query_id=row.query_id,
         text=row.query_text,
@@ -216,6 +251,7 @@ def _query_line(row: QueryRow, metric: Metric) -> QueryLine:
         relevant=row.total_relevant_docs,
         latency_ms=timed_latency(row),
         failure=row.failure,
+        slices=frozenset(slice_key(title, name) for title, name in slices_of(row, tags)),
     )
 
 

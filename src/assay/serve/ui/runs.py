@@ -123,7 +123,7 @@ async def compare_page(request: Request) -> Response:
     folders = [RunFolder(ui.runs / name) for name in names]
     dataset = await ui.datasets.of(folders[0].read_header())
     view = await asyncio.to_thread(_compared, folders, dataset)
-    return ui.page(request, "compare.html", compared=view)
+    return ui.page(request, "compare.html", compared=view, links=True)
 
 
 async def leaderboard_page(request: Request) -> Response:

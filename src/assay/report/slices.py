@@ -1,0 +1,115 @@
+"""Two runs slice by slice: where one got worse, corrected for looking at many slices."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.data.dataset import Dataset
+from assay.measure.metrics import Metric
+from assay.measure.statistics import compare_paired, holm
+from assay.report.html_queries import FORM, RELEVANT, TAG, WORDS, ordered_slices, slices_of
+from assay.report.numbers import counted, figure
+from assay.run.models import QueryRow
+
+_FEWEST = 5
+"""Smaller slices are not compared: nothing could be told about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceChange:
+    """One slice in two runs: b - a with its 95% interval.
+
+    `p_adjusted` is corrected for the number of slices that were looked at (Holm).
+    """
+
+    title: str
+    name: str
+    n: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    low: float | None
+    high: float | None
+    p_adjusted: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the slice changed, at 0.05."""
+        return self.p_adjusted < 0.05
+
+
+def compare_slices(
+    pairs: Iterable[tuple[float, QueryRow, QueryRow]], metric: Metric, dataset: Dataset | None
+) -> list[SliceChange]:
+    """Every slice of at least five queries, under its title.
+
+    Parameters:
+        pairs: the difference and the rows of both runs, for each query.
+        metric: what is compared.
+        dataset: knows the tags of the queries.
+    """
+    queries = dataset.queries if dataset else {}
+    scores: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for _, row, other in pairs:
+        tags = queries[row.query_id].tags if row.query_id in queries else ()
+        for title, name in slices_of(row, tags):
+            scores[title][name].append((row.score(metric), other.score(metric)))
+    sizes = {title: {name: len(s) for name, s in each.items()} for title, each in scores.items()}
+    kept = [
+        (title, name)
+        for title, names in ordered_slices(sizes).items()
+        if len(names) > 1
+        for name in names
+        if sizes[title][name] >= _FEWEST
+    ]
+    compared = []
+    for title, name in kept:
+        both = np.array(scores[title][name])
+        compared.append(compare_paired(both[:, 0], both[:, 1]))
+    adjusted = holm([each.p_value for each in compared])
+    return [
+        SliceChange(
+            title, name, each.n, each.mean_a, each.mean_b, each.difference, each.low, each.high, p
+        )
+        for (title, name), each, p in zip(kept, compared, adjusted, strict=True)
+    ]
+
+
+def where_it_changed(slices: Sequence[SliceChange], metric: str) -> str:
+    """A sentence on where b got worse, and where better; empty where there is nothing to say."""
+    if not slices:
+        return ""
+    changed = [each for each in slices if each.significant]
+    worse = sorted((e for e in changed if e.difference < 0), key=lambda each: each.difference)
+    better = sorted((e for e in changed if e.difference > 0), key=lambda each: -each.difference)
+    words = []
+    if worse:
+        words.append(f"It got worse where {_listed(worse)}.")
+    if better:
+        words.append(f"It got better where {_listed(better)}.")
+    if not words:
+        words.append(
+            f"In none of {counted(len(slices), 'slice')} did {metric} change significantly."
+        )
+    return " ".join(words)
+
+
+def _listed(slices: Sequence[SliceChange]) -> str:
+    shown = [
+        f"{_phrase(each)} (by {figure(abs(each.difference), 3)}, "
+        f"{counted(each.n, 'query', 'queries')})"
+        for each in slices[:3]
+    ]
+    more = f" and in {counted(len(slices) - 3, 'other slice')}" if len(slices) > 3 else ""
+    return "; ".join(shown) + more
+
+
+def _phrase(each: SliceChange) -> str:
+    return {
+        WORDS: f"a query has {each.name} words",
+        RELEVANT: f"{each.name} documents are relevant",
+        FORM: f"the query is a {each.name}",
+        TAG: f"the tag is {each.name}",
+    }[each.title]
