@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.answer_providers.model_server import ModelServer
 from typer.testing import CliRunner
 
 from assay.answer.nuggets.nugget_file import read_nuggets
@@ -33,6 +34,23 @@ def test_the_commands_run() -> None:
     for result in (drawn, exported, imported):
         assert result.exit_code == 0, result.output
     assert len(read_nuggets(Path("nuggets.jsonl"))) == 20
+
+
+def test_labels_of_the_page_calibrate_the_rules_and_a_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    lines = re.findall(r'^\{"question".*$', PAGE, flags=re.MULTILINE)
+    Path("labels.jsonl").write_text("\n".join(lines))
+    rules, judge = re.findall(r"^assay judge .*$", PAGE, flags=re.MULTILINE)
+    result = CliRunner().invoke(app, shlex.split(rules)[1:])
+    assert "same label 1.0000" in " ".join(result.stdout.split()), result.output
+    with ModelServer().running() as server:
+        server.reply = lambda prompt: '["support"]' if "opens at 7:00" in prompt else '["none"]'
+        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url)
+        result = CliRunner().invoke(app, shlex.split(judge)[1:])
+    assert "same label 1.0000" in " ".join(result.stdout.split()), result.output
+    assert Path("calibration.jsonl").exists()
 
 
 def test_the_code_prints_what_the_page_says() -> None:

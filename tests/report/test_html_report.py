@@ -121,6 +121,8 @@ def test_the_command_has_every_option_that_was_set() -> None:
         poison_into="index",
         ground_truth="truth.jsonl",
         nuggets="nuggets.jsonl",
+        judge_calibration="calibration.jsonl",
+        require_calibrated=True,
     )
     command = shlex.split(command_of(changed))
     for setting in command_settings():

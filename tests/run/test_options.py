@@ -73,6 +73,8 @@ FULL = RunConfig(
     poison_into="index",
     ground_truth="truth.json",
     nuggets="nuggets.jsonl",
+    judge_calibration="calibration.jsonl",
+    require_calibrated=True,
 )
 
 

@@ -14,6 +14,8 @@ from assay.cli.help import verbs
 from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption, bench
 from assay.cli.judge_criterion import calibrate_criterion
 from assay.cli.judge_grade import grade
+from assay.cli.judge_nuggets import calibrate_nuggets, require_asked
+from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -81,9 +83,24 @@ def calibrate(
             metavar="FILE",
         ),
     ] = None,
+    nuggets: Annotated[
+        bool,
+        typer.Option(
+            "--nuggets",
+            help="Calibrate the assignment of nuggets instead: lines have question, answer, nugget "
+            "and label (support, partial or none). --judge rules calibrates the rules.",
+        ),
+    ] = False,
     judge_timeout: TimeoutOption = None,
     judge_concurrency: ConcurrencyOption = None,
     max_cost: MaxCostOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Add the result to this file, for --judge-calibration of assay eval and score.",
+            metavar="FILE",
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON on stdout.")
     ] = False,
@@ -99,8 +116,13 @@ def calibrate(
         "timeout": judge_timeout,
         "concurrency": judge_concurrency,
     }
+    if criterion is not None and nuggets:
+        raise UsageError("give --criterion or --nuggets, not both")
+    if nuggets:
+        calibrate_nuggets(labels, opened, judge_votes, out, json)
+        return
     if criterion is not None:
-        calibrate_criterion(labels, criterion, opened, json)
+        calibrate_criterion(labels, criterion, opened, json, out)
         return
     rows = read_labels(labels)
     with progress_bar() as progress:
@@ -112,6 +134,8 @@ def calibrate(
         [judgment for row, judgment in pairs if row.label is None],
     )
     doubt = unreliable(judgments, judge_max_flips)
+    if out is not None:
+        _keep(out, rows, record, result)
     if json:
         print_json({"judge": record, **asdict(result), "unreliable": doubt})
     else:
@@ -119,6 +143,26 @@ def calibrate(
         _show_warnings(result)
     if doubt:
         warn(f"assay eval would not accept this judge: {doubt}")
+
+
+def _keep(
+    out: Path, rows: Sequence["LabeledAnswer"], record: dict[str, Any], result: "Calibration"
+) -> None:
+    from assay.evaluation.calibrated import CORRECTNESS
+    from assay.measure.answers.calibration_record import add_record, make_record
+    from assay.measure.answers.judge import correctness_prompts
+
+    labeled = [row for row in rows if row.label is not None]
+    require_asked(sum(row.recorded is not None for row in labeled))
+    votes = int(record["votes"])
+    questions = [row.question for row in labeled]
+    found = (result.accuracy.mean, result.kappa)
+    add_record(
+        out,
+        make_record(
+            CORRECTNESS, record["provider"], votes, correctness_prompts(votes), questions, *found
+        ),
+    )
 
 
 async def _judgments(

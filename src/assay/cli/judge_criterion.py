@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.cli.console import print_json, show, warn
+from assay.cli.judge_nuggets import require_asked
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def calibrate_criterion(
-    labels: Path, criterion: Path, opened: dict[str, Any], as_json: bool
+    labels: Path, criterion: Path, opened: dict[str, Any], as_json: bool, out: Path | None = None
 ) -> None:
     """Compare a judge's ratings by one criterion with those of people, and print the result."""
     from assay.cli.progress import progress_bar
@@ -39,6 +40,16 @@ def calibrate_criterion(
         [rating for row, rating in pairs if row.label is not None],
         [rating for row, rating in pairs if row.label is None],
     )
+    if out is not None:
+        from assay.measure.answers.calibration_record import add_record, make_record
+        from assay.measure.answers.criteria import VOTES, criterion_prompts
+
+        labeled = [row for row in rows if row.label is not None]
+        require_asked(sum(row.recorded is not None for row in labeled))
+        questions = [row.question for row in labeled]
+        found = (result.agreement.mean, result.kappa)
+        judge, prompts = str(record["provider"]), criterion_prompts(asked)
+        add_record(out, make_record(asked.metric, judge, VOTES, prompts, questions, *found))
     if as_json:
         print_json({"judge": record, **asdict(result)})
     else:

@@ -17,7 +17,7 @@ from assay.run.options import RunSetting, settings
 if TYPE_CHECKING:
     from assay.evaluation.answers.logged_rows import ScoredAnswers
 
-_SHARED = ("max_cost", "gates", "criteria", "reasons", "nuggets")
+_SHARED = ("max_cost", "gates", "criteria", "reasons", "nuggets", "require_calibrated")
 
 
 def answer_settings() -> list[RunSetting]:

@@ -82,6 +82,8 @@ def evaluate(
     ground_truth: str | Path | None = "",
     nuggets: str | Path | None = "",
     listeners: Sequence[str | RunListener] = (),
+    judge_calibration: str | Path | None = "",
+    require_calibrated: bool = False,
     out: str | Path = "runs",
 ) -> Run:
     """Send a data set's queries to an agent and measure what it returns.
@@ -158,6 +160,9 @@ def evaluate(
         nuggets: a file of key facts that the answers should state, one question a line.
         listeners: who is told of the run: `"mlflow"`, another name or `module:Class`, or an object
             with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
+        judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
+            whether the judge was calibrated on this data.
+        require_calibrated: refuse such a gate where it was not.
         out: where run folders go.
 
     Raises:
@@ -217,6 +222,8 @@ def evaluate(
         poison_into=poison_into,
         ground_truth=str(ground_truth or ""),
         nuggets=str(nuggets or ""),
+        judge_calibration=str(judge_calibration or ""),
+        require_calibrated=require_calibrated,
     )
     _refuse_meaningless(config)
     if isinstance(agent, str):

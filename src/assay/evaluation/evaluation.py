@@ -16,6 +16,7 @@ from assay.agents.target_kinds import TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind, RunError, TargetError
+from assay.evaluation.calibrated import refuse_uncalibrated
 from assay.evaluation.calling import (
     FIRST_REFUSED,
     OUTAGES,
@@ -115,6 +116,7 @@ class Evaluation:
         queries = draw_queries(dataset, config)
         for gate in gates:
             refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
+        refuse_uncalibrated(gates, config, [each.text for each in dataset.queries.values()])
         nuggets = None
         if config.nuggets:
             from assay.evaluation.answers.nugget_scores import NuggetSet

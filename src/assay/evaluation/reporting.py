@@ -12,6 +12,7 @@ import numpy as np
 from assay.agents.chunks import suggest_separator
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
+from assay.evaluation.calibrated import calibration_note
 from assay.evaluation.compare_to import ReferenceRun, check_against
 from assay.evaluation.gates import Gate, check_gate
 from assay.evaluation.results import (
@@ -178,7 +179,7 @@ def build_report(
                 check_against(gate, scores, reference, fit)
                 if gate.reference
                 else check_gate(gate, metrics, summary, answer_metrics)
-            ).noted(dataset.judged_by if gate.metric is not None else "")
+            ).noted(_note(gate, dataset, config))
             for gate in gates
         ],
         failures=dict(sorted(results.failures.items())),
@@ -209,6 +210,13 @@ def build_report(
         failed = [gate.failed_because(trouble) for gate in report.gates]
         report = report.model_copy(update={"gates": failed})
     return report
+
+
+def _note(gate: Gate, dataset: Dataset, config: RunConfig) -> str:
+    """Who judged what a gate is on, where that was a model."""
+    if gate.metric is not None:
+        return dataset.judged_by
+    return calibration_note(gate, config, [query.text for query in dataset.queries.values()])
 
 
 def _with_failed_gates(

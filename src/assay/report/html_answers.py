@@ -150,6 +150,8 @@ def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
     ]
     if judge.controls:
         facts.append(("Controls, whose verdict is known", judge.controls.words))
+    if judge.calibration:
+        facts.append(("Calibration", judge.calibration))
     return facts + _spending_facts(judge.spending) if judge.spending else facts
 
 

@@ -158,6 +158,8 @@ def _judge(judge: "JudgeRecord") -> Iterator[str]:
         yield f"undecided on {counted(judge.undecided, 'question')}"
     if judge.unparseable_votes:
         yield f"{counted(judge.unparseable_votes, 'vote')} could not be read"
+    if judge.calibration:
+        yield judge.calibration
     if spending := judge.spending:
         yield f"{counted(spending.calls, 'call')}, {count(spending.cached)} cached"
         if spending.cost:

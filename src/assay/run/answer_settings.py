@@ -210,3 +210,26 @@ class AnswerSettings:
         same_in_shards=True,
         group="Answers and judge",
     )
+    judge_calibration: str = _option(
+        "",
+        "With --judge: the file that assay judge calibrate --out wrote. Reports and gates say "
+        "whether this judge was calibrated on this data.",
+        metavar="FILE",
+        label="Judge: calibration file",
+        placeholder="none",
+        needs="judge",
+        on_resume="free",
+        same_in_shards=True,
+        group="Answers and judge",
+    )
+    require_calibrated: bool = _option(
+        False,
+        "With --judge: refuse a gate on a judged figure whose judge was not calibrated on this "
+        "data, exit code 2.",
+        label="Refuse gates of a judge that was not calibrated",
+        widget="checkbox",
+        needs="judge",
+        on_resume="free",
+        same_in_shards=True,
+        group="Answers and judge",
+    )

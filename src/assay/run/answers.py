@@ -67,6 +67,7 @@ class JudgeRecord(_AnswerModel):
     unparseable_votes: int
     undecided: int
     controls: JudgeControls | None = None
+    calibration: str | None = None
     spending: JudgeSpending | None = None
 
 
@@ -185,6 +186,7 @@ class NuggetsReport(_AnswerModel):
     flip_rate: float | None = None
     controls: JudgeControls | None = None
     human_recall: float | None = None
+    calibration: str | None = None
     note: str | None = None
 
     @property
@@ -204,7 +206,7 @@ class NuggetsReport(_AnswerModel):
         if self.human_recall is not None and len(self.makers) > 1:
             number = self.makers.get("human", 0)
             phrases.append(f"of the {number:,} by people alone: recall {self.human_recall:.4f}")
-        return [*phrases, *([self.note] if self.note else [])]
+        return [*phrases, *filter(None, (self.calibration, self.note))]
 
 
 class CriterionRecord(_AnswerModel):

@@ -16,6 +16,7 @@ from assay.evaluation.answers.verdict_scores import (
     measure_run,
     verdict_of,
 )
+from assay.evaluation.calibrated import figure_calibration
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_FACTS,
@@ -277,6 +278,10 @@ class AnswerReport:
                 different=controls.different,
                 different_right=controls.different_right,
             )
+        asked = {case.question for case in self._cases}
+        asked |= {query.text for query in self._dataset.queries.values()}
+        if status := figure_calibration("correctness", self._config, asked):
+            further["calibration"] = status.words
         if use.spending is not None:
             further["spending"] = JudgeSpending(**asdict(use.spending))
         return record.model_copy(update=further)

@@ -28,6 +28,7 @@ from assay.evaluation.answers.logged_cases import logged_case
 from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
+from assay.evaluation.calibrated import calibration_note, refuse_uncalibrated
 from assay.evaluation.gates import Gate, parse_gate, require_criterion
 from assay.measure.answers.answer_metrics import (
     NUGGET_METRICS,
@@ -108,6 +109,8 @@ def score_answers(
     criteria: str | Path | None = None,
     reasons: bool = False,
     nuggets: str | Path | None = None,
+    judge_calibration: str | Path | None = None,
+    require_calibrated: bool = False,
     gates: str | Sequence[str] = (),
 ) -> ScoredAnswers:
     """Measure answers that were logged elsewhere. No agent is needed.
@@ -131,6 +134,9 @@ def score_answers(
         reasons: ask the judge also for a sentence about each rating, which decides nothing.
         nuggets: a file of key facts that the answers should state; rows are found in it by their
             id or their question.
+        judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
+            whether the judge was calibrated on these questions.
+        require_calibrated: refuse such a gate where it was not.
         gates: one condition such as `faithfulness>=0.9`, or several.
 
     Raises:
@@ -148,6 +154,8 @@ def score_answers(
         nuggets=str(nuggets or ""),
         criteria=str(criteria or ""),
         reasons=reasons,
+        judge_calibration=str(judge_calibration or ""),
+        require_calibrated=require_calibrated,
         gates=(gates,) if isinstance(gates, str) else tuple(gates),
     )
     provider = None if judge is None or isinstance(judge, str) else judge
@@ -172,6 +180,8 @@ async def score_rows(
     if not log.cases:
         first = f"; the first: {log.skipped[0]}" if log.skipped else ""
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
+    asked = [case.question for case in log.cases]
+    refuse_uncalibrated(gates, config, asked)
     nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases) if config.nuggets else None
     found, scores = log.found, log.scores
     if nuggets is not None and not log.judged:
@@ -198,7 +208,9 @@ async def score_rows(
     if not log.cites:  # an application that never cites has no finding about it either
         kept = [each for each in section.findings if each.kind != "cites nothing"]
         section = section.model_copy(update={"findings": kept})
-    results = [_check(gate, section.metrics) for gate in gates]
+    results = [
+        _check(gate, section.metrics).noted(calibration_note(gate, config, asked)) for gate in gates
+    ]
     if section.trouble:
         reason = f"not all answers were judged: {section.trouble}"
         results = [each.failed_because(reason) for each in results]

@@ -20,6 +20,7 @@ from assay.answer.nuggets.nugget_file import (
 from assay.data.dataset import Dataset
 from assay.errors import DataError
 from assay.evaluation.answers.judge_opening import UnreliableJudge
+from assay.evaluation.calibrated import figure_calibration
 from assay.measure.answers.answer_metrics import NUGGET_METRICS, AnswerCase, AnswerScores
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import ControlResult
@@ -135,6 +136,7 @@ class NuggetFindings:
     by: str
     controls: ControlResult | None = None
     judged: bool = False
+    calibration: str | None = None
 
     def scores(self) -> AnswerScores:
         """The metrics; a question counts where it has nuggets, and for vital ones vital nuggets."""
@@ -193,6 +195,7 @@ class NuggetFindings:
             judged=self.judged,
             flip_rate=sum(each.flipped for each in asked) / len(asked) if asked else None,
             human_recall=sum(each.credit for each in human) / len(human) if human else None,
+            calibration=self.calibration,
             note=self.source.note or None,
         )
         if (controls := self.controls) is None:
@@ -250,7 +253,10 @@ async def nuggets_by_judge(
     if doubt := unreliable_assignments(every, config.judge_max_flips):
         raise UnreliableJudge(doubt)
     by = f"judge {judge.name}, the worse of both orders of {judge.votes} votes"
-    return NuggetFindings(source, assigned, by, controls, judged=True)
+    questions = {*asked.values(), *(each.query for each in source.questions.values())}
+    status = figure_calibration("nugget_recall", config, questions)
+    words = None if status is None else status.words
+    return NuggetFindings(source, assigned, by, controls, judged=True, calibration=words)
 
 
 def _covered(cases: Sequence[AnswerCase], source: NuggetSet) -> list[AnswerCase]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -218,16 +218,16 @@ def calibrate_judge(
     )
 
 
-def cohen_kappa(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> float | None:
+def cohen_kappa(labels: Sequence[Hashable], verdicts: Sequence[Hashable]) -> float | None:
     """Agreement beyond chance (Cohen 1960): 1 all, 0 as much as chance, below 0 less.
 
     None if it does not exist: both always say the same one thing, so that chance alone agrees
-    everywhere. An undecided verdict is a category of its own.
+    everywhere. An undecided verdict, None, is a category of its own.
     """
     n = len(labels)
-    agreed = sum(v is y for v, y in zip(verdicts, labels, strict=True)) / n
+    agreed = sum(v == y for v, y in zip(verdicts, labels, strict=True)) / n
     ours, theirs = Counter(labels), Counter(verdicts)
-    by_chance = sum(ours[value] * theirs[value] for value in (True, False)) / n**2
+    by_chance = sum(ours[value] * theirs[value] for value in ours) / n**2
     return None if by_chance == 1 else (agreed - by_chance) / (1 - by_chance)
 
 

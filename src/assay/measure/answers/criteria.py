@@ -165,6 +165,11 @@ def _value(criterion: Criterion, votes: Sequence[str | None]) -> float | None:
     return sum(decided) / len(decided)
 
 
+def criterion_prompts(criterion: Criterion) -> tuple[str, ...]:
+    """What decides about a rating: the id of the prompt and the criterion's own fingerprint."""
+    return load_prompt("judge_criterion").id, criterion.fingerprint
+
+
 def criterion_prompt(
     criterion: Criterion, question: str, answer: str, sources: Sequence[str] = (), vote: int = 0
 ) -> str:

@@ -319,6 +319,11 @@ _WORDINGS = ("judge_correctness", "judge_correctness_facts", "judge_correctness_
 """The same question in three wordings: at temperature 0 the same one would get the same reply."""
 
 
+def correctness_prompts(votes: int) -> tuple[str, ...]:
+    """The ids of the prompts that so many votes are asked with."""
+    return tuple(load_prompt(name).id for name in _WORDINGS[: votes // 2])
+
+
 def correctness_prompt(question: str, answer: str, reference: str, vote: int = 0) -> str:
     """The public evaluator's question; the reference first in every second vote, and other words
     in every second pair.

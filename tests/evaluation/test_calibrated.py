@@ -1,0 +1,234 @@
+"""Whether the judge behind a gate was calibrated on this data: said, and required where asked."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.answer_providers.model_server import ModelServer
+from typer.testing import CliRunner, Result
+
+import assay
+from assay.cli.app import app
+from assay.data import Dataset
+from assay.errors import DataError, GateError, UsageError
+from assay.measure.answers.calibration_record import (
+    add_record,
+    calibration_status,
+    make_record,
+    read_calibrations,
+)
+
+COUNT = 40
+DATA = Dataset.from_dicts(
+    {f"q{n}": f"What is number {n}?" for n in range(COUNT)},
+    {f"q{n}": {"d": 1} for n in range(COUNT)},
+    {"d": "Numbers."},
+    answers={f"q{n}": f"It is {n}." for n in range(COUNT)},
+    name="numbers",
+)
+
+
+def reply(prompt: str) -> str:
+    """TRUE where both answers are the same words; support for what the answer has."""
+    if prompt.startswith("Decide for each of"):
+        return '["support"]' if prompt.count("It is 7.") == 2 else '["none"]'
+    blocks = prompt.split("Answer:\n")[1:]
+    said = [each.split("\n")[1] for each in blocks]
+    return "TRUE" if len(set(said)) == 1 else "FALSE"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelServer]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("RAG_EVAL_PROVIDER", raising=False)
+    with ModelServer().running() as running:
+        monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", running.url)
+        running.reply = reply
+        yield running
+
+
+def write_labels(number: int = COUNT, **more: Any) -> None:
+    """Every second answer is wrong."""
+    lines = [
+        {
+            "question": f"What is number {n}?",
+            "answer": f"It is {n}." if n % 2 else "It is nothing.",
+            "reference": f"It is {n}.",
+            "label": bool(n % 2),
+            **more,
+        }
+        for n in range(number)
+    ]
+    Path("labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
+def calibrate(*arguments: str) -> Result:
+    command = ["judge", "calibrate", "labels.jsonl", "--judge", "openai:m", "--out", "c.jsonl"]
+    return CliRunner().invoke(app, [*command, *arguments])
+
+
+def agent(query: str, top_k: int) -> dict[str, Any]:
+    return {"doc_ids": ["d"], "answer": f"It is {query.split()[-1].strip('?')}."}
+
+
+def evaluate(gates: str = "correctness>=0.5", **more: Any) -> assay.Run:
+    options: dict[str, Any] = {"judge": "openai:m", **more}
+    return assay.evaluate(agent, DATA, answers=True, gates=gates, num_queries=6, **options)
+
+
+def test_a_gate_says_that_its_judge_was_not_calibrated(server: ModelServer) -> None:
+    run = evaluate()
+    (gate,) = run.report.gates
+    assert gate.passed
+    assert "the judge openai:m was not calibrated on this data for correctness" in (gate.note or "")
+    assert run.report.answers is not None
+    assert run.report.answers.judge is not None
+    assert "was not calibrated" in (run.report.answers.judge.calibration or "")
+    assert "was not calibrated on this data" in run.folder.page_file.read_text()
+
+
+def test_required_calibration_refuses_the_gate_before_any_call(server: ModelServer) -> None:
+    with pytest.raises(
+        GateError, match=r"refused by --require-calibrated.*there is no calibration"
+    ):
+        evaluate(require_calibrated=True)
+    assert server.requests == []
+    assert not Path("runs").exists()
+    assert GateError.exit_code == 2
+
+
+def test_a_calibrated_judge_passes_and_its_agreement_is_told(server: ModelServer) -> None:
+    write_labels()
+    assert calibrate().exit_code == 0
+    run = evaluate(judge_calibration="c.jsonl", require_calibrated=True)
+    (gate,) = run.report.gates
+    assert gate.passed
+    assert gate.note == (
+        "the judge openai:m was calibrated on 40 labels of this data: agreement 1.00, kappa 1.00"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"judge": "openai:other"}, "the file has one of openai:m"),
+        ({}, {"judge_votes": 4}, "other prompts or another number of votes"),
+        ({"number": 12}, {}, "only 12 labels are about this data, at least 30 are needed"),
+        ({"question": "Elsewhere?"}, {}, "none of its 40 labels is about a question of this data"),
+    ],
+)
+def test_a_calibration_of_something_else_is_none(
+    server: ModelServer, change: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    write_labels(**change)
+    assert calibrate().exit_code == 0
+    with pytest.raises(GateError, match=message):
+        evaluate(judge_calibration="c.jsonl", require_calibrated=True, **options)
+
+
+def test_figures_that_no_judge_decides_need_no_calibration(server: ModelServer) -> None:
+    run = evaluate("faithfulness>=0", require_calibrated=True)
+    assert run.report.gates[0].note is None
+    with pytest.raises(GateError, match="for judged_facts: there is no calibration"):
+        evaluate("judged_facts>=0", require_calibrated=True)
+
+
+def test_logged_rows_are_held_to_the_same(server: ModelServer) -> None:
+    write_labels()
+    calibrate()
+    rows = [
+        {"question": f"What is number {n}?", "answer": f"It is {n}.", "reference": f"It is {n}."}
+        for n in range(COUNT)
+    ]
+    scored = assay.score_answers(
+        rows, judge="openai:m", gates="correctness>=0.9", judge_calibration="c.jsonl"
+    )
+    assert "was calibrated on 40 labels" in (scored.gates[0].note or "")
+    Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows[:5])))
+    command = ["score", "rows.jsonl", "--judge", "openai:m", "--gate", "correctness>=0.9"]
+    result = CliRunner().invoke(app, [*command, "--require-calibrated"])
+    assert isinstance(result.exception, GateError)
+    with_file = [*command, "--require-calibrated", "--judge-calibration", "c.jsonl"]
+    few = CliRunner().invoke(app, with_file)
+    assert "only 5 labels are about this data" in str(few.exception)
+
+
+def test_the_options_need_a_judge(server: ModelServer) -> None:
+    with pytest.raises(UsageError, match="require_calibrated has no effect without judge"):
+        evaluate(judge="", require_calibrated=True)
+
+
+def test_a_file_that_is_no_calibration_is_refused(server: ModelServer) -> None:
+    Path("c.jsonl").write_text('{"kind": "correctness", "judge": "m"}')
+    with pytest.raises(DataError, match=r"c\.jsonl:1: is no calibration"):
+        evaluate(judge_calibration="c.jsonl")
+    with pytest.raises(DataError, match="no such file"):
+        evaluate(judge_calibration="nowhere.jsonl")
+
+
+def test_recorded_verdicts_calibrate_no_judge(server: ModelServer) -> None:
+    write_labels(verdict=True)
+    result = calibrate()
+    assert isinstance(result.exception, UsageError)
+    assert "40 labeled lines have recorded verdicts" in str(result.exception)
+    assert not Path("c.jsonl").exists()
+
+
+def test_nuggets_are_calibrated_apart(server: ModelServer) -> None:
+    lines = [
+        {
+            "question": f"What is number {n}?",
+            "answer": "It is 7." if n % 2 else "It is 3.",
+            "nugget": "It is 7.",
+            "label": "support" if n % 2 else "none",
+        }
+        for n in range(COUNT)
+    ]
+    lines[0]["label"] = "partial"
+    Path("labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    result = calibrate("--nuggets", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["labelled"], found["agreement"]["mean"]) == (40, 39 / 40)
+    assert found["confusion"]["partial"] == {"none": 1, "partial": 0, "support": 0, "undecided": 0}
+    assert 0.9 < found["kappa"] < 1
+    assert found["labels_mean"] == 20.5 / 40
+    assert found["judged_mean"] == 0.5
+    (record,) = read_calibrations(Path("c.jsonl"))
+    assert (record.kind, record.judge, record.votes) == ("nuggets", "openai:m", 2)
+    write_labels()
+    calibrate()
+    assert [each.kind for each in read_calibrations(Path("c.jsonl"))] == ["nuggets", "correctness"]
+
+
+def test_rules_are_calibrated_without_a_model(server: ModelServer) -> None:
+    line = {
+        "question": "When?",
+        "answer": "At 7:00.",
+        "nugget": "It is at 7:00",
+        "label": "support",
+    }
+    Path("labels.jsonl").write_text(json.dumps(line))
+    command = ["judge", "calibrate", "labels.jsonl", "--nuggets", "--judge", "rules", "--json"]
+    assert json.loads(CliRunner().invoke(app, command).stdout)["agreement"]["mean"] == 1
+    Path("labels.jsonl").write_text(json.dumps({**line, "label": "yes"}))
+    error = CliRunner().invoke(app, command).exception
+    assert "'label' must be support, partial or none, got 'yes'" in str(error)
+
+
+def test_a_judge_that_agrees_by_chance_is_not_calibrated(tmp_path: Path) -> None:
+    questions = [f"q{n}" for n in range(40)]
+    record = make_record("correctness", "m", 2, ("p",), questions, 0.5, 0.0)
+    asked = ("correctness", "m", 2, ("p",), questions)
+    status = calibration_status([record], *asked)
+    assert not status.calibrated
+    assert "no more than chance does (kappa 0.00)" in status.words
+    assert calibration_status([replace(record, kappa=0.4)], *asked).calibrated
+    add_record(tmp_path / "c.jsonl", record)
+    add_record(tmp_path / "c.jsonl", replace(record, kappa=0.4))  # in place of the first
+    assert [each.kappa for each in read_calibrations(tmp_path / "c.jsonl")] == [0.4]
+    assert "q0" not in (tmp_path / "c.jsonl").read_text()  # hashes, and no questions
