@@ -9,6 +9,7 @@ import typer
 from assay.cli.console import print_json, say, show
 from assay.cli.data_files import Archive, Columns, Json, check, import_dataset, sample
 from assay.cli.data_questions import questions
+from assay.cli.data_rekey import rekey
 from assay.cli.help import verbs
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _LABEL_WIDTH = 22
 data_app.command("import")(import_dataset)
 data_app.command("check")(check)
 data_app.command("sample")(sample)
+data_app.command("rekey")(rekey)
 data_app.command("questions")(questions)
 
 
