@@ -16,7 +16,6 @@ from assay.agents.target_kinds import TARGET_KINDS
 from assay.agents.targets import parse_target
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind, RunError, TargetError
-from assay.evaluation.calibrated import refuse_uncalibrated
 from assay.evaluation.calling import (
     FIRST_REFUSED,
     OUTAGES,
@@ -27,7 +26,7 @@ from assay.evaluation.calling import (
     run_calls,
     timed_out_queries,
 )
-from assay.evaluation.gates import Gate, gate_ceiling, parse_gate, refuse_impossible
+from assay.evaluation.gates import Gate, parse_gate, refuse_gates
 from assay.evaluation.pacing import (
     ConcurrencyLimit,
     every_query_is_asked,
@@ -114,9 +113,7 @@ class Evaluation:
 
             dataset = with_ground_truth(dataset, Path(config.ground_truth))
         queries = draw_queries(dataset, config)
-        for gate in gates:
-            refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
-        refuse_uncalibrated(gates, config, [each.text for each in dataset.queries.values()])
+        refuse_gates(gates, dataset, config, queries)
         nuggets = None
         if config.nuggets:
             from assay.evaluation.answers.nugget_scores import NuggetSet

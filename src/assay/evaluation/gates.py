@@ -109,6 +109,18 @@ def _parse_relative(text: str, match: re.Match[str], top_k: int, compare_to: str
     return replace(gate, text=text, reference=compare_to)
 
 
+def refuse_gates(
+    gates: Sequence[Gate], dataset: Dataset, config: RunConfig, queries: Sequence[Query]
+) -> None:
+    """Raise `GateError` for a gate that cannot pass, or whose judge was to be calibrated."""
+    for gate in gates:
+        refuse_impossible(gate, gate_ceiling(gate, dataset, config, queries))
+    if config.judge:
+        from assay.evaluation.calibrated import refuse_uncalibrated
+
+        refuse_uncalibrated(gates, config, [query.text for query in dataset.queries.values()])
+
+
 def refuse_impossible(gate: Gate, ceiling: float) -> None:
     """A gate that no system could pass says nothing about the one under test."""
     if gate.sign in (">=", ">") and not gate.passes(ceiling):

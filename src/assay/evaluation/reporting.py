@@ -12,7 +12,6 @@ import numpy as np
 from assay.agents.chunks import suggest_separator
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind
-from assay.evaluation.calibrated import calibration_note
 from assay.evaluation.compare_to import ReferenceRun, check_against
 from assay.evaluation.gates import Gate, check_gate
 from assay.evaluation.results import (
@@ -216,6 +215,10 @@ def _note(gate: Gate, dataset: Dataset, config: RunConfig) -> str:
     """Who judged what a gate is on, where that was a model."""
     if gate.metric is not None:
         return dataset.judged_by
+    if not config.judge:
+        return ""
+    from assay.evaluation.calibrated import calibration_note
+
     return calibration_note(gate, config, [query.text for query in dataset.queries.values()])
 
 

@@ -278,9 +278,9 @@ class AnswerReport:
                 different=controls.different,
                 different_right=controls.different_right,
             )
-        asked = {case.question for case in self._cases}
-        asked |= {query.text for query in self._dataset.queries.values()}
-        if status := figure_calibration("correctness", self._config, asked):
+        questions = {case.question for case in self._cases}
+        questions |= {query.text for query in self._dataset.queries.values()}
+        if status := figure_calibration("correctness", self._config, questions):
             further["calibration"] = status.words
         if use.spending is not None:
             further["spending"] = JudgeSpending(**asdict(use.spending))
