@@ -47,7 +47,10 @@ AREAS = {
     ),
     "run folder": Area(
         ("run/calls.py", "run/folder.py", "run/report_file.py"),
-        ("tests/run", "tests/evaluation/test_evaluation.py", "tests/cli/test_damaged_files.py"),
+        (
+            *("tests/run", "tests/cli/test_damaged_files.py"),
+            *("tests/evaluation/test_evaluation.py", "tests/evaluation/test_resuming.py"),
+        ),
     ),
     "gates": Area(
         ("evaluation/gates.py",),
@@ -71,7 +74,7 @@ class Mutant:
     source: str
 
 
-_EVALUATION = "tests/evaluation/test_evaluation.py::"
+_RESUMING = "tests/evaluation/test_resuming.py::"
 _STATISTICS = "tests/measure/test_statistics.py::"
 
 KNOWN = (
@@ -87,7 +90,7 @@ KNOWN = (
         "evaluation/evaluation.py",
         "if call.failure in OUTAGES:",
         "if call.failure is not None:",
-        _EVALUATION + "test_errors_that_the_target_answered_with_are_no_part_of_the_outage",
+        _RESUMING + "test_errors_that_the_target_answered_with_are_no_part_of_the_outage",
     ),
     (
         "a gate may be one above top_k",
@@ -122,14 +125,14 @@ KNOWN = (
         "evaluation/evaluation.py",
         "started = time.perf_counter() - log.elapsed",
         "started = time.perf_counter()",
-        _EVALUATION + "test_a_resumed_run_goes_on_from_the_time_it_had_reached",
+        _RESUMING + "test_a_resumed_run_goes_on_from_the_time_it_had_reached",
     ),
     (
         "the seconds of a complete run grow when it is resumed",
         "evaluation/evaluation.py",
         "time.perf_counter() - started if todo else log.elapsed",
         "time.perf_counter() - started",
-        _EVALUATION + "test_resuming_a_finished_run_asks_nothing",
+        _RESUMING + "test_resuming_a_finished_run_asks_nothing",
     ),
 )
 

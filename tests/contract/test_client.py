@@ -14,44 +14,18 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from tests.contract.client_calls import REQUEST, ask, events_changed, follow, tampered
 from tests.contract.conftest import Gate
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
-from tests.contract.tampering import CUT, OPEN, Reply, Tamper, Tampered
+from tests.contract.tampering import CUT, OPEN, Reply, Tamper
 
-from assay.contract.client import AgentClient, AgentEvent, ClientLimits
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse
+from assay.contract.client import AgentClient
+from assay.contract.envelope import AgentRunRequest
 from assay.contract.responses import AgentCallError, Fault
 from assay.contract.server.app import AgentService, ServingLimits, agent_app
 from assay.net.client import TokenFor, open_client
 from assay.serve.guards import BearerToken
-
-REQUEST = AgentRunRequest(
-    request_id="r1", task_type="RAG_RETRIEVE", inputs={"query": "blood pressure"}
-)
-
-
-async def follow(client: AgentClient, agent: str) -> list[AgentEvent]:
-    async with aclosing(client.run_stream(agent, REQUEST)) as events:
-        return [event async for event in events]
-
-
-async def ask(app: ASGIApp, way: str, **limits: Any) -> AgentRunResponse:
-    async with running(app) as url, AgentClient(limits=ClientLimits(**limits)) as client:
-        if way == "sync":
-            return await client.run_sync(url, REQUEST)
-        response = (await follow(client, url))[-1].response
-        assert response is not None
-        return response
-
-
-def tampered(tamper: Tamper) -> ASGIApp:
-    return Tampered(agent_app(demo_service()), tamper)
-
-
-def events_changed(change: Any) -> ASGIApp:
-    return tampered(lambda reply: reply.with_events(change(reply.events)))
 
 
 @pytest.mark.parametrize("way", ["sync", "stream"])
@@ -147,7 +121,11 @@ async def test_a_malformed_extra_is_left_out_and_named() -> None:
 
 
 BOMB = gzip.compress(b" " * 50_000_000)
+
+
 HEARTBEATS: tuple[bytes | float, ...] = (b": hi\n\n", 0.05) * 99
+
+
 DRIPS: tuple[bytes | float, ...] = (b" ", 0.05) * 99
 
 
@@ -282,15 +260,6 @@ async def test_a_date_in_retry_after_is_read() -> None:
     assert caught.value.retry_after == pytest.approx(90, abs=5)
 
 
-async def test_rejected_requests_do_not_open_the_circuit() -> None:
-    app = tampered(lambda reply: replace(reply, status=422))
-    async with running(app) as url, AgentClient(failures_to_open=2) as client:
-        for _ in range(4):
-            with pytest.raises(AgentCallError) as caught:
-                await client.run_sync(url, REQUEST)
-            assert caught.value.fault is Fault.REFUSED
-
-
 @pytest.mark.parametrize("leave", ["break", "cancel"])
 async def test_leaving_a_stream_stops_the_work(gate: Gate, leave: str) -> None:
     service = AgentService("gate", "RAG_RETRIEVE", gate.work)
@@ -331,45 +300,6 @@ async def test_a_client_that_was_given_is_shared_and_left_open() -> None:
         async with AgentClient(http=http, endpoints={"demo": url}) as client:
             assert (await client.run_sync("demo", REQUEST)).ok
         assert not http.is_closed
-
-
-async def test_the_circuit_opens_after_five_failures_and_recovers() -> None:
-    broken = True
-    asked = 0
-
-    def sometimes(reply: Reply) -> Reply:
-        nonlocal asked
-        asked += 1
-        return replace(reply, status=500) if broken else reply
-
-    async with running(tampered(sometimes)) as url, AgentClient(recovery_s=0.2) as client:
-
-        async def fault() -> Fault | None:
-            try:
-                await client.run_sync(url, REQUEST)
-            except AgentCallError as error:
-                return error.fault
-            return None
-
-        assert [await fault() for _ in range(5)] == [Fault.SERVER_ERROR] * 5
-        assert await fault() is Fault.CIRCUIT_OPEN
-        assert asked == 5
-        broken = False
-        while (found := await fault()) is Fault.CIRCUIT_OPEN:
-            await asyncio.sleep(0.02)
-        assert found is None
-        assert asked == 6
-
-
-async def test_answers_that_cannot_be_used_open_the_circuit_too() -> None:
-    app = tampered(lambda reply: reply.with_json({"status": "ok"}))
-    async with running(app) as url, AgentClient(failures_to_open=2) as client:
-        faults = []
-        for _ in range(3):
-            with pytest.raises(AgentCallError) as caught:
-                await client.run_sync(url, REQUEST)
-            faults.append(caught.value.fault)
-    assert faults == [Fault.NOT_CONTRACT, Fault.NOT_CONTRACT, Fault.CIRCUIT_OPEN]
 
 
 @pytest.mark.parametrize("way", ["sync", "stream"])

@@ -1,0 +1,39 @@
+"""A run of a Python function, for the tests of evaluations."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from assay.agents import Agent, PythonAgent
+from assay.data import Dataset
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.evaluation.run import Run
+from assay.run.config import RunConfig
+
+MakeDataset = Callable[[int], Dataset]
+
+
+def number(query: str) -> int:
+    return int(query.split()[1])
+
+
+def half_right(query: str, top_k: int) -> list[str]:
+    """The grade-1 document first for even queries, nothing relevant for odd ones."""
+    n = number(query)
+    return [f"d{n + 1}", f"d{n}"][:top_k] if n % 2 == 0 else ["d0" if n > 1 else "d9"]
+
+
+def run(
+    function: Callable[..., Any],
+    dataset: Dataset,
+    out: Path,
+    *,
+    listener: Listener | None = None,
+    stop: asyncio.Event | None = None,
+    **settings: Any,
+) -> Run:
+    config = RunConfig(target="python:f", dataset=dataset.name, **settings)
+    agent: Agent = PythonAgent(function, name="f")
+    evaluation = Evaluation.plan(config, dataset)
+    return asyncio.run(evaluation.start(agent, out, listener=listener or Listener(), stop=stop))

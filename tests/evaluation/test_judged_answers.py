@@ -1,0 +1,232 @@
+"""Answers that a judge decides on: what its word counts for, and what is left without it."""
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.evaluation.town import Scripted, diagnosis_of, judge_of, perfect, rows_of, run, section
+
+from assay.agents import PythonAgent
+from assay.data import Dataset
+from assay.data.dataset import ReferenceAnswer
+from assay.errors import (
+    BudgetExceeded,
+    UsageError,
+)
+from assay.evaluation.evaluation import Evaluation
+from assay.run.answers import (
+    JudgeControls,
+)
+from assay.run.config import RunConfig
+
+FIGURES = (r"7:00", r"2\.80")
+
+
+def test_a_judge_that_always_says_true_is_not_praised(town: Dataset, tmp_path: Path) -> None:
+    def wrong(query: str, top_k: int) -> dict[str, Any]:
+        return {"doc_ids": ["zoo"], "answer": f"The otters know: {query}", "citations": ["zoo"]}
+
+    answers = section(run(wrong, town, tmp_path, judge=Scripted("TRUE")))
+    kinds = [finding.kind for finding in answers.findings]
+    assert "judge against facts" in kinds
+    assert "judged right and state none of the key facts" in diagnosis_of(answers).sentence
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("TRUE", "does not reject what another question's reference says in 2 of 2 controls"),
+        ("FALSE", "does not find a reference right against itself in 2 of 2 controls"),
+        ("Well.", "gave no verdict for 4 of 4 controls"),
+    ],
+)
+def test_a_judge_that_says_one_thing_about_everything_fails_its_controls(
+    town: Dataset, tmp_path: Path, word: str, why: str
+) -> None:
+    judge = Scripted(word)
+    outcome = run(perfect, town, tmp_path, judge=judge, judge_controls=5, gates="fact_recall>=0")
+    answers = section(outcome)
+    assert outcome.state == "not judged"
+    assert why in str(answers.trouble)
+    assert "correctness" not in answers.metrics
+    assert not outcome.gates_passed
+    assert judge.asked == 8, "the answers are not judged any more: that would cost for nothing"
+
+
+def test_a_judge_that_reads_passes_its_controls(town: Dataset, tmp_path: Path) -> None:
+    class Reads(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            if "STATED" in prompt or "Ground Truth" not in prompt:
+                return "STATED" if "STATED" in prompt else "TRUE"
+            return (
+                "TRUE" if all(len(re.findall(said, prompt)) != 1 for said in FIGURES) else "FALSE"
+            )
+
+    answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_controls=5))
+    assert judge_of(answers).controls == JudgeControls(
+        same=2, same_right=2, different=2, different_right=2
+    )
+    assert answers.metrics["correctness"] == 1.0
+
+
+def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> None:
+    outcome = run(perfect, town, tmp_path, judge=Scripted("FALSE"), judge_votes=1)
+    answers = section(outcome)
+    assert answers.metrics["correctness"] == pytest.approx(1 / 3)  # declining is correct by rule
+    assert answers.metrics["judged_facts"] == 1.0
+    assert answers.metrics["judged_faithfulness"] == 0.0
+    assert answers.correctness_by == "judge scripted, the majority in both orders of 2 votes"
+    assert judge_of(answers).judged == 2
+    assert rows_of(outcome)["open"].votes == ["false", "false"]
+
+
+def test_a_judge_that_says_neither_has_judged_nothing(town: Dataset, tmp_path: Path) -> None:
+    outcome = run(perfect, town, tmp_path, judge=Scripted("Well, perhaps."))
+    answers = section(outcome)
+    assert outcome.state == "not judged"
+    assert "no verdict for 2 of 2 answers" in str(answers.trouble)
+    assert judge_of(answers).undecided == 2
+    assert judge_of(answers).unparseable_votes == 4
+    assert not {"correctness", "judged_facts", "judged_faithfulness"} & answers.metrics.keys()
+    assert answers.diagnosis is None
+    assert all(row.correct is None for row in rows_of(outcome).values())
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3, 4, 5])
+def test_a_judge_that_prefers_a_place_passes_nobody(
+    town: Dataset, tmp_path: Path, votes: int
+) -> None:
+    """It says TRUE whenever the generated answer stands first; every answer is wrong."""
+
+    class PrefersFirst(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            first = "Generated Answer" in prompt.partition("Ground Truth Answer")[0]
+            return "STATED" if "STATED" in prompt else "TRUE" if first else "FALSE"
+
+    def wrong(query: str, top_k: int) -> dict[str, Any]:
+        return {"doc_ids": ["zoo"], "answer": "The otters know.", "citations": ["zoo"]}
+
+    gate = ("correctness>=0.01",)
+    outcome = run(wrong, town, tmp_path, judge=PrefersFirst(""), judge_votes=votes, gates=gate)
+    answers = section(outcome)
+    assert outcome.state == "not judged"
+    assert not outcome.gates_passed
+    assert "both TRUE and FALSE about 2 of 2 answers (100%)" in str(answers.trouble)
+    assert judge_of(answers).flip_rate == 1.0
+    assert "correctness" not in answers.metrics
+
+
+def test_points_are_of_all_questions_those_undecided_among_them(
+    town: Dataset, tmp_path: Path
+) -> None:
+    class Half(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            said = "FALSE" if "7:00" in prompt else "Hm."
+            return "STATED" if "STATED" in prompt else said
+
+    outcome = run(perfect, town, tmp_path, judge=Half(""))
+    diagnosis = diagnosis_of(section(outcome))
+    assert (diagnosis.questions, diagnosis.wrong, diagnosis.undecided) == (3, 1, 1)
+    assert "worth 33.3 of the 66.7 points that are lost (undecided 33.3)" in diagnosis.sentence
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (RuntimeError("no such model"), "raised RuntimeError: no such model"),
+        (None, "replied with a NoneType, not a string"),
+    ],
+)
+def test_a_judge_of_the_caller_s_that_breaks_does_not_cost_the_run(
+    town: Dataset, tmp_path: Path, reply: Any, words: str
+) -> None:
+    class Broken:
+        name = "own:model"
+
+        async def generate(self, prompt: str, max_tokens: int = 100) -> Any:
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+
+    outcome = run(perfect, town, tmp_path, judge=Broken())
+    assert outcome.state == "not judged"
+    answers = outcome.report.answers
+    assert answers is not None
+    assert answers.trouble == f"the judge 'own:model' {words}"
+
+
+def test_a_judge_that_fails_costs_nothing_that_needs_no_judge(
+    town: Dataset, tmp_path: Path
+) -> None:
+    gates = ("correctness>=0", "judged_facts<=1")
+    outcome = run(perfect, town, tmp_path, judge=Scripted("TRUE", failing=1), gates=gates)
+    answers = section(outcome)
+    assert outcome.state == "not judged"
+    assert answers.trouble == "the judge is not there"
+    assert answers.metrics["fact_recall"] == 1.0
+    assert outcome.metrics["ndcg@5"] == 1.0
+    assert not {"correctness", "judged_facts", "judged_faithfulness"} & answers.metrics.keys()
+    assert answers.diagnosis is None
+    assert [(gate.value, gate.passed) for gate in outcome.report.gates] == [(None, False)] * 2
+
+
+def test_a_rule_is_no_vote(town: Dataset, tmp_path: Path) -> None:
+    outcome = run(perfect, town, tmp_path, judge=Scripted("TRUE"))
+    assert judge_of(section(outcome)).judged == 2
+    assert judge_of(section(outcome)).decided_by_rule == 1
+    assert rows_of(outcome)["mayor"].votes is None
+
+
+def test_a_gate_on_a_figure_that_only_a_judge_gives_is_refused_without_one(town: Dataset) -> None:
+    for gate in ("judged_facts>=0.1", "correctness>=0.1"):
+        bare = {"open": ReferenceAnswer("open", "At 7:00.")}
+        config = RunConfig(target="x", answers=True, gates=(gate,))
+        with pytest.raises(UsageError, match="add --judge"):
+            Evaluation.plan(config, replace(town, answers=bare))
+
+
+def test_correctness_by_a_judge_is_not_compared_with_correctness_by_facts(
+    town: Dataset, tmp_path: Path
+) -> None:
+    by_facts = run(perfect, town, tmp_path)
+    by_judge = run(perfect, town, tmp_path, judge=Scripted("TRUE"))
+    comparison = by_judge.compare(by_facts)
+    assert "correctness" not in comparison.metrics
+    assert any("correctness was measured in two ways" in each for each in comparison.warnings)
+
+
+async def test_a_run_that_is_stopped_while_it_is_judged_can_be_resumed(
+    town: Dataset, tmp_path: Path
+) -> None:
+    stop = asyncio.Event()
+
+    class Stopping(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            stop.set()
+            await asyncio.sleep(60)
+            raise AssertionError("the judge is not waited for")
+
+    config = RunConfig(target="python:x", answers=True, judge="scripted", judge_controls=0)
+    evaluation = replace(Evaluation.plan(config, town), provider=Stopping("TRUE"))
+    agent = PythonAgent(perfect, name="python:x")
+    stopped = await evaluation.start(agent, tmp_path, stop=stop)
+    assert stopped.state == "interrupted"
+    assert section(stopped).trouble == "interrupted before all answers were judged"
+
+    evaluation = replace(evaluation, provider=Scripted("TRUE"))
+    resumed = await evaluation.resume(PythonAgent(perfect, name="python:x"), stopped.folder)
+    assert resumed.state == "complete"
+    assert section(resumed).metrics["correctness"] == 1.0
+
+
+def test_a_budget_that_ends_keeps_the_run(town: Dataset, tmp_path: Path) -> None:
+    class Dear(Scripted):
+        async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+            raise BudgetExceeded("1.00 US dollars are spent")
+
+    outcome = run(perfect, town, tmp_path, judge=Dear("TRUE"), max_cost=1.0)
+    assert outcome.state == "not judged"
+    assert section(outcome).trouble == "1.00 US dollars are spent"

@@ -1,0 +1,252 @@
+"""Runs that stop, lose their target or are found again: what is kept, and what is asked anew."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.evaluation.evaluating import MakeDataset, half_right, run
+
+from assay.agents import AgentAnswer, AgentInfo, PythonAgent
+from assay.errors import AgentFailure, FailureKind, RunError
+from assay.evaluation.evaluation import Evaluation, Listener
+from assay.run.calls import CallWriter
+from assay.run.config import RunConfig
+from assay.run.folder import find_run, list_runs
+
+
+class Gone:
+    """Answers a few times, then refuses every connection."""
+
+    def __init__(self, answers: int) -> None:
+        self.info = AgentInfo("gone", "test")
+        self.left = answers
+        self.refused = 0
+
+    async def ask(self, _query: str, _top_k: int) -> AgentAnswer:
+        if self.left:
+            self.left -= 1
+            return AgentAnswer(("d1",))
+        self.refused += 1
+        raise AgentFailure(FailureKind.CONNECTION, "connection refused")
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def test_a_target_that_dies_is_given_up_said_and_resumable(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    agent = Gone(answers=30)
+    config = RunConfig(target="gone", dataset="tiny", retries=0)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(agent, tmp_path, listener=Listener(say=said.append)))
+    assert outcome.state == "target lost"
+    assert agent.refused < 30
+    assert outcome.report.summary.successful_queries == 30
+    assert outcome.report.failures == {"not asked": 170}
+    assert said[-1] == "the target is still unreachable; giving up"
+
+    healed = Gone(answers=1000)
+    after = asyncio.run(evaluation.resume(healed, outcome.folder))
+    assert after.state == "complete"
+    assert after.report.failures == {}
+    assert after.report.summary.successful_queries == 200
+
+
+def test_stop_keeps_what_was_done_and_resume_asks_only_the_rest(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    stop = asyncio.Event()
+
+    async def slow(query: str, top_k: int) -> list[str]:
+        asked.append(query)
+        if len(asked) == 20:
+            stop.set()
+        await asyncio.sleep(0.001)
+        return half_right(query, top_k)
+
+    dataset = make_dataset(60)
+    partial = run(slow, dataset, tmp_path, stop=stop, concurrency=4)
+    assert partial.state == "interrupted"
+    done = partial.report.summary.total_queries
+    assert 0 < done < 25
+    assert partial.report.planned_queries == 60
+
+    before = len(asked)
+    evaluation = Evaluation.plan(partial.folder.read_config(), dataset)
+    whole = asyncio.run(evaluation.resume(PythonAgent(slow, name="f"), partial.folder))
+    assert len(asked) - before == 60 - done
+    unbroken = run(half_right, dataset, tmp_path)
+    assert whole.report.statistics == unbroken.report.statistics
+
+
+def test_resuming_a_finished_run_asks_nothing(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    dataset = make_dataset(5)
+    first = run(half_right, dataset, tmp_path)
+
+    def never(_query: str, _top_k: int) -> list[str]:
+        raise AssertionError("asked again")
+
+    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
+    again = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
+    assert again.report.metrics == first.report.metrics
+    assert again.report.failures == {}
+    elapsed = max(row.at for row in first.rows())
+    assert again.report.summary.total_time_seconds == pytest.approx(elapsed, abs=0.0006)
+    thrice = asyncio.run(evaluation.resume(PythonAgent(never, name="f"), first.folder))
+    assert thrice.report.summary.total_time_seconds == again.report.summary.total_time_seconds
+
+
+def test_a_resumed_run_removes_what_a_kill_left_behind(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    first = run(half_right, make_dataset(3), tmp_path)
+    for name in (".rows.part", ".report.json.0a1b2c3d4e5f.part"):
+        (first.folder.path / name).write_bytes(b"half")
+    evaluation = Evaluation.plan(first.report.config, make_dataset(3))
+    asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
+    assert not list(first.folder.path.glob(".*"))
+
+
+@pytest.mark.parametrize(("target", "warned"), [("builtin:bm25", True), ("python:m:f", False)])
+def test_a_resumed_run_of_an_earlier_retriever_is_told_to_mix_two(
+    make_dataset: MakeDataset, tmp_path: Path, target: str, warned: bool
+) -> None:
+    dataset = make_dataset(3)
+    evaluation = Evaluation.plan(RunConfig(target=target, dataset=dataset.name), dataset)
+    agent = PythonAgent(half_right, name="f")
+    first = asyncio.run(evaluation.start(agent, tmp_path))
+    header = first.folder.header_file
+    header.write_text(header.read_text().replace('"format": 2', '"format": 1'))
+    heard: list[str] = []
+    listener = Listener(say=heard.append)
+    asyncio.run(evaluation.resume(agent, first.folder, listener=listener))
+    assert heard == [f"every query of {first.name} was asked before; none is sent again"]
+    heard.clear()
+    calls = first.folder.calls_file.read_text().splitlines(keepends=True)
+    first.folder.calls_file.write_text("".join(calls[:1]))
+    asyncio.run(
+        evaluation.resume(PythonAgent(half_right, name="f"), first.folder, listener=listener)
+    )
+    assert ["earlier version" in each for each in heard] == [True] * warned
+
+
+def test_a_run_is_not_resumed_on_other_data(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    first = run(half_right, make_dataset(5), tmp_path)
+    other = Evaluation.plan(first.folder.read_config(), make_dataset(6))
+    with pytest.raises(RunError, match="was made on other data"):
+        asyncio.run(other.resume(PythonAgent(half_right, name="f"), first.folder))
+
+
+def test_a_run_that_another_process_writes_is_not_resumed(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(5)
+    first = run(half_right, dataset, tmp_path)
+    evaluation = Evaluation.plan(first.folder.read_config(), dataset)
+    with (
+        CallWriter(first.folder.calls_file),
+        pytest.raises(RunError, match="another process is writing"),
+    ):
+        asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), first.folder))
+
+
+def test_runs_are_found_by_name_start_and_latest(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    names = [run(half_right, make_dataset(2), tmp_path).folder.name for _ in range(2)]
+    assert [folder.name for folder in list_runs(tmp_path)] == names
+    assert find_run("latest", tmp_path).name == names[1]
+    assert find_run(names[0], tmp_path).name == names[0]
+    with pytest.raises(RunError, match="2 runs are called '2'"):
+        find_run("2", tmp_path)
+    with pytest.raises(RunError, match="no run is called 'x'"):
+        find_run("x", tmp_path)
+    with pytest.raises(RunError, match="no run in"):
+        find_run("latest", tmp_path / "nowhere")
+
+
+def test_failures_of_an_outage_are_withdrawn_and_asked_again_but_those_of_a_finished_run_stand(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    config = RunConfig(target="gone", dataset="tiny", retries=0)
+    few = Evaluation.plan(config, make_dataset(5))
+    finished = asyncio.run(few.start(Gone(answers=2), tmp_path))
+    assert finished.state == "complete"
+    again = asyncio.run(few.resume(Gone(answers=100), finished.folder))
+    assert again.report.failures == {"connection": 3}
+
+
+def test_errors_that_the_target_answered_with_are_no_part_of_the_outage(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """They came before it went away, so they stand; the refused connections are asked again."""
+    asked = 0
+
+    async def failing(_query: str, _top_k: int) -> list[str]:
+        nonlocal asked
+        asked += 1
+        if asked <= 5:
+            raise AgentFailure(FailureKind.AGENT_ERROR, "HTTP 500")
+        raise AgentFailure(FailureKind.CONNECTION, "refused")
+
+    config = RunConfig(target="f", dataset="tiny", retries=0, concurrency=1)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(PythonAgent(failing, name="f"), tmp_path))
+    assert outcome.state == "target lost"
+    assert outcome.report.failures == {"agent error": 5, "not asked": 195}
+
+
+def test_a_resumed_run_goes_on_from_the_time_it_had_reached(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    dataset = make_dataset(6)
+    outcome = run(half_right, dataset, tmp_path)
+    lines = [json.loads(line) for line in outcome.folder.calls_file.read_text().splitlines()][:4]
+    lines[-1]["at"] = 100.0
+    outcome.folder.calls_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    evaluation = Evaluation.plan(outcome.folder.read_config(), dataset)
+    whole = asyncio.run(evaluation.resume(PythonAgent(half_right, name="f"), outcome.folder))
+    before = {line["query_id"] for line in lines}
+    times = [row.at for row in whole.rows() if row.query_id not in before]
+    assert len(times) == 2
+    assert all(100 <= each < 160 for each in times)
+    assert 100 <= whole.report.summary.total_time_seconds < 160
+
+
+def test_a_target_that_only_times_out_is_lost(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    async def hangs(_query: str, _top_k: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    config = RunConfig(target="f", dataset="tiny", timeout=0.01)
+    evaluation = replace(Evaluation.plan(config, make_dataset(200)), probe_pauses=(0.01, 0.01))
+    outcome = asyncio.run(evaluation.start(PythonAgent(hangs, name="f"), tmp_path))
+    assert outcome.state == "target lost"
+    assert outcome.report.failures == {"not asked": 200}
+
+
+def test_the_latest_run_is_never_a_baseline(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    dataset = make_dataset(4)
+    main = run(half_right, dataset, tmp_path)
+    evaluation = replace(
+        Evaluation.plan(main.folder.read_config(), dataset), baseline_of=main.folder.name
+    )
+    second = asyncio.run(evaluation.start(PythonAgent(half_right, name="g"), tmp_path))
+    second.folder.path.rename(tmp_path / "99999999-000000-baseline")
+    assert find_run("latest", tmp_path).name == main.folder.name
+    assert find_run("99999999", tmp_path).read_header().baseline_of == main.folder.name
+
+
+def test_a_run_that_goes_on_is_not_called_unfinished(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    outcome = run(half_right, make_dataset(4), tmp_path)
+    outcome.folder.report_file.unlink()
+    with pytest.raises(RunError, match="has no report yet; finish it with"):
+        outcome.folder.read_report()
+    with CallWriter(outcome.folder.calls_file), pytest.raises(RunError, match="is still running"):
+        outcome.folder.read_report()
