@@ -7,6 +7,7 @@ a file that does not exist is left as it is, so that a strict build fails on it.
 
 import posixpath
 import re
+import shutil
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -75,6 +76,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return "".join(
         part if place % 2 else _LINK.sub(change, part) for place, part in enumerate(parts)
     )
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """The pages as they were written, beside their HTML: llms.txt links to them."""
+    for path in DOCS.rglob("*.md"):
+        target = Path(config.site_dir) / path.relative_to(DOCS)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
 
 
 def site_path(path: Path) -> str:

@@ -1,6 +1,7 @@
 """The docs as a site: it builds strictly, so that no link or anchor is broken."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         address = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
         assert f'href="{address}/"' in home, page
+    for link in re.findall(r"\]\(([^)]+)\)", (tmp_path / "site" / "llms.txt").read_text()):
+        assert (tmp_path / "site" / link).is_file(), link
     assert "googleapis" not in home  # the site asks no other host for fonts
 
 
