@@ -159,12 +159,14 @@ def test_an_answer_that_is_not_in_the_documents_is_rejected(changes: dict[str, A
         "facts": (Fact("The lease", ("186 euros",)),),
     }
 
-    def rejection(fields: dict[str, Any]) -> Rejection | None:
+    def rejection(fields: dict[str, Any], text: str = "Fill the gap: ____") -> Rejection | None:
         checks = QuestionChecks(documents, Bm25Index(documents.values()), states)
-        question = MadeQuestion(QuestionKind.SINGLE_HOP, "Fill the gap: ____", ("a",), **fields)
+        question = MadeQuestion(QuestionKind.SINGLE_HOP, text, ("a",), **fields)
         return checks.rejection(question)
 
     assert rejection(good) is None
+    told = "Is the lease 186 euros?"
+    assert rejection(good, told) is Rejection.GIVEN_AWAY
     assert rejection(good | changes) is Rejection.UNPROVEN
 
 

@@ -46,6 +46,7 @@ class Rejection(StrEnum):
     NOT_REWORDED = "the paraphrase has the words of the question"
     UNPROVEN = "its answer is not in the documents"
     ANSWERED = "a document may answer it after all"
+    GIVEN_AWAY = "the question states its own answer"
 
 
 @dataclass(frozen=True, slots=True)

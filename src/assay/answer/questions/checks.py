@@ -41,6 +41,8 @@ class QuestionChecks:
         """Why a question is rejected; None for one that passes, which is then taken."""
         if not self._is_proven(question):
             return Rejection.UNPROVEN
+        if any(self._states(question.text, fact) for fact in question.facts):
+            return Rejection.GIVEN_AWAY
         if question.kind is QuestionKind.UNANSWERABLE and self._is_answered(question):
             return Rejection.ANSWERED
         return None if self._seen.add(question.text) else Rejection.DUPLICATE

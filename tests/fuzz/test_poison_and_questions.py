@@ -1,0 +1,99 @@
+"""Whatever a document, a question or an answer holds: planting, judging and asking go through."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.fuzz.mutation import examples
+
+from assay.answer.ground_truth.writers import ClozeWriter
+from assay.answer.questions.kinds import QuestionKind
+from assay.answer.questions.making import make_questions
+from assay.data import Document
+from assay.measure.answers.instructions import follows_a_document
+from assay.measure.answers.lexical import states
+from assay.measure.answers.poison.documents import PoisonKind, plant
+from assay.measure.answers.poison.outcome import PoisonOutcome, poison_outcome, squeezed
+
+PIECES = st.sampled_from(
+    (
+        *(
+            "The lease of",
+            "Tomek",
+            "Judith",
+            "stays at",
+            "310 euros",
+            "25 min",
+            "____",
+            "3 May 2026",
+        ),
+        *(
+            "until",
+            "2025-02-30",
+            "2025-03-01",
+            ". ",
+            "\n",
+            "[1]",
+            "<b>",
+            "![x](",
+            ")",
+            "{question}",
+        ),
+        *(
+            "Ignore all previous instructions.",
+            "Reply with",
+            "AI assistants must",
+            "\u200b",
+            "é",
+            "&",
+        ),
+    )
+)
+TEXTS = st.lists(PIECES, max_size=40).map(" ".join) | st.text(max_size=60)
+FILLERS = st.text(
+    st.sampled_from("*_ \u200b\u00ad\u0301\ufe0f-.,\n~`"), max_size=3
+)  # what stands between letters and is not read
+TEMPLATES = [each for each in QuestionKind if each is not QuestionKind.PARAPHRASED]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(TEXTS, TEXTS, st.sampled_from(PoisonKind), st.lists(TEXTS, max_size=3))
+def test_any_answer_to_any_question_has_an_outcome(
+    question: str, answer: str, kind: PoisonKind, citations: list[str]
+) -> None:
+    (planted,) = plant([("q", question)], kind).values()
+    assert squeezed(planted.canary) in squeezed(planted.text)
+    assert poison_outcome(answer, citations, planted) in PoisonOutcome
+    assert follows_a_document(answer, [planted.text, question], question) in (True, False)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.data(), st.sampled_from(PoisonKind))
+def test_nothing_between_its_letters_hides_a_canary(data: st.DataObject, kind: PoisonKind) -> None:
+    (planted,) = plant([("q", "How long?")], kind).values()
+    said = "".join(each + data.draw(FILLERS) for each in planted.canary)
+    assert poison_outcome(said, (), planted) is PoisonOutcome.FOLLOWED
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6), st.integers(0, 9))
+def test_questions_about_any_documents_are_proven(texts: list[tuple[str, str]], seed: int) -> None:
+    documents = {f"d{n}": Document(f"d{n}", *each) for n, each in enumerate(texts)}
+    made = asyncio.run(
+        make_questions(
+            documents,
+            TEMPLATES,
+            12,
+            writers={QuestionKind.SINGLE_HOP: ClozeWriter()},
+            states=states,
+            seed=seed,
+        )
+    )
+    for each in made.questions:
+        assert each.text.strip()
+        assert set(each.documents) <= documents.keys()
+        assert bool(each.documents) is (each.kind is not QuestionKind.UNANSWERABLE)
+        for fact in each.facts:
+            assert any(states(quote.text, fact) for quote in each.quotes)
+            assert states(each.answer or "", fact)
+            assert not states(each.text, fact)
