@@ -11,7 +11,7 @@ EXAMPLES ?= 2000
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 .DEFAULT_GOAL := help
-.PHONY: help setup eval test crash fuzz mutants lint serve format docs site dist lock sbom clean
+.PHONY: help setup eval test generalise crash fuzz mutants lint serve format docs site dist lock sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -29,6 +29,9 @@ eval: $(READY) ## evaluate the reference agent, compare it with BM25 (ARGS="..."
 
 test: $(READY) ## run all the tests on all cores (ARGS="-k name" selects, WORKERS=0 uses one process)
 	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) $(ARGS)
+
+generalise: $(READY) ## measure the reference retriever on every data set of a folder (FOLDER=..., ARGS="--no-tuned")
+	@$(BIN)/python scripts/generalise.py $(FOLDER) $(ARGS)
 
 crash: $(READY) ## break every command off at every write, and compare what a second run makes of it
 	@PYTHONPATH=. $(BIN)/python -m tests.crash.points $(ARGS)

@@ -59,7 +59,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class _Embeddings:
-    """Counts the texts that it embeds, and kills the worker that asks for the third part."""
+    """Counts the texts that it embeds, and kills a worker after two calls."""
 
     def __init__(self, *, kills: bool) -> None:
         self.texts: list[str] = []
@@ -69,7 +69,7 @@ class _Embeddings:
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         self.calls += 1
-        if self._kills and self.calls == 3:
+        if self._kills and self.calls >= 3 and not self.killed:
             for process in _workers():
                 os.kill(process, signal.SIGKILL)
                 self.killed.append(process)
@@ -162,7 +162,8 @@ def test_what_is_embedded_is_not_embedded_again(
         build_index(_DOCUMENTS[:300], open_embedder(settings), EdgeStore(tmp_path / "one", "one"))
         embeddings.texts.clear()
         build_on_cluster(_DOCUMENTS, settings, EdgeStore(tmp_path / "all", "all"), "ray")
-        texts = [text for text in embeddings.texts if text.startswith("Title")]
+        titles = {document.title for document in _DOCUMENTS}
+        texts = [one for one in embeddings.texts if one.startswith("Title") and one not in titles]
     assert sorted(texts) == sorted(
         f"{document.title} {document.text}" for document in _DOCUMENTS[300:]
     )

@@ -113,6 +113,4 @@ def test_trees_for_a_fold_learn_from_no_pair_with_its_queries(data: TuningData) 
         spoiled.append(dataclasses.replace(taught, overlap=np.where(hidden, 1, taught.overlap)))
     spoiled[0] = dataclasses.replace(spoiled[0], overlap=np.ones_like(spoiled[0].overlap))
     clean_trees = overlap_trees(by_fold, 0, unseen=by_fold[0])
-    assert overlap_trees(spoiled, 0, unseen=spoiled[0]).model_to_string() == (
-        clean_trees.model_to_string()
-    )
+    assert overlap_trees(spoiled, 0, unseen=spoiled[0]).to_string() == (clean_trees.to_string())

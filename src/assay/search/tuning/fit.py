@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import lightgbm
 import numpy as np
 
 from assay.errors import DataError
@@ -31,6 +30,7 @@ from assay.search.tuning.model import About, TunedRanker, second_pass
 from assay.search.tuning.ranking import (
     THREADS,
     RankingCandidates,
+    TreeSets,
     feature_names,
     learn_overlap,
     learn_ranking,
@@ -119,7 +119,7 @@ def fold_features(training: TrainingSet, fold: Fold) -> FoldFeatures:
 
 def overlap_trees(
     by_fold: Sequence[FoldFeatures], seed: int, unseen: FoldFeatures | None = None
-) -> lightgbm.Booster:
+) -> TreeSets:
     """Without the fold that the trees are for: not its queries, and not as neighbors either."""
     hidden = set(unseen.fold.asked) if unseen else set()
     features, target = [], []
@@ -134,7 +134,7 @@ def overlap_trees(
 
 
 def candidates_of(
-    training: TrainingSet, memory: Memory, queries: Sequence[int], trees: lightgbm.Booster
+    training: TrainingSet, memory: Memory, queries: Sequence[int], trees: TreeSets
 ) -> list[RankingCandidates]:
     """The candidates of each query, given what is remembered."""
     return [
@@ -149,7 +149,7 @@ def ranking_trees(
     queries: Sequence[int],
     candidates: Sequence[RankingCandidates],
     seed: int,
-) -> lightgbm.Booster:
+) -> TreeSets:
     """LambdaMART over the candidates of the queries."""
     grades = training.data.grades("train", queries)
     labels = [
@@ -165,7 +165,7 @@ def ranking_trees(
     )
 
 
-def ranking_features(training: TrainingSet, memory: Memory, trees: lightgbm.Booster) -> list[str]:
+def ranking_features(training: TrainingSet, memory: Memory, trees: TreeSets) -> list[str]:
     """The names of the columns that the ranking trees see."""
     first = first_pass(training.corpus, memory, training.questions.take([0]))
     return feature_names(second_pass(memory, first, trees)[0])

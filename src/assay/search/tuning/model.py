@@ -23,7 +23,7 @@ from assay.search.retriever import Ranked
 from assay.search.tuning.arrays import Floats, Integers, Sparse, sparse_from_parts
 from assay.search.tuning.features import Corpus, QueryEncoder
 from assay.search.tuning.memory import Memory
-from assay.search.tuning.ranking import PAGE, RankingCandidates, predict, propose
+from assay.search.tuning.ranking import PAGE, RankingCandidates, TreeSets, propose
 from assay.search.tuning.signals import (
     FirstPass,
     Signals,
@@ -61,8 +61,8 @@ class TunedRanker:
     encoder: QueryEncoder
     corpus: Corpus
     memory: Memory
-    overlap_trees: lightgbm.Booster
-    ranking_trees: lightgbm.Booster
+    overlap_trees: TreeSets
+    ranking_trees: TreeSets
     tree_count: int
     """How many of the ranking trees are used."""
     familiar_from: float
@@ -81,7 +81,7 @@ class TunedRanker:
         signals, (candidates,) = second_pass(self.memory, first, self.overlap_trees, top_k)
         if candidates.familiarity < self.familiar_from:
             return None
-        scores = predict(self.ranking_trees, candidates.features, self.tree_count)
+        scores = self.ranking_trees.predict(candidates.features, self.tree_count)
         documents, values = _page(candidates, scores, top_k)
         labels = self.memory.bundles.label[documents]
         ranks = {kind: _ranks(signals[name][0], labels) for kind, name in _EVIDENCE.items()}
@@ -110,14 +110,14 @@ class TunedRanker:
 def second_pass(
     memory: Memory,
     first: FirstPass,
-    overlap_trees: lightgbm.Booster,
+    overlap_trees: TreeSets,
     page: int = PAGE,
     threads: int = 1,
 ) -> tuple[Signals, list[RankingCandidates]]:
     """From the first look to the candidates of each query, by way of the predicted overlaps."""
     pairs = compare_with_judged(memory, first)
     flat = pairs.features.reshape(-1, pairs.features.shape[-1])
-    overlap = predict(overlap_trees, flat, -1, threads).reshape(pairs.neighbours.shape)
+    overlap = overlap_trees.predict(flat, -1, threads).reshape(pairs.neighbours.shape)
     signals = first.signals | propagate(memory, pairs.neighbours, overlap)
     return signals, propose(memory.bundles, first, signals, overlap.max(1), page)
 
@@ -145,7 +145,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
     return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
 
 
-MAGIC = b"assay-tuned 1\n"
+MAGIC = b"assay-tuned 2\n"
 # The header is read before anything is known to be sound.
 LONGEST_HEADER = 1_000_000
 
@@ -226,7 +226,7 @@ def _payload(ranker: TunedRanker) -> bytes:
     for name in ("encoder", "corpus", "memory"):
         _flatten(f"{name}.", getattr(ranker, name), arrays)
     for name in ("overlap_trees", "ranking_trees"):
-        arrays[name] = _bytes(getattr(ranker, name).model_to_string())
+        arrays[name] = _bytes(getattr(ranker, name).to_string())
     buffer = io.BytesIO()
     # numpy dates the members of an archive 1980: the bytes depend on the arrays alone.
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
@@ -245,8 +245,8 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
         encoder=_rebuild("encoder.", QueryEncoder, arrays),
         corpus=_rebuild("corpus.", Corpus, arrays),
         memory=_rebuild("memory.", Memory, arrays),
-        overlap_trees=lightgbm.Booster(model_str=_text(arrays["overlap_trees"])),
-        ranking_trees=lightgbm.Booster(model_str=_text(arrays["ranking_trees"])),
+        overlap_trees=TreeSets.from_string(_text(arrays["overlap_trees"])),
+        ranking_trees=TreeSets.from_string(_text(arrays["ranking_trees"])),
         tree_count=int(header["tree_count"]),
         familiar_from=float(header["familiar_from"]),
     )

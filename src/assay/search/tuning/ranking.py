@@ -1,9 +1,10 @@
 """Learning to rank with LightGBM: the candidates of a query, and the trees that rank them.
 
-The same seed gives the same trees on every run.
+The same seed gives the same trees on every run. Every model is the mean of several that differ in
+their seed: one alone moves nDCG@10 on NFCorpus by 0.01 from seed to seed, two by less than half.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import lightgbm
@@ -17,6 +18,10 @@ OVERLAP_TREES = 150
 RANKING_TREES = 200
 # Fixed, since sums over threads depend on their number; one is faster where there is little to do.
 THREADS = 2
+SETS = 2
+# Between the seeds of one model, so that those of neighboring seeds share none.
+_SEEDS_APART = 1000
+_BETWEEN_SETS = "\x1e"
 FEW_ROWS = 30_000
 # Grades above this are as good as this one.
 HIGHEST_GRADE = 30
@@ -48,16 +53,47 @@ _RANKING: dict[str, object] = {
 }
 
 
-def learn_overlap(features: Floats, target: Floats, seed: int) -> lightgbm.Booster:
+@dataclass(frozen=True)
+class TreeSets:
+    """Sets of trees that learned the same with other seeds."""
+
+    sets: tuple[lightgbm.Booster, ...]
+
+    @classmethod
+    def learn(
+        cls, settings: Mapping[str, object], data: lightgbm.Dataset, trees: int, seed: int
+    ) -> "TreeSets":
+        """As many sets as `SETS`, each of `trees` trees."""
+        seeds = [seed + _SEEDS_APART * number for number in range(SETS)]
+        return cls(tuple(lightgbm.train({**settings, "seed": one}, data, trees) for one in seeds))
+
+    @classmethod
+    def from_string(cls, text: str) -> "TreeSets":
+        """What `to_string` wrote."""
+        return cls(tuple(lightgbm.Booster(model_str=one) for one in text.split(_BETWEEN_SETS)))
+
+    def to_string(self) -> str:
+        """All trees as text."""
+        return _BETWEEN_SETS.join(one.model_to_string() for one in self.sets)
+
+    def predict(self, features: Floats, trees: int, threads: int = 1) -> Floats:
+        """The mean of what the first `trees` trees of each set say; all of them for -1."""
+        found = [
+            one.predict(features, num_iteration=trees, num_threads=threads) for one in self.sets
+        ]
+        return np.asarray(np.mean(found, axis=0), np.float32)
+
+
+def learn_overlap(features: Floats, target: Floats, seed: int) -> TreeSets:
     """Trees that predict the overlap of a query with a judged one."""
-    data = lightgbm.Dataset(features, target, free_raw_data=True)
-    settings = _ALWAYS | _OVERLAP | {"seed": seed, "num_threads": _threads(len(target))}
-    return lightgbm.train(settings, data, OVERLAP_TREES)
+    data = lightgbm.Dataset(features, target)
+    settings = _ALWAYS | _OVERLAP | {"num_threads": _threads(len(target))}
+    return TreeSets.learn(settings, data, OVERLAP_TREES, seed)
 
 
 def learn_ranking(
     features: Floats, grades: Floats, sizes: Floats, queries: Sequence[int], seed: int
-) -> lightgbm.Booster:
+) -> TreeSets:
     """LambdaMART (Burges 2010) over bundles; `queries`: how many rows each query has.
 
     A bundle of many documents fills more of the page when it is ranked first, so it weighs more.
@@ -67,14 +103,8 @@ def learn_ranking(
     gains = list(range(int(labels.max(initial=1)) + 1))
     data = lightgbm.Dataset(features, labels, group=list(queries), weight=weights)
     threads = _threads(len(labels))
-    settings = _ALWAYS | _RANKING | {"seed": seed, "label_gain": gains, "num_threads": threads}
-    return lightgbm.train(settings, data, RANKING_TREES)
-
-
-def predict(model: lightgbm.Booster, features: Floats, trees: int, threads: int = 1) -> Floats:
-    """What the first `trees` trees say; all of them for -1."""
-    found = model.predict(features, num_iteration=trees, num_threads=threads)
-    return np.asarray(found, np.float32)
+    settings = _ALWAYS | _RANKING | {"label_gain": gains, "num_threads": threads}
+    return TreeSets.learn(settings, data, RANKING_TREES, seed)
 
 
 def _threads(rows: int) -> int:

@@ -6,12 +6,11 @@ The number of trees, and which queries are left to the zero-shot ranking, are ch
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import lightgbm
 import numpy as np
 
 from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums
 from assay.search.tuning.features import TuningData
-from assay.search.tuning.ranking import RANKING_TREES, THREADS, RankingCandidates, predict
+from assay.search.tuning.ranking import RANKING_TREES, THREADS, RankingCandidates, TreeSets
 
 PAGE = 100
 # Below this, a mean over unfamiliar queries says nothing.
@@ -130,7 +129,7 @@ class ValidationFold:
 
     queries: list[int]
     candidates: list[RankingCandidates]
-    trees: lightgbm.Booster
+    trees: TreeSets
     remembered: list[int]
     """Training queries whose judgments helped."""
 
@@ -179,7 +178,7 @@ def _rankings(tests: Sequence[ValidationFold], trees: int) -> list[Integers]:
     found = []
     for test in tests:
         rows = np.concatenate([one.features for one in test.candidates])
-        scores = predict(test.trees, rows, trees, THREADS)
+        scores = test.trees.predict(rows, trees, THREADS)
         ends = np.cumsum([len(one.sizes) for one in test.candidates])
         for one, own in zip(test.candidates, np.split(scores, ends[:-1]), strict=True):
             found.append(one.documents[one.order(own)])

@@ -1,0 +1,40 @@
+"""Sets of trees: the mean of several that differ in their seed."""
+
+import numpy as np
+
+from assay.search.tuning.ranking import SETS, TreeSets, learn_overlap
+
+
+def learned(seed: int = 0) -> tuple[TreeSets, np.ndarray]:
+    draw = np.random.default_rng(0)
+    features = draw.standard_normal((3000, 6)).astype(np.float32)
+    target = (features[:, 0] + draw.standard_normal(3000)).astype(np.float32)
+    return learn_overlap(features, target, seed), features
+
+
+def test_a_prediction_is_the_mean_of_sets_with_other_seeds() -> None:
+    trees, features = learned()
+    own = [TreeSets((one,)).predict(features, -1) for one in trees.sets]
+    assert len(own) == SETS >= 2
+    assert not np.array_equal(own[0], own[1])
+    assert np.allclose(trees.predict(features, -1), np.mean(own, axis=0), atol=1e-6)
+
+
+def test_fewer_trees_of_every_set_can_be_asked() -> None:
+    trees, features = learned()
+    own = [TreeSets((one,)).predict(features, 20) for one in trees.sets]
+    assert np.allclose(trees.predict(features, 20), np.mean(own, axis=0), atol=1e-6)
+
+
+def test_sets_come_back_from_their_text() -> None:
+    trees, features = learned()
+    again = TreeSets.from_string(trees.to_string())
+    assert np.array_equal(again.predict(features, -1), trees.predict(features, -1))
+
+
+def test_the_mean_moves_less_from_seed_to_seed_than_one_set_does() -> None:
+    one, features = learned(0)
+    other, _ = learned(1)
+    together = np.abs(one.predict(features, -1) - other.predict(features, -1)).mean()
+    alone = [TreeSets(some.sets[:1]).predict(features, -1) for some in (one, other)]
+    assert together < 0.9 * np.abs(alone[0] - alone[1]).mean()
