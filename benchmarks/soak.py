@@ -1,13 +1,14 @@
 """Every server under many callers, good and hostile, and what is left in it afterwards.
 
-    .venv/bin/python benchmarks/soak.py [--seconds 60] [--requests 4000] [--callers 200] [SERVER...]
+    .venv/bin/python benchmarks/soak.py [--seconds 60] [--requests 4000] [--windows 4] [SERVER...]
 
 Prints lines for benchmarks/README.md. Loopback only. Each server is a process of its own on the
 data set `notes` with BM25. A caller sends one request after the other, each on a connection of its
 own, in turns good ones and hostile ones (broken JSON, wrong types, other methods, a body that is
-too large, a connection dropped half-way). Resources of the process are compared between the end
-of a warm-up of the same traffic and the end, both at rest. Exit code 1: a good request without a
-response, a response 500, or growth.
+too large, a connection dropped half-way). The same traffic comes in windows, and after each, at
+rest, the resources of the process are read. The first windows fill what is bounded: results kept
+for callers that repeat a request, finished evaluations, arenas of the allocator. Growth is what the
+last window adds. Exit code 1: a good request without a response, a response 500, or growth.
 """
 
 import argparse
@@ -39,7 +40,7 @@ main()
 TIMEOUT_S = 60.0
 REST_S = 3.0
 # Beyond noise: pages that the allocator keeps, and what a late connection still holds.
-GROWTH = {"MB": 25.0, "open files": 4, "tasks": 4, "threads": 4}
+GROWTH = {"MB": 3.0, "open files": 4, "tasks": 4, "threads": 4}
 HOSTILE_EVERY = 3
 LARGE = 20_000_000
 
@@ -65,6 +66,14 @@ class Figures:
     lost: int = 0
     dropped: int = 0
     latencies: list[float] = field(default_factory=list)
+
+    def add(self, other: "Figures") -> None:
+        """Those of a further window."""
+        self.statuses += other.statuses
+        self.overloaded += other.overloaded
+        self.lost += other.lost
+        self.dropped += other.dropped
+        self.latencies += other.latencies
 
 
 def request(method: str, path: str, body: object = None, **headers: str) -> bytes:
@@ -321,16 +330,17 @@ async def soak(server: Server, arguments: argparse.Namespace) -> bool:
             port = await _port(Path(folder, "log"))
             await wait_until_ready(port)
             callers = arguments.callers
-            await traffic(server, port, callers, arguments.seconds / 4, arguments.requests // 4, 1)
-            await asyncio.sleep(REST_S)
-            before = resources(process.pid, tasks)
-            seen = await traffic(server, port, callers, arguments.seconds, arguments.requests, 2)
-            await asyncio.sleep(REST_S)
-            after = resources(process.pid, tasks)
+            seen, found = Figures(), []
+            for window in range(arguments.windows):
+                least = arguments.requests // arguments.windows
+                seconds = arguments.seconds / arguments.windows
+                seen.add(await traffic(server, port, callers, seconds, least, window))
+                await asyncio.sleep(REST_S)
+                found.append(resources(process.pid, tasks))
         finally:
             process.terminate()
             process.wait(30)
-    return report(server, seen, before, after)
+    return report(server, seen, found)
 
 
 async def _port(log: Path) -> int:
@@ -342,10 +352,9 @@ async def _port(log: Path) -> int:
     raise SystemExit(f"no address in the log:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def report(
-    server: Server, seen: Figures, before: dict[str, float], after: dict[str, float]
-) -> bool:
+def report(server: Server, seen: Figures, found: list[dict[str, float]]) -> bool:
     """Print a row of the table; whether all is well."""
+    before, after = found[-2:]
     grown = {name: after[name] - before[name] for name in before}
     tenth = max(1, len(seen.latencies) // 10)
     first, last = seen.latencies[:tenth], seen.latencies[-tenth:]
@@ -353,10 +362,11 @@ def report(
     failed = sum(count for status, count in seen.statuses.items() if status == 500)
     well = not seen.lost and not failed
     well &= all(grown[name] <= GROWTH[name] for name in grown)
+    memory = " → ".join(f"{each['MB']:.0f}" for each in found)
     counts = [f"{before[name]:g} → {after[name]:g}" for name in GROWTH if name != "MB"]
     print(
         f"| {server.name} | {total:,} | {seen.lost} | {seen.overloaded:,} | {failed} "
-        f"| {before['MB']:.0f} → {after['MB']:.0f} | {', '.join(counts)} "
+        f"| {memory} | {', '.join(counts)} "
         f"| {statistics.median(seen.latencies) * 1000:.0f} "
         f"| {percentile(first, 0.99):.0f} → {percentile(last, 0.99):.0f} |",
         flush=True,
@@ -370,6 +380,7 @@ def main() -> int:
     parser.add_argument("server", nargs="*", help=f"of {', '.join(SERVERS)}; all by default")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--requests", type=int, default=4200, help="at least, for each server")
+    parser.add_argument("--windows", type=int, default=4, help="in which the traffic comes")
     parser.add_argument("--callers", type=int, default=200)
     arguments = parser.parse_args()
     print(

@@ -1,11 +1,13 @@
 """Renders templates to pages: no script, no network; light mode, dark mode and paper.
 
-All content of a run (queries, ids, documents, messages of agents) is escaped. A
+All content of a run (queries, ids, documents, messages of agents) is escaped, and control and
+bidirectional characters are replaced. A
 standalone page forbids all scripts and allows only its own style, identified by its hash.
 """
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, Stri
 from markupsafe import Markup
 
 from assay.measure.figures import parse_figure
+from assay.net.redact import printable
 from assay.report import numbers, plots
 from assay.report.terminal import verdict
 
@@ -29,6 +32,7 @@ def environment(*folders: Path) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable,
     )
     jinja.filters |= {
         "figure": numbers.figure,
@@ -49,6 +53,14 @@ def environment(*folders: Path) -> Environment:
         "verdict": verdict,
     }
     return jinja
+
+
+def _printable(value: Any) -> Any:
+    """Without characters that show a text in another order than it has, as in a terminal."""
+    if not isinstance(value, str):
+        return value
+    shown = printable(re.sub("\r\n?", "\n", value))
+    return Markup(shown) if isinstance(value, Markup) else shown
 
 
 def render_page(template: str, **values: Any) -> str:

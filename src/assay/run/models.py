@@ -14,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -21,6 +22,7 @@ from assay.errors import AssayError, RunError, UsageError
 from assay.measure.figures import AnswerFigure
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.violations import Kind
+from assay.net.secret_text import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
 from assay.run.gate_result import GateResult
@@ -91,6 +93,12 @@ class TargetRecord(RunModel):
     protocol: str
     details: str
     agent: str | None = None
+
+    @field_validator("name", "details")
+    @classmethod
+    def _without_secrets(cls, text: str) -> str:
+        """Also where the run was written by somebody else, or by a version that masked less."""
+        return str(mask_secrets(text))
 
 
 class DatasetRecord(RunModel):

@@ -61,6 +61,8 @@ class Ui:
         self.index = RunIndex(runs)
         self.datasets = DatasetCache()
         self.form_token = secrets.token_urlsafe(24)
+        self.comparing = asyncio.Lock()
+        """Held while runs are compared: six of 100,000 queries each take gigabytes for a moment."""
         self._templates = environment(TEMPLATES)
         self._templates.globals["form_token"] = self.form_token
 

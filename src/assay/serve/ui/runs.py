@@ -122,7 +122,8 @@ async def compare_page(request: Request) -> Response:
         )
     folders = [RunFolder(ui.runs / name) for name in names]
     dataset = await ui.datasets.of(folders[0].read_header())
-    view = await asyncio.to_thread(_compared, folders, dataset)
+    async with ui.comparing:
+        view = await asyncio.to_thread(_compared, folders, dataset)
     return ui.page(request, "compare.html", compared=view, links=True)
 
 
@@ -185,8 +186,11 @@ def _sparkline(trend: Trend) -> Markup:
 
 
 def _view(folder: RunFolder, dataset: Dataset | None) -> RunView:
-    changed = max(path.stat().st_mtime_ns for path in folder.path.iterdir())
-    return _cached_view(str(folder.path), changed, _DatasetKey(dataset))
+    return _cached_view(str(folder.path), _changed_at(folder), _DatasetKey(dataset))
+
+
+def _changed_at(folder: RunFolder) -> int:
+    return max(path.stat().st_mtime_ns for path in folder.path.iterdir())
 
 
 @lru_cache(maxsize=16)
@@ -222,7 +226,15 @@ class _DatasetKey:
 
 
 def _compared(folders: Sequence[RunFolder], dataset: Dataset | None) -> ComparisonView:
-    sides = [ComparedSide.read(folder) for folder in folders]
+    changed = tuple((str(folder.path), _changed_at(folder)) for folder in folders)
+    return _cached_comparison(changed, _DatasetKey(dataset))
+
+
+@lru_cache(maxsize=16)
+def _cached_comparison(changed: tuple[tuple[str, int], ...], key: "_DatasetKey") -> ComparisonView:
+    """As long as no file of the runs has changed; the view holds few of their rows."""
+    dataset = key.dataset
+    sides = [ComparedSide.read(RunFolder(Path(path))) for path, _ in changed]
     first, *others = [each.compared for each in sides]
     judgments = None if dataset is None else dataset.judgments_in(first.report.config.split)
     comparisons = compare_with_each(first, others, judgments=judgments)
