@@ -386,6 +386,18 @@ def _poison() -> int:
     )
 
 
+def _nuggets() -> int:
+    return assay("ground-truth", "tiny", "--nuggets", "--provider", "extractive", "--resume")
+
+
+def _nuggets_digest() -> Any:
+    """The nuggets in any order, and nothing of the journal."""
+    lines = [json.loads(line) for line in Path("nuggets.jsonl").read_text().splitlines()]
+    return sorted((each["query_id"], each["nuggets"]) for each in lines), list(
+        Path().glob("*journal*")
+    )
+
+
 SCENARIOS = {
     each.name: each
     for each in (
@@ -407,6 +419,7 @@ SCENARIOS = {
         Scenario(
             "questions", _prepare_questions, _questions, _unless_made(_questions), _made_digest
         ),
+        Scenario("nuggets", _prepare_data, _nuggets, _nuggets, _nuggets_digest),
         Scenario("poison", _prepare_data, _poison, _resume(_poison), _run_digest),
         Scenario("rekey", _prepare_rekey, _rekey, _unless_made(_rekey), _made_digest),
         Scenario("index", _prepare_index, _index, _index, _index_digest),

@@ -28,6 +28,8 @@ from assay.serve.ui.evaluations import ProgressView, StartedEvaluation, event_st
 _PAUSE_S = 0.4
 _CANCELING = "canceling"
 _LONG_LABEL = 40
+# Settings that are paths on this machine.
+_SERVER_FILES = ("ground_truth", "criteria", "nuggets", "judge_calibration")
 _COMMAND_LINE = re.compile(r"; exit code \d.*| Repeatable; in the .*| \[env var: \w+\]")
 _NEEDED_FLAG = re.compile(r"^With --[a-z-]+: (.)")
 
@@ -151,11 +153,13 @@ def check_allowed(ui: Ui, config: RunConfig) -> None:
     ui.rules.check_dataset(config.dataset)
     if config.baseline:
         ui.rules.check_target(config.baseline)
-    if config.ground_truth and ui.rules.policy.public_only:
-        raise UsageError(
-            f"ground_truth {config.ground_truth!r} is a file on this server, which remote "
-            "visitors may not use; leave it empty, or open the pages on 127.0.0.1"
-        )
+    for name in _SERVER_FILES:
+        value: str = getattr(config, name)
+        if value and ui.rules.policy.public_only:
+            raise UsageError(
+                f"{name} {value!r} is a file on this server, which remote visitors may not use; "
+                "leave it empty, or open the pages on 127.0.0.1"
+            )
     ui.rules.check_request(http_request_settings(config), config.mapping)
     ui.rules.check_embedder(config.embedder, config.model, config.device, config.reranker)
     ui.rules.check_judge(config.judge)
