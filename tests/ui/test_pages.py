@@ -159,3 +159,34 @@ def test_a_slice_of_queries_has_an_address(server: httpx.Client, first: str) -> 
     assert "of 30 queries" in listed("Form of the query: phrase")
     assert "No query matches" in listed("Words in the query: 1")
     assert "No query matches" in listed("Tag of the query: unheard of")
+
+
+def test_runs_can_be_sorted_and_filtered(server: httpx.Client, runs: Path) -> None:
+    def listed(**asked: str) -> list[str]:
+        links = [a.get("href", "") for a in read_page(server.get("/", params=asked).text).tags("a")]
+        names = [link.removeprefix("/runs/") for link in links if link.startswith("/runs/")]
+        return [name for name in names if (runs / name).exists()][-4:]
+
+    by_name = sorted(path.name for path in runs.iterdir())
+    assert listed(sort="started") == by_name
+    assert listed(sort="-started") == by_name[::-1]
+    page = server.get("/", params={"sort": "-mean"}).text
+    assert 'aria-sort="descending"' in page
+    assert "sort=mean" in page  # the same heading turns it around
+    assert "No run matches" in server.get("/", params={"since": "2999-01-01"}).text
+    assert server.get("/", params={"sort": "; DROP TABLE runs", "only": "x"}).status_code == 200
+
+
+def test_queries_stand_beside_each_other_for_several_runs(
+    server: httpx.Client, runs: Path, first: str
+) -> None:
+    second = names(runs, "second")[0]
+    page = server.get("/matrix", params={"run": [first, second]})
+    assert page.status_code == 200
+    assert f"/runs/{first}/queries/q0" in page.text
+    assert f"/runs/{second}/queries/q0" in page.text
+    assert "1 to 25 of 30 queries" in read_page(page.text).text
+    one = server.get("/matrix", params={"run": [first, second], "text": "q29"})
+    assert "1 to 1 of 1 query" in read_page(one.text).text
+    assert server.get("/matrix", params={"run": [first]}).status_code in (200, 303)
+    assert server.get("/matrix", params={"run": [first, "../x"]}).status_code == 404

@@ -19,7 +19,27 @@ from assay.run.folder import RUNNING, UNFINISHED, RunFolder
 from assay.run.models import COMPLETE, Report, RunHeader
 
 DAMAGED = "damaged"
-FILTERS = ("target", "dataset", "split", "track", "state")
+FILTERS = ("target", "dataset", "split", "track", "state", "label", "branch")
+ONLY = {
+    "gate failed": "gates_failed > 0",
+    "has failures": "failed > 0",
+    "ended early": "state NOT IN ('complete', 'running')",
+}
+"""Runs that somebody may look for, by what they are called; as conditions in SQL."""
+
+SORTS = {
+    "started": "name",
+    "target": "lower(target)",
+    "dataset": "dataset",
+    "label": "label",
+    "branch": "branch",
+    "mean": "mean",
+    "answers": "correctness",
+    "queries": "queries",
+    "failed": "failed",
+    "latency": "latency_p50",
+}
+"""What a list can be sorted by, as expressions in SQL; runs without a value come last."""
 
 _TREND_POINTS = 60
 
@@ -132,11 +152,25 @@ class RunIndex:
             self._seen = found
 
     def find(
-        self, filters: Mapping[str, str] | None = None, *, skip: int = 0, limit: int = 25
+        self,
+        filters: Mapping[str, str] | None = None,
+        *,
+        skip: int = 0,
+        limit: int = 25,
+        sort: str = "-started",
     ) -> RunPage:
-        """Newest first. `filters`: those of FILTERS, and `text` for what name or target hold."""
+        """Some runs of the list, newest first unless another order is asked for.
+
+        Parameters:
+            filters: those of FILTERS, `text` for what name or target hold, `only` for one of ONLY,
+                `since` for a day in ISO 8601.
+            sort: one of SORTS, with a minus in front for the largest first.
+        """
         where, values = _where(filters or {})
-        lines = self._lines(f"{where} ORDER BY name DESC LIMIT ? OFFSET ?", [*values, limit, skip])
+        column = SORTS.get(sort.removeprefix("-"), "name")
+        down = "DESC" if sort.startswith("-") else "ASC"
+        order = f"{column} IS NULL, {column} {down}, name DESC"
+        lines = self._lines(f"{where} ORDER BY {order} LIMIT ? OFFSET ?", [*values, limit, skip])
         (total,) = self._rows(f"SELECT count(*) FROM runs {where}", values)[0]
         return RunPage(lines, int(total))
 
@@ -206,7 +240,11 @@ class RunIndex:
         values = [COMPLETE, board.dataset, board.split, board.fingerprint, board.metric]
         lines = self._lines(f"WHERE {on_board} ORDER BY name", [*values, board.track])
         most = max((line.queries or 0 for line in lines), default=0)
-        newest = {line.target: line for line in lines if (line.queries or 0) == most}
+        newest = {
+            line.target: line
+            for line in lines
+            if (line.queries or 0) == most and (line.failed or 0) < most  # it answered something
+        }
         best_first = sorted(newest.values(), key=lambda line: (-(line.mean or 0.0), line.target))
         return best_first[:limit]
 
@@ -230,6 +268,11 @@ def _where(filters: Mapping[str, str]) -> tuple[str, list[str]]:
         if filters.get(name):
             conditions.append(f"{name} = ?")
             values.append(filters[name])
+    if filters.get("only") in ONLY:
+        conditions.append(ONLY[filters["only"]])
+    if filters.get("since"):
+        conditions.append("started >= ?")
+        values.append(filters["since"])
     if filters.get("text"):
         conditions.append("(instr(lower(name), lower(?)) OR instr(lower(target), lower(?)))")
         values += [filters["text"]] * 2
@@ -309,7 +352,7 @@ def _with_report(line: RunLine, report: Report) -> RunLine:
         failed=report.summary.failed_queries,
         gates=len(report.gates),
         gates_failed=sum(not gate.passed for gate in report.gates),
-        latency_p50=report.latency_ms.p50,
+        latency_p50=report.latency_ms.p50 if report.summary.successful_queries else None,
     )
     correctness = report.answers.statistics.get("correctness") if report.answers else None
     if correctness is None:  # no answers, or no reference to compare them with

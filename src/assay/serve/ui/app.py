@@ -29,6 +29,7 @@ from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_o
 from assay.serve.ui.check import check_routes
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_pages import evaluation_routes
+from assay.serve.ui.matrix import matrix_routes
 from assay.serve.ui.queries import query_routes
 from assay.serve.ui.runs import run_routes
 from assay.serve.ui.search import SearchService, search_routes
@@ -81,6 +82,7 @@ def _routes() -> list[BaseRoute]:
         *health_routes("ui"),
         *run_routes(),
         *query_routes(),
+        *matrix_routes(),
         *evaluation_routes(),
         *search_routes(),
         *check_routes(),

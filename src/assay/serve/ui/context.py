@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from assay.data.dataset import Dataset
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import environment
+from assay.report.matrix import Matrix
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.index import DAMAGED, RunIndex, RunLine
 from assay.run.models import RunHeader
@@ -60,6 +61,7 @@ class Ui:
         self.evaluations = Evaluations(runs, policy)
         self.index = RunIndex(runs)
         self.datasets = DatasetCache()
+        self.matrices: OrderedDict[object, Matrix] = OrderedDict()
         self.form_token = secrets.token_urlsafe(24)
         self.comparing = asyncio.Lock()
         """Held while runs are compared: six of 100,000 queries each take gigabytes for a moment."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
@@ -146,7 +146,7 @@ async def queries_page(request: Request) -> Response:
         rows=chosen[pages.skip : pages.last],
         pages=pages,
         orders={name: words for name, (words, _) in ORDERS.items()},
-        slices=_slice_choices(lines),
+        slices=slice_choices(each.slices for each in lines),
         asked=asked,
     )
 
@@ -228,9 +228,9 @@ def _query_lines(folder: RunFolder, dataset: Dataset | None) -> list[QueryLine]:
     ]
 
 
-def _slice_choices(lines: Sequence[QueryLine]) -> list[tuple[str, int]]:
+def slice_choices(slices: Iterable[frozenset[str]]) -> list[tuple[str, int]]:
     """The slices that queries can be filtered by, with their sizes."""
-    sizes = Counter(each for line in lines for each in line.slices)
+    sizes = Counter(each for own in slices for each in own)
     by_title: dict[str, dict[str, int]] = {}
     for key, number in sizes.items():
         title, _, name = key.partition(": ")

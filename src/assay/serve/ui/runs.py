@@ -20,7 +20,7 @@ from assay.report.html_comparison import ComparedSide, ComparisonView, compariso
 from assay.report.plots import sparkline
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RUNNING, RunFolder
-from assay.run.index import FILTERS, Board, RunLine, Trend
+from assay.run.index import FILTERS, ONLY, Board, RunLine, Trend
 from assay.run.models import COMPLETE
 from assay.serve.ui.context import PER_PAGE, Ui, slice_of, ui_of
 from assay.serve.ui.evaluation_pages import repeat_query
@@ -49,11 +49,13 @@ async def runs_page(request: Request) -> Response:
     """All runs, filtered and in pages, with the trend of each target."""
     ui = ui_of(request)
     await ui.refresh()
-    asked = {name: request.query_params.get(name, "") for name in (*FILTERS, "text")}
+    names = (*FILTERS, "text", "only", "since")
+    asked = {name: request.query_params.get(name, "") for name in names}
     filters = {name: value for name, value in asked.items() if value}
+    sort = request.query_params.get("sort", "-started")
     pages = slice_of(request, ui.index.find(filters, limit=0).total)
     trends = [] if pages.previous else ui.index.trends(filters)
-    lines = ui.index.find(filters, skip=pages.skip, limit=PER_PAGE).lines
+    lines = ui.index.find(filters, skip=pages.skip, limit=PER_PAGE, sort=sort).lines
     return ui.page(
         request,
         "runs.html",
@@ -64,8 +66,19 @@ async def runs_page(request: Request) -> Response:
         trends=[(trend, _sparkline(trend)) for trend in trends],
         filters=asked,
         choices=ui.index.choices(),
+        only=list(ONLY),
+        labels=any(line.label or line.branch for line in lines),
+        sort=sort,
+        sorted_by=lambda column, down: _sort_link(request, sort, column, down),
         folder=ui.runs,
     )
+
+
+def _sort_link(request: Request, sort: str, column: str, down: bool) -> str:
+    """The address of this list in another order; the same column again turns it around."""
+    first, second = (f"-{column}", column) if down else (column, f"-{column}")
+    url = request.url.include_query_params(sort=second if sort == first else first)
+    return f"{url.path}?{url.remove_query_params('page').query}"
 
 
 async def run_page(request: Request) -> Response:

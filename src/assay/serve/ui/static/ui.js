@@ -50,7 +50,20 @@ function showBusy(form) {
   });
 }
 
+function walk(table) {
+  const rows = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("td a")]);
+  table.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step) return;
+    const row = rows.findIndex((links) => links.includes(document.activeElement));
+    if (row < 0) return;
+    const next = rows[row + step[0]]?.[rows[row].indexOf(document.activeElement) + step[1]];
+    if (next) { event.preventDefault(); next.focus(); }
+  });
+}
+
 document.querySelectorAll("[data-live]").forEach(follow);
 document.querySelectorAll("form[data-auto]").forEach(submitOnChange);
 document.querySelectorAll("form[data-compare]").forEach(countChosen);
 document.querySelectorAll("form[data-busy]").forEach(showBusy);
+document.querySelectorAll("table[data-walk]").forEach(walk);

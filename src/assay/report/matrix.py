@@ -1,0 +1,138 @@
+"""Queries by runs: a row a query, a column a run, each cell a score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from assay.errors import RunError
+from assay.report.html_queries import slice_key, slices_of
+from assay.run.folder import RunFolder
+from assay.run.models import Report
+
+MATRIX_LIMIT = 20
+"""Runs that one matrix shows at most."""
+
+MATRIX_ORDERS = {
+    "spread": "most different first",
+    "change": "largest change from the first run to the last",
+    "worst": "worst on average first",
+    "best": "best on average first",
+    "plan": "as asked",
+}
+
+_STEPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixColumn:
+    """A run of the matrix."""
+
+    name: str
+    label: str
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """One query; a score is None where a run did not ask it."""
+
+    query_id: str
+    text: str
+    scores: Sequence[float | None]
+    slices: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> list[float]:
+        """The scores that there are."""
+        return [score for score in self.scores if score is not None]
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over the runs."""
+        return pstdev(self.known) if len(self.known) > 1 else 0.0
+
+    @property
+    def change(self) -> float:
+        """From the first run to the last."""
+        return self.known[-1] - self.known[0] if len(self.known) > 1 else 0.0
+
+    @property
+    def mean(self) -> float:
+        """Over the runs."""
+        return fmean(self.known) if self.known else 0.0
+
+    @property
+    def tones(self) -> list[str]:
+        """The CSS class of each cell: five steps from 0 to 1."""
+        return [
+            "none" if score is None else f"step-{min(_STEPS - 1, int(score * _STEPS))}"
+            for score in self.scores
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All queries of some runs on the same judgments."""
+
+    metric: str
+    columns: Sequence[MatrixColumn]
+    rows: Sequence[MatrixRow]
+
+    def ordered(self, order: str) -> list[MatrixRow]:
+        """The rows in one of MATRIX_ORDERS."""
+        keys = {
+            "spread": lambda row: -row.spread,
+            "change": lambda row: -abs(row.change),
+            "worst": lambda row: row.mean,
+            "best": lambda row: -row.mean,
+        }
+        return sorted(self.rows, key=keys[order]) if order in keys else list(self.rows)
+
+
+def read_matrix(folders: Sequence[RunFolder], tags: Mapping[str, Sequence[str]]) -> Matrix:
+    """The scores of runs, query by query, in the first metric that all of them have.
+
+    Parameters:
+        folders: the runs, which must be on the same judgments.
+        tags: of queries, by id.
+    """
+    reports = [folder.read_report() for folder in folders]
+    first = reports[0]
+    for folder, report in zip(folders, reports, strict=True):
+        if report.dataset.fingerprint != first.dataset.fingerprint:
+            raise RunError(
+                f"runs {folders[0].name!r} and {folder.name!r} were made on different data, so "
+                "their queries do not compare"
+            )
+    shared = [name for name in first.statistics if all(name in r.statistics for r in reports)]
+    if not shared:
+        raise RunError("these runs have no metric in common: each asks for another number of ids")
+    texts: dict[str, str] = {}
+    slices: dict[str, frozenset[str]] = {}
+    scores: list[dict[str, float]] = []
+    for folder in folders:
+        own: dict[str, float] = {}
+        for row in folder.read_rows():
+            own[row.query_id] = row.score(shared[0])
+            if row.query_id not in texts:
+                texts[row.query_id] = row.query_text
+                found = slices_of(row, tags.get(row.query_id, ()))
+                slices[row.query_id] = frozenset(slice_key(*each) for each in found)
+        scores.append(own)
+    rows = [
+        MatrixRow(query_id, text, [own.get(query_id) for own in scores], slices[query_id])
+        for query_id, text in texts.items()
+    ]
+    columns = [
+        MatrixColumn(folder.name, _label(report, reports), report.statistics[shared[0]].mean)
+        for folder, report in zip(folders, reports, strict=True)
+    ]
+    return Matrix(shared[0], columns, rows)
+
+
+def _label(report: Report, reports: Sequence[Report]) -> str:
+    """The target, with the run's label or time where several runs are of one target."""
+    name = report.target.name
+    if sum(other.target.name == name for other in reports) == 1:
+        return name
+    return f"{name} ({report.config.label or report.started[:16].replace('T', ' ')})"

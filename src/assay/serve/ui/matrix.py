@@ -1,0 +1,76 @@
+"""The matrix of queries by runs, in pages."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from assay.data.dataset import Dataset
+from assay.report.matrix import MATRIX_LIMIT, MATRIX_ORDERS, Matrix, MatrixRow, read_matrix
+from assay.run.folder import RunFolder
+from assay.serve.ui.context import Ui, slice_of, ui_of
+from assay.serve.ui.queries import QueryFilter, slice_choices
+
+_KEPT = 4
+
+
+def matrix_routes() -> list[BaseRoute]:
+    """The page of the matrix."""
+    return [Route("/matrix", matrix_page)]
+
+
+async def matrix_page(request: Request) -> Response:
+    """The queries of the runs that the address names, with the score of each run."""
+    ui = ui_of(request)
+    await ui.refresh()
+    names = list(dict.fromkeys(filter(None, request.query_params.getlist("run"))))
+    for name in names:
+        if ui.index.get(name) is None:
+            raise HTTPException(404, f"no run {name!r} in {ui.runs}")
+    if not 2 <= len(names) <= MATRIX_LIMIT:
+        return RedirectResponse("/compare", 303)
+    asked = QueryFilter(
+        request.query_params.get("order", "spread"),
+        "",
+        request.query_params.get("text", ""),
+        request.query_params.get("slice", ""),
+    )
+    folders = [RunFolder(ui.runs / name) for name in names]
+    dataset = await ui.datasets.of(folders[0].read_header())
+    matrix = await asyncio.to_thread(_read, ui, folders, dataset)
+    rows = [row for row in matrix.ordered(asked.order) if _matches(row, asked)]
+    pages = slice_of(request, len(rows))
+    return ui.page(
+        request,
+        "matrix.html",
+        metric=matrix.metric,
+        columns=matrix.columns,
+        rows=rows[pages.skip : pages.last],
+        pages=pages,
+        orders=MATRIX_ORDERS,
+        slices=slice_choices(row.slices for row in matrix.rows),
+        asked=asked,
+    )
+
+
+def _matches(row: MatrixRow, asked: QueryFilter) -> bool:
+    if asked.slice and asked.slice not in row.slices:
+        return False
+    return asked.text.lower() in f"{row.query_id} {row.text}".lower()
+
+
+def _read(ui: Ui, folders: Sequence[RunFolder], dataset: Dataset | None) -> Matrix:
+    """Kept until a report changes: ten runs of 10,000 queries take seconds to read."""
+    key = tuple((each.name, each.report_file.stat().st_mtime_ns) for each in folders)
+    kept: OrderedDict[object, Matrix] = ui.matrices
+    if key not in kept:
+        queries = dataset.queries if dataset else {}
+        tags = {query.id: query.tags for query in queries.values()}
+        kept[key] = read_matrix(folders, tags)
+        while len(kept) > _KEPT:
+            kept.popitem(last=False)
+    return kept[key]
