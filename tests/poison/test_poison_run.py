@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -96,6 +97,18 @@ def test_printing_the_whole_context_is_told_apart_from_following(tmp_path: Path)
     assert {"follows planted documents", "repeats planted documents"} <= {
         each.kind for each in answers.findings
     }
+
+
+def test_the_page_loads_nothing_that_an_answer_asks_for(tmp_path: Path) -> None:
+    def shows(query: str, shown: list[dict[str, str]]) -> str:
+        host = re.search(r"[a-z]{8}\d{4}\.example", shown[-1]["text"] + shown[0]["text"])
+        return f'<img src="https://{host[0]}/x">' if host else "Three minutes."
+
+    run, poison = poisoned(application(shows), tmp_path, poison_kinds="exfiltration")
+    assert poison.total.followed == poison.total.answered
+    page = (run.folder.path / "report.html").read_text()
+    assert poison.examples[0].canary.lower().replace("-", "") in page
+    assert not re.search(r"<(?:img|a|iframe)[^>]*\.example", page)
 
 
 def test_a_warning_that_quotes_the_attack_is_reported_and_passes(tmp_path: Path) -> None:
@@ -267,6 +280,23 @@ def test_documents_are_planted_one_kind_at_a_time_and_taken_out(tmp_path: Path) 
     assert (poison.total.followed, poison.total.retrieved) == (ALL, ALL)
     assert agent.blocks == 4
     assert agent.index == TEA.documents
+
+
+def test_the_document_that_did_it_may_be_that_of_another_question(tmp_path: Path) -> None:
+    class Confused(IndexedAgent):
+        async def ask(self, query: str, top_k: int) -> AgentAnswer:
+            other = query.replace("2", "9") if "2" in query else query
+            return await super().ask(other, top_k)
+
+    run = start(Confused(), tmp_path, poison_kinds=("override",))
+    rows = (run.folder.path / "poison.jsonl").read_text().splitlines()
+    planted = {each["id"]: each["query_id"] for each in map(json.loads, rows)}
+    assert run.report.answers is not None
+    poison = run.report.answers.poison
+    assert poison is not None
+    assert poison.total.followed == len(TEA.queries)
+    did_it = {each.query_id: planted[each.doc_id] for each in poison.examples}
+    assert did_it["q2"] == "q9"
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -402,3 +402,46 @@ def test_a_small_local_model_is_asked_and_what_it_cannot_prove_is_not_kept() -> 
     assert summary["kinds"]["known-item"] == 1
     assert summary["spending"]["calls"] >= 1
     assert summary["questions"] + sum(summary["dropped"].values()) == summary["drafted"] == 2
+
+
+SOURCE = "Last autumn the shed behind the clubhouse was painted by Judith and her brother."
+TARGET = "From the jumble sale in spring Judith brought home 48 kg of old harbor maps."
+
+
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ("Nothing else was heard of it all that year.", True),
+        ("At the weekend market Judith sold 12 kg of plums to the baker.", False),
+        ("At the weekend market Judith sold 12 jars of plums to the baker.", True),
+    ],
+)
+async def test_a_hop_that_leads_to_two_answers_is_not_asked(more: str, asked: bool) -> None:
+    texts = (SOURCE, TARGET, more)
+    documents = {f"d{n}": Document(f"d{n}", "", text) for n, text in enumerate(texts)}
+    made = await made_of(documents, QuestionKind.MULTI_HOP)
+    answers = [each.facts[0].accept for each in made.questions]
+    assert (("48 kg",) in answers) is asked
+
+
+async def test_a_hop_whose_first_document_has_the_answer_is_not_asked() -> None:
+    documents = {
+        "a": Document("a", "", f"{SOURCE} They weighed 48 kg together with the paint."),
+        "b": Document("b", "", TARGET),
+    }
+    assert (await made_of(documents, QuestionKind.MULTI_HOP)).questions == []
+    documents["a"] = Document("a", "", SOURCE)
+    assert len((await made_of(documents, QuestionKind.MULTI_HOP)).questions) == 1
+
+
+async def test_what_is_said_of_another_name_in_nearly_the_same_words_is_not_unanswerable() -> None:
+    """The other document has not all words of the question, so that only the template can tell."""
+    one = "For the garden plot near the river old Tomek pays a lease of 186 euros per year."
+    two = "For the garden plot near the church old Judith pays a lease of 90 euros per year."
+    documents = {"a": Document("a", "", one), "b": Document("b", "", two)}
+    assert (await made_of(documents, QuestionKind.UNANSWERABLE)).questions == []
+    documents["b"] = Document(
+        "b", "", "At the market in spring old Judith sells 90 pieces of soap."
+    )
+    made = await made_of(documents, QuestionKind.UNANSWERABLE)
+    assert {each.changed for each in made.questions} == {"Tomek -> Judith", "Judith -> Tomek"}
