@@ -1,10 +1,14 @@
 """A small data set cut from a large one."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from assay.data import Dataset, load_dataset
+from assay.data.beir import write_beir
 from assay.data.sample import sample_dataset
-from assay.errors import UsageError
+from assay.errors import DataError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +42,15 @@ def test_a_seed_decides(notes: Dataset) -> None:
 def test_more_queries_than_there_are_is_refused(notes: Dataset) -> None:
     with pytest.raises(UsageError, match=r"queries must be 1 to 120, .* got 121"):
         sample_dataset(notes, 121)
+
+
+def test_a_sample_of_model_made_judgments_says_so(notes: Dataset, tmp_path: Path) -> None:
+    """And so does what is written and read back."""
+    made = replace(notes, judged_by="3 of 9 judgments are model-made (openai:m)")
+    cut = sample_dataset(made, 3)
+    assert cut.judged_by == "in notes, 3 of 9 judgments are model-made (openai:m)"
+    write_beir(cut, tmp_path / "cut")
+    assert load_dataset(tmp_path / "cut").judged_by == cut.judged_by
+    (tmp_path / "cut" / "judged_by.jsonl").write_text("{}")
+    with pytest.raises(DataError, match=r"judged_by\.jsonl: must be an object"):
+        load_dataset(tmp_path / "cut")

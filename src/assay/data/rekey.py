@@ -140,7 +140,7 @@ def carry_over(
                 moved[query_id] = kept
         judgments[split] = moved
     answers = {key: _moved(each, renamed) for key, each in old.answers.items()}
-    dataset = Dataset(old.name, documents, old.queries, judgments, answers)
+    dataset = Dataset(old.name, documents, old.queries, judgments, answers, judged_by=old.judged_by)
     return RekeyResult(dataset, total, carried, tuple(_lost(old, judgments)))
 
 

@@ -48,6 +48,7 @@ def sample_dataset(
         {query_id: each for query_id, each in dataset.queries.items() if query_id in chosen},
         {split: judgments},
         answers,
+        judged_by=f"in {dataset.name}, {dataset.judged_by}" if dataset.judged_by else "",
     )
 
 

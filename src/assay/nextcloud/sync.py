@@ -152,7 +152,8 @@ def _dataset(name: str, documents: Sequence[Document], questions: Dataset | None
     """The documents with the queries of `questions`, else with their titles as queries."""
     by_id = {document.id: document for document in documents}
     if questions is not None:
-        return Dataset(name, by_id, questions.queries, questions.judgments)
+        made = questions.judged_by
+        return Dataset(name, by_id, questions.queries, questions.judgments, judged_by=made)
     titled = [document for document in documents if document.title.strip()]
     queries = {document.id: Query(document.id, document.title) for document in titled}
     judgments = {document.id: {document.id: 1} for document in titled}
