@@ -54,6 +54,7 @@ def complete(*words: str) -> list[str]:
         (("eval", "--dataset=no"), ["--dataset=notes"]),
         (("eval", "docs", "--top-k", "5", "--dataset", "no"), ["notes"]),
         (("eval", "--json", "--resume", "2026"), ["20260202-000000-b", "20260101-000000-a"]),
+        (("eval", "--dataset", "beir:scif"), ["beir:scifact"]),
         (("report", "lat"), ["latest"]),
         (("compare", "latest", "latest", "20260101"), ["20260101-000000-a"]),
         (("export", "latest", "20260202"), ["20260202-000000-b"]),

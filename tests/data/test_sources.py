@@ -95,7 +95,7 @@ def test_a_download_that_fails_names_the_ways_out(
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("beir:scifactt", "did you mean beir:scifact?"),
+        ("beir:scifactt", "Did you mean 'beir:scifact'?"),
         ("scifact", "Did you mean 'beir:scifact'?"),
         ("nfcorpsu", "Did you mean 'nfcorpus'?"),
         ("notess", "Did you mean 'notes'?"),
@@ -149,7 +149,7 @@ def test_a_set_of_the_library_without_questions_names_those_with(library: str) -
 
 
 def test_an_unknown_name_of_the_library(library: str) -> None:
-    with pytest.raises(UsageError, match="did you mean ir_datasets:assay-tests/tea"):
+    with pytest.raises(UsageError, match="Did you mean 'ir_datasets:assay-tests/tea"):
         load_dataset("ir_datasets:assay-test/tea")
 
 

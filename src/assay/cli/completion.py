@@ -180,9 +180,11 @@ def _targets(_given: dict[str, str]) -> Iterator[Candidate]:
 
 
 def _datasets(_given: dict[str, str]) -> Iterator[Candidate]:
+    from assay.data.beir_download import MD5, PREFIX
     from assay.data.load import KNOWN
 
     yield from KNOWN.items()
+    yield from ((f"{PREFIX}{name}", "downloaded once") for name in MD5 if name not in KNOWN)
 
 
 def _runs(given: dict[str, str]) -> Iterator[Candidate]:

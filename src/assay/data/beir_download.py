@@ -4,7 +4,6 @@ Nothing is unpacked: see `archive.py`. NFCorpus has its own, stricter module, `n
 """
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 
 from assay.data.beir import read_beir
@@ -12,7 +11,7 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.data.nfcorpus import ADDRESS, cached_archive, find_archive
 from assay.data.text_file import Findings
-from assay.errors import DownloadError, UsageError
+from assay.errors import DownloadError, UsageError, closest
 from assay.net.redact import redact_url
 from assay.progress import Progress, silent
 
@@ -74,9 +73,9 @@ def require_beir_name(name: str, text: str) -> None:
     """Raise `UsageError` for a name that BEIR does not have."""
     if name in MD5:
         return
-    near = get_close_matches(name.lower(), MD5, n=1)
-    hint = f"; did you mean {PREFIX}{near[0]}?" if near else ""
-    raise UsageError(f"no data set {text!r}{hint}; the public sets of BEIR are: {', '.join(MD5)}")
+    near = closest(name, MD5)
+    hint = f". Did you mean '{PREFIX}{near}'?" if near else ""
+    raise UsageError(f"no data set {text!r}; the public sets of BEIR are: {', '.join(MD5)}{hint}")
 
 
 def _archive(name: str, progress: Progress) -> tuple[Path, str]:

@@ -8,7 +8,6 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -19,7 +18,7 @@ from assay.data.cache import cache_folder, write_cached
 from assay.data.dataset import Dataset
 from assay.data.hub_layout import MAX_FILES, HubFiles, choose_config, hub_files, read_hub_files
 from assay.data.text_file import Findings
-from assay.errors import DataError, DownloadError, UsageError
+from assay.errors import DataError, DownloadError, UsageError, closest
 from assay.net.json import JsonObject
 from assay.net.redact import redact_url
 from assay.progress import Progress, silent
@@ -234,11 +233,11 @@ def _token(base: str) -> "TokenFor | None":
 def _unavailable(name: HubName, base: str, error: DownloadError) -> UsageError | DownloadError:
     if error.status in (401, 403, 404):
         near = _similar(name, base)
-        hint = f"; did you mean {PREFIX}{near}?" if near else ""
+        hint = f". Did you mean '{PREFIX}{near}'?" if near else ""
         revision = f" at revision {name.revision!r}" if name.revision else ""
         return UsageError(
             f"the hub has no data set {name.repo!r}{revision}, or it is not public "
-            f"({error}){hint}; for a private or gated one set {TOKEN_VARIABLE}"
+            f"({error}); for a private or gated one set {TOKEN_VARIABLE}{hint}"
         )
     return DownloadError(
         f"data set {str(name)!r} is not in the cache, and the hub could not be asked "
@@ -260,7 +259,7 @@ def _similar(name: HubName, base: str) -> str | None:
         return None
     names = [each.get("id") for each in found if isinstance(each, dict)] if found else []
     known = [each for each in names if isinstance(each, str)]
-    return next(iter(get_close_matches(name.repo, known, n=1, cutoff=0.5)), None)
+    return closest(name.repo, known, cutoff=0.5)
 
 
 def _broken(name: HubName, path: str, error: DownloadError) -> DownloadError:

@@ -12,13 +12,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 
 from assay.data.collection import keep_asked, read_documents, read_grades, read_queries
 from assay.data.dataset import Dataset, Judgments
 from assay.data.text_file import Findings
-from assay.errors import DataError, UsageError
+from assay.errors import DataError, UsageError, did_you_mean
 
 _ENDINGS = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(?:-[0-9a-f]+)?$")
@@ -78,10 +77,9 @@ def choose_config(found: Mapping[str, HubFiles], config: str, name: str) -> HubF
         return usable[config]
     named = sorted(key for key in usable if key)
     if config:
-        near = get_close_matches(config, named, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(config, named)
         known = f"it has: {', '.join(named[:40])}" if named else "it has no configurations"
-        raise UsageError(f"data set {name!r} has no configuration {config!r}{hint}; {known}")
+        raise UsageError(f"data set {name!r} has no configuration {config!r}; {known}{hint}")
     if len(named) == 1:
         return usable[named[0]]
     if named:

@@ -5,7 +5,6 @@ The library downloads, keeps and parses the files; here its records become ours.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from assay.data.collection import keep_asked
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.qrels import MAX_GRADE
 from assay.data.text_file import Findings, short_repr
-from assay.errors import AssayError, DataError, DownloadError, UsageError
+from assay.errors import AssayError, DataError, DownloadError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.progress import Progress, silent
 
@@ -72,11 +71,10 @@ def _load(name: str) -> Any:
         source = ir_datasets.load(name)
     except KeyError:
         known = [str(each) for each in ir_datasets.registry]
-        near = get_close_matches(name, known, n=3)
-        hint = f"; did you mean {' or '.join(PREFIX + each for each in near)}?" if near else ""
+        hint = did_you_mean(f"{PREFIX}{name}", [f"{PREFIX}{each}" for each in known])
         raise UsageError(
-            f"the library ir_datasets has no data set {name!r}{hint}; it lists them with: "
-            "ir_datasets list"
+            f"the library ir_datasets has no data set {name!r}; it lists them with: "
+            f"ir_datasets list{hint}"
         ) from None
     if not source.has_queries() or not source.has_qrels():
         below = [str(e) for e in ir_datasets.registry if str(e).startswith(f"{name}/")]

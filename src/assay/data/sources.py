@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from assay.data import beir_download, hub, ir_datasets_library
 from assay.data.dataset import Dataset
 from assay.data.text_file import Findings
+from assay.errors import closest
 from assay.progress import Progress
 
 Read = Callable[[str, Findings | None, Progress], Dataset]
@@ -57,13 +57,13 @@ def similar_name(name: str, known: Mapping[str, str]) -> str | None:
     """What somebody meant who wrote a name that there is not; None where nothing is near."""
     prefix, colon, rest = name.partition(":")
     if colon:
-        near = get_close_matches(prefix.lower().replace("-", "_"), SOURCES, n=1, cutoff=0.5)
-        return f"{near[0]}:{rest}" if near else None
+        near = closest(prefix.replace("-", "_"), SOURCES, cutoff=0.5)
+        return f"{near}:{rest}" if near else None
     if name.lower() in beir_download.MD5 and name.lower() not in known:
         return f"{beir_download.PREFIX}{name.lower()}"
     names = {**{each: each for each in known}, **_beir_names(known)}
-    found = get_close_matches(name.lower(), names, n=1, cutoff=0.75)
-    return names[found[0]] if found else None
+    found = closest(name, names, cutoff=0.75)
+    return names[found] if found else None
 
 
 def _beir_names(known: Mapping[str, str]) -> dict[str, str]:
