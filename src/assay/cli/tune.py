@@ -1,6 +1,7 @@
 """`assay tune`: learn a better ranking from a data set's train judgments."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,6 +35,14 @@ def tune(
             metavar="SPLITS",
         ),
     ] = "train",
+    bm25: Annotated[
+        bool,
+        typer.Option(
+            "--bm25",
+            help="Only pick k1 and b of BM25 on the train split, and print the options that set "
+            "them. No ranking is learned.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Learn to rank from the train judgments. Dev decides when to stop, test is not used.
@@ -41,6 +50,9 @@ def tune(
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
     """
+    if bm25:
+        _pick_bm25(dataset, archive, seed, as_json)
+        return
     from assay.cli.progress import progress_bar
     from assay.data import load_dataset
     from assay.search.embedding import EmbedderSettings, open_embedder
@@ -70,3 +82,26 @@ def tune(
         describe_gain(ranker.held_out),
         f"model: {path}",
     )
+
+
+def _pick_bm25(dataset: str, archive: Path | None, seed: int, as_json: bool) -> None:
+    from assay.cli.progress import progress_bar
+    from assay.data import load_dataset
+    from assay.search.bm25_choice import choose_bm25
+
+    with progress_bar() as progress:
+        data = load_dataset(dataset, archive=archive, progress=progress)
+        found = choose_bm25(data, seed=seed, progress=progress)
+    if as_json:
+        print_json({"dataset": data.name, "better": found.better, **asdict(found)})
+        return
+    compared = (
+        f"nDCG@10 {found.ndcg_10:.4f} with {found.best}, {found.default_ndcg_10:.4f} with the "
+        f"defaults (standard error of the difference {found.standard_error:.4f})"
+    )
+    advice = (
+        f"use: --bm25-k1 {found.chosen.k1:g} --bm25-b {found.chosen.b:g}"
+        if found.better
+        else f"keep the defaults ({found.chosen}): the difference may be chance"
+    )
+    show(f"{data.name}: {found.queries} train queries, trained track", compared, advice)
