@@ -100,6 +100,19 @@ def test_search_prints_json_and_nothing_else(dataset: Path) -> None:
     }
 
 
+def test_search_explains_in_the_terminal_and_in_json(dataset: Path) -> None:
+    told = run("search", "green tea", "--dataset", str(dataset), "--explain", "--top-k", "1")
+    assert "bm25 0." in told
+    assert "words: " in told
+    assert "feedback: " in told
+    read = json.loads(
+        run("search", "green tea", "--dataset", str(dataset), "--explain", "--top-k", "1", "--json")
+    )
+    (result,) = read["results"]
+    assert set(result["explanation"]) == {"shares", "terms", "feedback", "judged"}
+    assert sum(result["explanation"]["shares"].values()) == pytest.approx(result["score"], abs=1e-4)
+
+
 def test_nothing_found_is_said(dataset: Path) -> None:
     shown = run("search", "zeppelin", "--dataset", dataset, "--mode", "bm25")
     assert shown == "nothing in drinks matches 'zeppelin'\n"

@@ -1,6 +1,6 @@
 """Searching, by the same rules in the embedded engine and on a server."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
 
@@ -10,6 +10,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 from assay.data import Document
 from assay.errors import SearchError, UsageError
 from assay.search.bm25 import QUERY_CHARACTERS
+from assay.search.explanation import JudgedQuery
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode, Ranked, Retriever
 from assay.search.store import Store
@@ -30,6 +31,11 @@ class FixedRanker:
             return None
         places = reversed(range(len(IDS)))
         return [Ranked(place, place / 5, {"judgments": place + 1}) for place in places][:top_k]
+
+    def judged_for(
+        self, query_text: str, query_vector: Any, documents: Sequence[int]
+    ) -> list[tuple[JudgedQuery, ...]]:
+        return [(JudgedQuery(f"q{place}", 0.5),) for place in documents]
 
 
 @pytest.fixture
@@ -203,3 +209,41 @@ def test_many_chunks_do_not_crowd_out_other_documents(store: Store, embedder: Wo
     with open_index(store, embedder) as retriever:
         assert len(retriever.search("all about green tea today", 100, mode="dense")) == 100
         assert retriever.search("all about green tea today", 1)[0].doc_id == "book"
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_an_explanation_has_the_hits_of_a_search_and_shares_that_add_up(
+    retriever: Retriever, mode: Mode
+) -> None:
+    query = "water and onions in the soup"
+    explained = retriever.explain(query, 5, mode=mode)
+    assert [hit for hit, _ in explained] == retriever.search(query, 5, mode=mode)
+    for hit, why in explained:
+        assert sum(why.shares.values()) == pytest.approx(hit.score, abs=1e-5)
+
+
+def test_words_are_weighed_as_bm25_weighs_them(retriever: Retriever) -> None:
+    ((hit, why),) = retriever.explain("roasted beans and saffron", 1, mode="bm25")
+    assert hit.doc_id == "coffee"
+    assert set(why.terms) == {"roast", "bean"}
+    total = sum(why.terms.values())
+    assert hit.score == pytest.approx(total / (total + 4.5), abs=1e-6)
+
+
+def test_hybrid_names_the_documents_that_it_moved_towards(retriever: Retriever) -> None:
+    explained = retriever.explain("green tea in hot water", 5)
+    first, why = explained[0]
+    assert first.doc_id == "tea"
+    assert why.feedback[0] == "tea"
+    assert len(why.feedback) == 3
+    assert all(one.feedback == why.feedback for _, one in explained)
+    assert set(why.shares) == {"bm25", "dense", "feedback"}
+    assert all(share > 0 for share in why.shares.values())
+
+
+def test_tuned_names_the_judged_queries_and_hybrid_where_it_steps_in(retriever: Retriever) -> None:
+    (_, why), *_ = retriever.explain("beer", 1, mode="tuned")
+    assert why.judged == (JudgedQuery(f"q{len(IDS) - 1}", 0.5),)
+    (_, left), *_ = retriever.explain("green tea", 1, mode="tuned")
+    assert not left.judged
+    assert left.feedback

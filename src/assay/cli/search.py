@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
 
+    from assay.data import Dataset
+    from assay.search.explanation import Explanation
     from assay.search.retriever import Hit
 
 
@@ -35,6 +37,8 @@ _LONGEST_ID = 20
 _WIDE = 110
 # How much of a passage is shown before the first word of the query.
 _BEFORE = 20
+# How much of a judged query is shown.
+_QUERY_SHOWN = 80
 
 
 def search(
@@ -71,6 +75,14 @@ def search(
     reranker: RerankerOption = None,
     bm25_k1: K1Option = 1.2,
     bm25_b: BOption = 0.75,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say for each document what its score is made of: the share of each signal, the "
+            "matched words, the feedback documents, for tuned the judged queries.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Search a data set. It is indexed first if it is new or has changed.
@@ -99,15 +111,41 @@ def search(
         tuned = chosen_mode == "tuned"
         retriever = open_retriever(data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress)
     with with_reranker(retriever, settings) as retriever:
-        hits = retriever.search(query, top_k, mode=chosen_mode, filters=where)
+        if explain:
+            explained = retriever.explain(query, top_k, mode=chosen_mode, filters=where)
+            hits, why = [hit for hit, _ in explained], [one for _, one in explained]
+        else:
+            hits, why = retriever.search(query, top_k, mode=chosen_mode, filters=where), []
     if as_json:
-        print_json(
-            {"query": query, "mode": mode, "results": [_record(*one) for one in _numbered(hits)]}
-        )
+        results = [_record(*one) for one in _numbered(hits)]
+        for record, one in zip(results, why, strict=False):
+            record["explanation"] = asdict(one)
+        print_json({"query": query, "mode": mode, "results": results})
     elif hits:
         show(_Results(query, hits))
+        for rank, (hit, one) in enumerate(zip(hits, why, strict=False), 1):
+            show(*_explained(rank, hit, one, data))
     else:
         show(f"nothing in {data.name} matches {query!r}")
+
+
+def _explained(rank: int, hit: "Hit", why: "Explanation", data: "Dataset") -> list[str]:
+    """A few lines for one document."""
+    from assay.report.numbers import figure
+
+    parts = " + ".join(f"{name} {figure(share)}" for name, share in why.shares.items())
+    lines = [f"\n{rank}. {hit.doc_id}: {figure(hit.score)} = {parts}"]
+    if hit.total_chunks > 1:
+        lines.append(f"   chunk: {hit.chunk_index + 1} of {hit.total_chunks}")
+    if why.terms:
+        words = sorted(why.terms.items(), key=lambda one: -one[1])
+        lines.append("   words: " + ", ".join(f"{word} {weight:.2f}" for word, weight in words))
+    if why.feedback:
+        lines.append("   feedback: " + ", ".join(why.feedback))
+    for one in why.judged:
+        asked = data.queries[one.query_id].text if one.query_id in data.queries else one.query_id
+        lines.append(f"   judged: {asked[:_QUERY_SHOWN]!r} (overlap {one.overlap:.2f})")
+    return lines
 
 
 def _filters(text: str | None) -> JsonObject | None:

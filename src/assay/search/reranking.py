@@ -22,6 +22,7 @@ from assay.net.json import parse_json
 from assay.net.redact import redact_secrets, redact_url
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.search.embedding import EmbedderSettings
+from assay.search.explanation import Explanation
 from assay.search.retriever import MOST, Hit, Mode, Ranker, Retriever
 from assay.search.store import Manifest
 
@@ -126,6 +127,20 @@ class RerankedRetriever(Retriever):
         depth = min(MOST, max(top_k, RERANK_DEPTH))
         hits = self._first.search(query, depth, mode=mode, filters=filters)
         return reranked(hits, self._reranker, query, top_k)
+
+    def explain(
+        self,
+        query: str,
+        top_k: int = 10,
+        *,
+        mode: Mode = "hybrid",
+        filters: Mapping[str, object] | None = None,
+    ) -> list[tuple[Hit, Explanation]]:
+        """Refused: a cross-encoder's score has no parts."""
+        raise UsageError(
+            "a reranker's score cannot be explained; leave --reranker out to explain the first "
+            "ranking"
+        )
 
 
 class CrossEncoderReranker:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from assay.errors import SearchError, UsageError
 from assay.search.bm25 import ANALYZER, QUERY_CHARACTERS, Bm25Model, SparseVector
 from assay.search.embedding import Embedder, Vectors
+from assay.search.explanation import Explanation, FusionTrace, JudgedQuery, term_shares
 from assay.search.filters import FilterCondition, conditions
 from assay.search.fusion import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, Candidates, fuse, moved, ranked
 from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Searcher, point_id
@@ -37,6 +38,12 @@ class Ranker(Protocol):
         self, query_text: str, query_vector: NDArray[np.float32], top_k: int
     ) -> Sequence[Ranked] | None:
         """Best first. None: nothing that was learned fits, so the zero-shot ranking is better."""
+        ...
+
+    def judged_for(
+        self, query_text: str, query_vector: NDArray[np.float32], documents: Sequence[int]
+    ) -> list[tuple[JudgedQuery, ...]]:
+        """For each document, the judged queries that spoke for it, most alike first."""
         ...
 
 
@@ -72,6 +79,7 @@ class _Ranking:
     scores: Mapping[str, float]
     chunks: Mapping[str, int]
     signals: Mapping[str, Mapping[str, int]]
+    trace: FusionTrace | None = None
 
 
 class Retriever:
@@ -124,19 +132,62 @@ class Retriever:
     ) -> list[Hit]:
         """Best first, at most `top_k`; scores from 0 to 1, equal ones in the order of ids."""
         check_request(query, top_k, mode)
+        return self._hits(self._rank(_readable(query), top_k, mode, conditions(filters)))
+
+    def explain(
+        self,
+        query: str,
+        top_k: int = 10,
+        *,
+        mode: Mode = "hybrid",
+        filters: Mapping[str, object] | None = None,
+    ) -> list[tuple[Hit, Explanation]]:
+        """What `search` returns, each with what its score is made of; takes a little longer."""
+        check_request(query, top_k, mode)
         text = _readable(query)
-        where = conditions(filters)
+        ranking = self._rank(text, top_k, mode, conditions(filters))
+        hits = self._hits(ranking)
+        doc_ids = [hit.doc_id for hit in hits]
+        words = term_shares(self._searcher, self._bm25, text, doc_ids) if mode != "dense" else {}
+        chunks = [point_id(hit.doc_id, hit.chunk_index) for hit in hits]
+        stored = {one.id: one.dense for one in self._searcher.fetch(chunks, vectors=True)}
+        judged = self._judged(text, doc_ids) if mode == "tuned" and ranking.trace is None else {}
+        return [
+            (
+                hit,
+                Explanation(
+                    shares=_shares(ranking, hit, mode, stored.get(point, ())),
+                    terms=words.get(hit.doc_id, {}),
+                    feedback=ranking.trace.feedback if ranking.trace else (),
+                    judged=judged.get(hit.doc_id, ()),
+                ),
+            )
+            for hit, point in zip(hits, chunks, strict=True)
+        ]
+
+    def _rank(
+        self, text: str, top_k: int, mode: Mode, where: Sequence[FilterCondition]
+    ) -> _Ranking:
         if mode == "bm25":
-            ranking = self._lexical(text, top_k, where)
-        else:
-            vector = self._embedder.embed([self._embedder.prompts.query + text])[0]
-            if mode == "dense":
-                ranking = self._dense(self._measured(vector), top_k, where)
-            elif mode == "hybrid":
-                ranking = self._hybrid(text, self._measured(vector), top_k, where)
-            else:
-                ranking = self._tuned(text, vector, top_k, where)
-        return self._hits(ranking)
+            return self._lexical(text, top_k, where)
+        vector = self._query_vector(text)
+        if mode == "dense":
+            return self._dense(self._measured(vector), top_k, where)
+        if mode == "hybrid":
+            return self._hybrid(text, self._measured(vector), top_k, where)
+        return self._tuned(text, vector, top_k, where)
+
+    def _query_vector(self, text: str) -> Vectors:
+        vectors = self._embedder.embed([self._embedder.prompts.query + text])
+        return np.asarray(vectors[0], np.float32)
+
+    def _judged(self, text: str, doc_ids: Sequence[str]) -> dict[str, tuple[JudgedQuery, ...]]:
+        assert self._ranker is not None
+        places = {doc_id: place for place, doc_id in enumerate(self._doc_ids)}
+        found = self._ranker.judged_for(
+            text, self._query_vector(text), [places[doc_id] for doc_id in doc_ids]
+        )
+        return dict(zip(doc_ids, found, strict=True))
 
     def _measured(self, vector: Vectors) -> Vectors:
         """The query's vector in the metric that the index has its vectors in."""
@@ -170,8 +221,7 @@ class Retriever:
         lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
         # Both signals for every candidate of the first round: a missing score is a guess.
         words = lexical | candidates.lexical_of(dense.keys() - lexical.keys(), query)
-        near = dense | candidates.dense_of(lexical.keys() - dense.keys(), vector)
-        first = fuse(words, near)
+        first = fuse(words, dense | candidates.dense_of(lexical.keys() - dense.keys(), vector))
         best = candidates.vectors(ranked(first)[:FEEDBACK_DOCUMENTS])
         if not best:
             return _Ranking((), {}, {}, {})
@@ -179,12 +229,14 @@ class Retriever:
         nearer = candidates.dense(again, signal="feedback")
         both = {one: words[one] for one in nearer.keys() | lexical.keys() if one in words}
         both |= candidates.lexical_of(nearer.keys() - dense.keys() - lexical.keys(), query)
-        fused = fuse(both, nearer | candidates.dense_of(lexical.keys() - nearer.keys(), again))
+        near = nearer | candidates.dense_of(lexical.keys() - nearer.keys(), again)
+        fused = fuse(both, near)
         # In proportion to the query's own best cosine: if nothing is near, scores are low.
         scale = max(dense.values())
         scores = {doc_id: scale * score for doc_id, score in fused.items()}
         order = ranked(fused)[:top_k]
-        return _Ranking(order, scores, candidates.best_chunk, candidates.ranks())
+        trace = FusionTrace(both, near, scale, vector, again, tuple(best))
+        return _Ranking(order, scores, candidates.best_chunk, candidates.ranks(), trace)
 
     def _tuned(
         self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
@@ -252,6 +304,12 @@ def _hit(payload: ChunkPayload, score: float, ranks: Mapping[str, Mapping[str, i
         metadata=payload["metadata"],
         signals={signal: order[doc_id] for signal, order in ranks.items() if doc_id in order},
     )
+
+
+def _shares(ranking: _Ranking, hit: Hit, mode: Mode, vector: Sequence[float]) -> dict[str, float]:
+    if ranking.trace is not None and len(vector):
+        return ranking.trace.shares(hit.doc_id, np.asarray(vector, np.float32))
+    return {mode: hit.score}
 
 
 def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, dict[str, int]]:

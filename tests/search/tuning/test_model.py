@@ -87,3 +87,20 @@ def test_a_score_does_not_depend_on_how_many_are_asked_for(
 ) -> None:
     few, many = ask(ranker, data, 3), ask(ranker, data, 100)
     assert [one.score for one in few] == [one.score for one in many[:3]]
+
+
+def test_judged_queries_that_spoke_for_a_document_are_named(
+    ranker: TunedRanker, data: TuningData
+) -> None:
+    query = data.judged("dev")[0]
+    text, vector = data.query_texts[query], data.query_vectors[query]
+    best = ask(ranker, data, 3)
+    found = ranker.judged_for(text, vector, [one.document for one in best])
+    assert len(found) == 3
+    assert found[0]
+    train = data.judgments["train"]
+    for one, judged in zip(best, found, strict=True):
+        overlaps = [each.overlap for each in judged]
+        assert overlaps == sorted(overlaps, reverse=True)
+        for each in judged:
+            assert train[each.query_id].get(data.doc_ids[one.document], 0) > 0

@@ -229,8 +229,10 @@ def fit(
         tests = _cross_validated(training, by_fold, candidates, seed)
     choice, held_out = choose_settings("dev" if dev else "train", data, tests, zero_shot)
     progress("learning to rank", 2, 2)
+    remembered = list(train)
     if "dev" in splits:
         memory = memory_of(training, train, dev)
+        remembered += dev
     features = tuple(ranking_features(training, memory, overlap))
     return TunedRanker(
         about=About(data.fingerprint, tuple(splits), seed, features, _versions()),
@@ -242,6 +244,7 @@ def fit(
         ranking_trees=ranking,
         tree_count=choice.trees,
         familiar_from=choice.familiar_from,
+        judged=tuple(data.query_ids[one] for one in remembered),
     )
 
 

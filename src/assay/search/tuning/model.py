@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -19,6 +20,7 @@ import numpy as np
 from assay.errors import SearchError
 from assay.files import atomic_write
 from assay.net.json import JsonObject
+from assay.search.explanation import JudgedQuery
 from assay.search.retriever import Ranked
 from assay.search.tuning.arrays import Floats, Integers, Sparse, sparse_from_parts
 from assay.search.tuning.features import Corpus, QueryEncoder
@@ -49,6 +51,7 @@ class About:
 
 # A kind of evidence has brought up a document that is this high in its ranking.
 FOUND_BY_RANK = 100
+JUDGED_SHOWN = 5
 _EVIDENCE = {"words": "text", "meaning": "meaning_best", "judgments": "kriging_1"}
 
 
@@ -67,6 +70,8 @@ class TunedRanker:
     """How many of the ranking trees are used."""
     familiar_from: float
     """A query whose highest predicted overlap is below this gets the zero-shot ranking."""
+    judged: tuple[str, ...] = ()
+    """Ids of the remembered queries."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -93,6 +98,29 @@ class TunedRanker:
                 zip(documents.tolist(), values.tolist(), strict=True)
             )
         ]
+
+    def judged_for(
+        self, text: str, vector: Floats, documents: Sequence[int]
+    ) -> list[tuple[JudgedQuery, ...]]:
+        """For each document, the judged queries that spoke for it, most alike first."""
+        questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
+        pairs = compare_with_judged(self.memory, first_pass(self.corpus, self.memory, questions))
+        flat = pairs.features.reshape(-1, pairs.features.shape[-1])
+        overlap = np.clip(self.overlap_trees.predict(flat, -1), 0, 1)
+        neighbours = pairs.neighbours[0]
+        relevant = self.memory.relevant[neighbours]
+        found = []
+        for label in self.memory.bundles.label[np.asarray(documents, np.int64)].tolist():
+            spoke = np.asarray(relevant[:, [label]].toarray()).ravel() > 0
+            best = sorted(np.flatnonzero(spoke).tolist(), key=lambda one: -overlap[one])
+            found.append(
+                tuple(
+                    JudgedQuery(self.judged[neighbours[one]], float(overlap[one]))
+                    for one in best[:JUDGED_SHOWN]
+                    if neighbours[one] < len(self.judged)
+                )
+            )
+        return found
 
     def _checked(self, vector: Floats, top_k: int) -> int:
         if top_k < 1:
@@ -160,6 +188,7 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
         "held_out": asdict(ranker.held_out),
         "tree_count": ranker.tree_count,
         "familiar_from": ranker.familiar_from,
+        "judged": list(ranker.judged),
     }
     header["sha256"] = _checksum(header, payload)
     content = MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n" + payload
@@ -249,6 +278,7 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
         ranking_trees=TreeSets.from_string(_text(arrays["ranking_trees"])),
         tree_count=int(header["tree_count"]),
         familiar_from=float(header["familiar_from"]),
+        judged=tuple(header.get("judged", ())),
     )
 
 
