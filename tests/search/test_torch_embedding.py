@@ -7,18 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.once import once
 
 TORCH = os.environ.get("ASSAY_TORCH_PYTHON")
 CHECKS = Path(__file__).with_name("torch_checks.py")
 
-pytestmark = pytest.mark.skipif(
-    TORCH is None, reason="set ASSAY_TORCH_PYTHON to an interpreter with the extra [torch]"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        TORCH is None, reason="set ASSAY_TORCH_PYTHON to an interpreter with the extra [torch]"
+    ),
+    pytest.mark.timeout(600),  # a busy machine; importing PyTorch alone takes seconds
+]
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the checks print; PyTorch is imported once for all of them."""
+    """What the checks print; PyTorch is imported once for all of them, in all workers."""
+    printed: dict[str, Any] = once(tmp_path_factory, "torch", lambda: checked(tmp_path_factory))
+    return printed
+
+
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     assert TORCH is not None
     home = tmp_path_factory.mktemp("torch")
     source = Path(__file__).resolve().parents[2] / "src"
