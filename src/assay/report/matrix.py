@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from functools import cached_property
 
 from assay.errors import RunError
 from assay.report.html_queries import slice_key, slices_of
@@ -32,7 +32,7 @@ class MatrixColumn:
     mean: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MatrixRow:
     """One query; a score is None where a run did not ask it."""
 
@@ -41,25 +41,25 @@ class MatrixRow:
     scores: Sequence[float | None]
     slices: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def known(self) -> list[float]:
         """The scores that there are."""
         return [score for score in self.scores if score is not None]
 
-    @property
+    @cached_property
+    def mean(self) -> float:
+        """Over the runs."""
+        return sum(self.known) / len(self.known) if self.known else 0.0
+
+    @cached_property
     def spread(self) -> float:
-        """The standard deviation over the runs."""
-        return pstdev(self.known) if len(self.known) > 1 else 0.0
+        """The mean squared distance from the mean: rows are sorted by it."""
+        return sum((score - self.mean) ** 2 for score in self.known) / max(1, len(self.known))
 
     @property
     def change(self) -> float:
         """From the first run to the last."""
         return self.known[-1] - self.known[0] if len(self.known) > 1 else 0.0
-
-    @property
-    def mean(self) -> float:
-        """Over the runs."""
-        return fmean(self.known) if self.known else 0.0
 
     @property
     def tones(self) -> list[str]:

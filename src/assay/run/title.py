@@ -69,9 +69,11 @@ def _common_facts(headers: Sequence[RunHeader]) -> Iterator[_Fact]:
 
 
 def _own_facts(headers: Sequence[RunHeader]) -> Iterator[_Fact]:
-    for name in settings():
-        if name not in _NOT_SETTINGS and name not in _SAMPLE:
-            yield partial(_setting, name)
+    names = [name for name in settings() if name not in _NOT_SETTINGS and name not in _SAMPLE]
+    chosen = [fact for name in names if _differs(fact := partial(_setting, name), headers)]
+    yield from chosen
+    if chosen:  # what the retriever recorded says the same in other words
+        return
     yield lambda each: f"embedder {each.embedder}" if each.embedder else ""
     for key in sorted({key for each in headers for key in each.retriever or {}}):
         yield partial(_retriever, key)
