@@ -138,6 +138,24 @@ def test_nuggets_of_other_data_are_refused_before_the_first_call(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_gate_on_vital_nuggets_needs_some(nuggets: Path, tmp_path: Path) -> None:
+    nuggets.write_text(nuggets.read_text().replace("vital", "okay"))
+    with pytest.raises(UsageError, match=r"needs vital nuggets, and .* has none"):
+        evaluate(nuggets, tmp_path, gates="nugget_recall_vital>=0.5")
+    with pytest.raises(UsageError, match="needs vital nuggets"):
+        assay.score_answers(
+            [{"question": "When does the pool open?", "answer": "At 7:00."}],
+            nuggets=nuggets,
+            gates="nugget_recall_vital_strict>=0.5",
+        )
+
+
+def test_questions_without_nuggets_are_refused(nuggets: Path, tmp_path: Path) -> None:
+    nuggets.write_text(json.dumps({**LINES[0], "nuggets": []}) + "\n" + json.dumps(LINES[1]))
+    with pytest.raises(DataError, match="none of the 1 questions of this run has a nugget"):
+        evaluate(nuggets, tmp_path, num_queries=1, seed=1)
+
+
 def test_documents_that_changed_are_mentioned(nuggets: Path, tmp_path: Path) -> None:
     lines = [{**LINES[0], "provenance": {"documents": {"pool": "0" * 64}}}, LINES[1]]
     nuggets.write_text("\n".join(map(json.dumps, lines)))

@@ -118,7 +118,7 @@ class Evaluation:
         if config.nuggets:
             from assay.evaluation.answers.nugget_scores import NuggetSet
 
-            nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset)
+            nuggets = NuggetSet.of_dataset(Path(config.nuggets), dataset, queries, gates)
         return cls(config, dataset, queries, gates, criteria=_criteria(config), nuggets=nuggets)
 
     async def start(

@@ -182,7 +182,9 @@ async def score_rows(
         raise DataError(f"no row could be scored: {log.refused} were refused{first}")
     asked = [case.question for case in log.cases]
     refuse_uncalibrated(gates, config, asked)
-    nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases) if config.nuggets else None
+    nuggets = None
+    if config.nuggets:
+        nuggets = NuggetSet.of_log(Path(config.nuggets), log.cases, gates)
     found, scores = log.found, log.scores
     if nuggets is not None and not log.judged:
         found.nuggets = nuggets_by_rules(log.cases, nuggets)

@@ -17,10 +17,11 @@ from assay.answer.nuggets.nugget_file import (
     nugget_hash,
     read_nuggets,
 )
-from assay.data.dataset import Dataset
-from assay.errors import DataError
+from assay.data.dataset import Dataset, Query
+from assay.errors import DataError, UsageError
 from assay.evaluation.answers.judge_opening import UnreliableJudge
 from assay.evaluation.calibrated import figure_calibration
+from assay.evaluation.gates import Gate
 from assay.measure.answers.answer_metrics import NUGGET_METRICS, AnswerCase, AnswerScores
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import ControlResult
@@ -60,9 +61,15 @@ class NuggetSet:
     note: str = ""
 
     @classmethod
-    def of_dataset(cls, path: Path, dataset: Dataset) -> "NuggetSet":
-        """From a file that was made for this data set; `DataError` for any other."""
+    def of_dataset(
+        cls, path: Path, dataset: Dataset, queries: Sequence[Query], gates: Sequence[Gate] = ()
+    ) -> "NuggetSet":
+        """From a file that was made for this data set; `DataError` for any other.
+
+        Raises `UsageError` for a gate on vital nuggets where the queries have none.
+        """
         questions = load_nuggets(path, dataset)
+        _require_vital(gates, [each.id for each in queries], questions, path)
         changed = changed_documents(questions, dataset)
         note = (
             f"{len(changed)} of the documents that the nuggets come from have changed since; draw "
@@ -71,7 +78,9 @@ class NuggetSet:
         return cls(questions, str(path), note if changed else "")
 
     @classmethod
-    def of_log(cls, path: Path, cases: Sequence[AnswerCase]) -> "NuggetSet":
+    def of_log(
+        cls, path: Path, cases: Sequence[AnswerCase], gates: Sequence[Gate] = ()
+    ) -> "NuggetSet":
         """From a file whose questions are those of logged rows, found by id or by their words."""
         known = read_nuggets(path)
         by_id = {each.query_id: each for each in known}
@@ -91,6 +100,7 @@ class NuggetSet:
                 "these questions",
                 file=path,
             )
+        _require_vital(gates, list(found), found, path)
         return cls(found, str(path))
 
     @property
@@ -207,6 +217,28 @@ class NuggetFindings:
             different_right=controls.different_right,
         )
         return report.model_copy(update={"controls": right})
+
+
+def _require_vital(
+    gates: Sequence[Gate],
+    query_ids: Sequence[str],
+    questions: Mapping[str, QuestionNuggets],
+    path: Path,
+) -> None:
+    """A figure that nothing in the file can give would fail its gate without a word."""
+    asked = [questions[each].nuggets for each in query_ids if each in questions]
+    if not any(asked):
+        raise DataError(
+            f"none of the {len(query_ids)} questions of this run has a nugget; draw nuggets for "
+            "them, or ask other questions",
+            file=path,
+        )
+    for gate in gates:
+        if "vital" in gate.name and not any(each.vital for those in asked for each in those):
+            raise UsageError(
+                f"gate {gate.text!r} needs vital nuggets, and {path} has none for these questions: "
+                "mark some as vital, or gate nugget_recall"
+            )
 
 
 def nuggets_by_rules(cases: Sequence[AnswerCase], source: NuggetSet) -> NuggetFindings:
