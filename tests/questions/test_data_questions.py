@@ -421,7 +421,7 @@ async def test_a_hop_that_leads_to_two_answers_is_not_asked(more: str, asked: bo
     documents = {f"d{n}": Document(f"d{n}", "", text) for n, text in enumerate(texts)}
     made = await made_of(documents, QuestionKind.MULTI_HOP)
     answers = [each.facts[0].accept for each in made.questions]
-    assert (("48 kg",) in answers) is asked
+    assert answers == ([("48 kg",)] if asked else [])
 
 
 async def test_a_hop_whose_first_document_has_the_answer_is_not_asked() -> None:
