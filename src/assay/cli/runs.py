@@ -11,11 +11,11 @@ from assay.cli.run_options import with_options
 
 Out = Annotated[Path, typer.Option(help="Folder of the runs.", envvar="ASSAY_OUT")]
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from assay.data.dataset import Dataset
     from assay.run.folder import RunFolder
     from assay.run.index import RunLine
+
+_LONG_LIST = 500
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Html = Annotated[
@@ -59,13 +59,11 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs, newest last."""
-    from assay.run.folder import RunFolder
-    from assay.run.index import read_line, run_signatures
+    from assay.run.line_cache import list_lines
     from assay.run.listing import RunSelection, parse_since
 
     selection = RunSelection(of_label, of_branch, parse_since(since) if since else None, failed)
-    found = run_signatures(out)
-    every = [read_line(RunFolder(out / name), signature) for name, signature in found.items()]
+    every = list_lines(out)
     lines = selection.choose(every, sort)
     if as_json:
         print_json([_listed(line) for line in lines])
@@ -74,13 +72,11 @@ def runs(
     elif not lines:
         show(f"None of the {len(every)} runs in {out} is of that kind.")
     else:
-        show(_runs_table(lines), wide=True)
+        _show_runs(lines)
 
 
-def _runs_table(lines: "list[RunLine]") -> "Table":
+def _show_runs(lines: "list[RunLine]") -> None:
     """Columns that no run has anything in are left out."""
-    from rich.table import Table
-
     from assay.report.numbers import with_interval
 
     rows: list[dict[str, str]] = []
@@ -93,12 +89,29 @@ def _runs_table(lines: "list[RunLine]") -> "Table":
         )
     optional = ("label", "branch", "commit")
     headings = [each for each in rows[0] if each not in optional or any(row[each] for row in rows)]
+    if len(rows) > _LONG_LIST:
+        _show_plain(headings, rows)
+        return
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in headings:
         table.add_column(heading, no_wrap=heading == "run")
     for row in rows:
         table.add_row(*(row[each] for each in headings))
-    return table
+    show(table, wide=True)
+
+
+def _show_plain(headings: "list[str]", rows: "list[dict[str, str]]") -> None:
+    """The same columns without a layout, which takes seconds for thousands of lines."""
+    import sys
+
+    from assay.net.redact import printable
+
+    widths = {each: max(len(each), *(len(row[each]) for row in rows)) for each in headings}
+    every = [{each: each for each in headings}, *rows]
+    lines = (" ".join(row[each].ljust(widths[each]) for each in headings).rstrip() for row in every)
+    sys.stdout.write("".join(f"{printable(' '.join(line.splitlines()))}\n" for line in lines))
 
 
 def _listed(line: "RunLine") -> dict[str, str | float | None]:

@@ -36,10 +36,10 @@ from assay.run.models import (
 )
 from assay.run.provenance import Provenance
 from assay.run.report_file import read_query_rows, read_report_head
+from assay.run.run_line import RUNNING as RUNNING
+from assay.run.run_line import UNFINISHED as UNFINISHED
 
 LATEST = "latest"
-RUNNING = "running"
-UNFINISHED = "unfinished"
 
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
 _PACKAGES = ("agent-assay", "numpy", "PyStemmer")

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from assay.errors import UsageError
-from assay.run.folder import RUNNING
-from assay.run.index import RunLine
-from assay.run.models import COMPLETE
+from assay.run.run_line import COMPLETE, RUNNING, RunLine
 
 _AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -29,13 +29,13 @@ from assay.run.gate_result import GateResult
 from assay.run.label_fit import LabelCoverage, LabelFit
 from assay.run.pacing import Latency, PacingRecord
 from assay.run.provenance import ProvenanceFields
+from assay.run.run_line import COMPLETE as COMPLETE
 from assay.run.run_record import FigureName, MetricName, RunRecord
 from assay.run.unjudged import UnjudgedCheck
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""
 
-COMPLETE = "complete"
 INTERRUPTED = "interrupted"
 TARGET_LOST = "target lost"
 NOT_JUDGED = "not judged"

@@ -1,0 +1,81 @@
+"""The list of runs from the cache: nothing is read twice, and nothing that changed is missed."""
+
+from pathlib import Path
+
+import pytest
+
+from assay import Dataset, evaluate
+from assay.run.index import read_line
+from assay.run.line_cache import list_lines
+
+DATA = Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]})
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The names of the runs whose files are read."""
+    names: list[str] = []
+
+    def counted(run, signature):  # type: ignore[no-untyped-def]
+        names.append(run.name)
+        return read_line(run, signature)
+
+    monkeypatch.setattr("assay.run.index.read_line", counted)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return names
+
+
+def test_a_run_is_read_once(tmp_path: Path, reads: list[str]) -> None:
+    run = evaluate(lambda q, k: ["a"], DATA, label="first", out=tmp_path / "runs")
+    first = list_lines(tmp_path / "runs")
+    assert list_lines(tmp_path / "runs") == first
+    assert reads == [run.name]
+    assert (first[0].label, first[0].mean) == ("first", 1.0)
+
+
+def test_a_run_that_changed_is_read_again_and_one_that_is_gone_is_not_listed(
+    tmp_path: Path, reads: list[str]
+) -> None:
+    runs = tmp_path / "runs"
+    one = evaluate(lambda q, k: ["a"], DATA, out=runs)
+    two = evaluate(lambda q, k: ["a"], DATA, out=runs)
+    list_lines(runs)
+    report = two.folder.report_file
+    report.write_bytes(report.read_bytes().replace(b'"complete"', b'"interrupted"', 1))
+    one.folder.report_file.unlink()
+    (one.folder.path / "run.json").unlink()
+    reads.clear()
+    (line,) = list_lines(runs)
+    assert (line.name, line.state) == (two.name, "interrupted")
+    assert reads == [two.name]
+
+
+def test_folders_do_not_share_a_list(tmp_path: Path, reads: list[str]) -> None:
+    for name in ("one", "two"):
+        evaluate(lambda q, k: ["a"], DATA, label=name, out=tmp_path / name)
+    assert [list_lines(tmp_path / name)[0].label for name in ("one", "two")] == ["one", "two"]
+
+
+def test_a_damaged_run_is_looked_at_every_time(tmp_path: Path, reads: list[str]) -> None:
+    run = evaluate(lambda q, k: ["a"], DATA, out=tmp_path / "runs")
+    run.folder.report_file.write_text("{")
+    for _ in range(2):
+        assert list_lines(tmp_path / "runs")[0].state == "damaged"
+    assert len(reads) == 2
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "file" / "x"))
+    evaluate(lambda q, k: ["a"], DATA, out=tmp_path / "runs")
+    assert len(list_lines(tmp_path / "runs")) == 1
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path: Path, reads: list[str]) -> None:
+    evaluate(lambda q, k: ["a"], DATA, out=tmp_path / "runs")
+    list_lines(tmp_path / "runs")
+    (database,) = (tmp_path / "cache" / "runs").glob("*.sqlite")
+    database.write_bytes(b"not a database" * 100)
+    assert len(list_lines(tmp_path / "runs")) == 1
