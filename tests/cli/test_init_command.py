@@ -140,6 +140,19 @@ def test_a_folder_in_beir_format_is_found(tmp_path: Path) -> None:
     assert found.value == "./data/mine"
 
 
+def test_columns_of_other_names_are_asked_for_and_kept(project: Path) -> None:
+    (project / "eval" / "questions.csv").write_text("Frage;Dokumente\nWas?;note-003\n")
+    said = init()
+    assert "not understood as questions: eval/questions.csv (Frage, Dokumente)" in said
+    assert "eval/other.csv (name, price)" in said
+    init("--columns", "query=Frage,ids=Dokumente", "--force")
+    assert settings()["dataset"] == "eval/questions.csv"
+    for verb in ("doctor", "eval"):
+        result = invoke([verb, "app"])
+        assert result.exit_code == 0, result.output
+    assert "on questions test" in result.stdout
+
+
 def test_the_ci_system_is_that_of_the_files_else_of_the_remote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from assay.data.dataset import Dataset
 
 
-_SETTINGS = ("dataset", "mapping", "request", "method", "headers", "preset", "index", "answers")
+_SETTINGS = (
+    "dataset",
+    "columns",
+    "mapping",
+    "request",
+    "method",
+    "headers",
+    "preset",
+    "index",
+    "answers",
+)
 
 
 @with_options([settings()[name] for name in _SETTINGS])

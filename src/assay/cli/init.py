@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from assay.cli.project import Detected
 
 SYSTEMS = ("github", "gitlab", "none")
+_EXAMPLE = "notes"
 _MAIN_BRANCHES = ("main", "master", "trunk", "develop")
 _EXTRAS = {"mcp": "mcp", "mcp-stdio": "mcp", "nextcloud": "mcp", "purple": "all"}
 
@@ -38,6 +40,13 @@ def init(
             metavar="NAME|PATH",
         ),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Which column of a table of questions holds what: query=Frage,ids=docs.",
+            metavar="KEY=COLUMN",
+        ),
+    ] = None,
     ci: Annotated[
         str | None,
         typer.Option(
@@ -56,14 +65,14 @@ def init(
     Finds a search function f(query, top_k), an MCP configuration and questions in the working
     folder. A file that exists is kept, unless --force is given.
     """
-    from assay.cli.project import find_ci
+    from assay.cli.project import find_ci, other_tables
 
     folder = Path.cwd()
     if ci is not None and ci not in SYSTEMS:
         hint = did_you_mean(ci, SYSTEMS)
         raise UsageError(f"--ci {ci!r} is not one of {', '.join(SYSTEMS)}{hint}")
-    measured, data = _choose_target(target, folder), _choose_dataset(dataset, folder)
-    files = {FILE: _settings(measured, data)}
+    measured, data = _choose_target(target, folder), _choose_dataset(dataset, folder, columns or [])
+    files = {FILE: _settings(measured, data, columns or [])}
     system = ci or find_ci(folder)
     if system in ("github", "gitlab"):
         place, text = _job(system, folder, measured)
@@ -74,6 +83,9 @@ def init(
         return
     say(f"target: {measured.value} ({measured.why})")
     say(f"dataset: {data.value} ({data.why})")
+    if data.value == _EXAMPLE and dataset is None:
+        for table in islice(other_tables(folder), 3):
+            say(f"not understood as questions: {table}; name its columns: --columns query=…,ids=…")
     for name in written:
         say(f"wrote {name}")
     if system is None:
@@ -96,7 +108,7 @@ def _choose_target(given: str | None, folder: Path) -> "Detected":
     return Detected(given, "given", _EXTRAS.get(parse_target(given).kind, ""))
 
 
-def _choose_dataset(given: str | None, folder: Path) -> "Detected":
+def _choose_dataset(given: str | None, folder: Path, columns: list[str]) -> "Detected":
     from assay.cli.project import Detected, find_dataset
     from assay.data.load import require_dataset
 
@@ -104,16 +116,16 @@ def _choose_dataset(given: str | None, folder: Path) -> "Detected":
         require_dataset(given)
         return Detected(given, "given")
     example = Detected(
-        "notes", "no questions were found: this is Assay's example; see docs/data.md"
+        _EXAMPLE, "no questions were found: this is Assay's example; see docs/data.md"
     )
-    return find_dataset(folder) or example
+    return find_dataset(folder, columns) or example
 
 
-def _settings(target: "Detected", data: "Detected") -> str:
+def _settings(target: "Detected", data: "Detected", columns: list[str]) -> str:
     values = {"DATASET": _toml(data.value), "DATASET_IS": _comment(data.why)}
-    return fill(
-        SETTINGS, {**values, "TARGET": _toml(target.value), "TARGET_IS": _comment(target.why)}
-    )
+    values |= {"TARGET": _toml(target.value), "TARGET_IS": _comment(target.why)}
+    named = f"columns = [{', '.join(map(_toml, columns))}]\n" if columns else ""
+    return fill(SETTINGS, values) + named
 
 
 def _toml(text: str) -> str:

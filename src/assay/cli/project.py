@@ -4,7 +4,7 @@ import ast
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -114,35 +114,63 @@ def _functions(path: Path) -> Iterator[str]:
             yield node.name
 
 
-def find_dataset(folder: Path) -> Detected | None:
-    """A folder in BEIR format, or a table of questions with expected ids."""
-    for name in _DATA_FOLDERS:
-        place = folder / name
-        if not place.is_dir():
-            continue
-        for path in (place, *sorted(islice(place.iterdir(), _MAX_FILES))):
-            relative = path.relative_to(folder).as_posix()
-            if path.is_dir() and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
-                return Detected(f"./{relative}", f"{relative}: BEIR format")
-            if path.suffix.lower() in _TABLES and path.is_file() and _holds_questions(path):
-                return Detected(relative, f"{relative}: questions and expected ids")
+def find_dataset(folder: Path, columns: Sequence[str] = ()) -> Detected | None:
+    """A folder in BEIR format, or a table of questions with expected ids.
+
+    Parameters:
+        folder: the project.
+        columns: names of columns that are called otherwise, as `--columns` has them.
+    """
+    for path in _data_files(folder):
+        relative = path.relative_to(folder).as_posix()
+        if path.is_dir() and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
+            return Detected(f"./{relative}", f"{relative}: BEIR format")
+        if _is_table(path) and _holds_questions(_column_names(path), columns):
+            return Detected(relative, f"{relative}: questions and expected ids")
     return None
 
 
-def _holds_questions(path: Path) -> bool:
-    """Whether the first row has a question and expected ids under names that are understood."""
-    from assay.data.questions import COLUMNS
+def other_tables(folder: Path) -> Iterator[str]:
+    """Tables that are no questions by the names of their columns, each with these names."""
+    for path in _data_files(folder):
+        if _is_table(path) and (names := _column_names(path)):
+            yield f"{path.relative_to(folder).as_posix()} ({', '.join(names)})"
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    for place in (folder / name for name in _DATA_FOLDERS):
+        if place.is_dir():
+            yield place
+            yield from sorted(islice(place.iterdir(), _MAX_FILES))
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in _TABLES and path.is_file()
+
+
+def _column_names(path: Path) -> list[str]:
+    """The names in the first row of a table; none if it cannot be read."""
     from assay.data.table import TableRow, read_table
 
     try:
         row = next(iter(read_table(path)), None)
     except AssayError:
-        return False
-    if not isinstance(row, TableRow):
-        return False
-    names = {re.sub(r"[\s-]+", "_", str(name).strip().lower()) for name in row.fields}
-    ids = {*COLUMNS["ids"], *COLUMNS["doc_id"]}
-    return bool(names & set(COLUMNS["query"]) and names & ids)
+        return []
+    return [str(name) for name in row.fields] if isinstance(row, TableRow) else []
+
+
+def _holds_questions(names: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether there is a question and expected ids, under known names or those that are given."""
+    from assay.data.questions import COLUMNS
+    from assay.data.table import parse_columns
+
+    given = parse_columns(columns, COLUMNS)
+    plain = {re.sub(r"[\s-]+", "_", name.strip().lower()) for name in names}
+
+    def has(key: str) -> bool:
+        return given[key] in names if key in given else bool(plain & set(COLUMNS[key]))
+
+    return has("query") and (has("ids") or has("doc_id"))
 
 
 def find_ci(folder: Path) -> str | None:
