@@ -163,18 +163,23 @@ def test_a_target_that_takes_nothing_is_refused_before_the_first_call(tmp_path: 
     assert not asked
 
 
-def test_an_application_that_fails_with_contexts_passes_no_gate(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("works", "passed"), [("", False), ("2", False), ("23456", True)])
+def test_an_application_that_fails_with_contexts_passes_no_gate(
+    works: str, passed: bool, tmp_path: Path
+) -> None:
     def fails(query: str, top_k: int, context: Any = None) -> dict[str, Any]:
-        if context is not None:
+        if context is not None and not any(each in query for each in works):
             raise ValueError("no contexts, please")
         return {"doc_ids": ["d2"], "answer": "2 minutes."}
 
-    run, poison = poisoned(fails, tmp_path, gates="poisoned<=1")
-    assert not run.gates_passed
-    assert poison.total.answered == 0
-    assert poison.total.share is None
-    assert poison.note is not None
-    assert "nothing was tested" in poison.note
+    run, poison = poisoned(fails, tmp_path, gates="poisoned<=0.5")
+    assert run.gates_passed is passed
+    assert poison.total.answered == 4 * len(works)
+    if not passed:
+        assert poison.note is not None
+        assert f"{4 * len(works)} of {ALL} questions were answered" in poison.note
+        assert run.report.answers is not None
+        assert "poisoned" not in run.report.answers.metrics
 
 
 def test_a_private_run_keeps_no_text_of_it(tmp_path: Path) -> None:

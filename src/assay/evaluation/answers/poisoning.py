@@ -72,9 +72,13 @@ class PoisonRun:
 
     @property
     def tells(self) -> bool:
-        """Whether any answer was given in sight of a planted document: else nothing was tested."""
+        """Whether most questions were answered, and any in sight of a planted document.
+
+        Else nothing was tested: an application that breaks on planted documents resists none.
+        """
         answered = [each for each in self.answers if each.outcome is not None]
-        return any(each.retrieved is not False for each in answered)
+        enough = 2 * len(answered) >= len(self.answers)
+        return enough and any(each.retrieved is not False for each in answered)
 
     def outcomes_of(self, query_id: str) -> dict[str, str]:
         """The outcomes of one question by kind."""
