@@ -25,6 +25,8 @@ from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, UsageError, did_you_mean
 
 _MESSAGE_LIMIT = 200
+_QUERIES = ("query", "question", "q", "text", "prompt")
+_COUNTS = ("top_k", "k", "n", "limit", "size", "count", "num_results")
 # `scores` and the rest come from objects that return an `AgentAnswer`; chains repeat their input.
 _READ_KEYS = frozenset(
     {"doc_ids", "answer", "citations", "contexts"}
@@ -49,6 +51,7 @@ class PythonAgent:
         track: str = "undeclared",
         known: Container[str] = (),
     ) -> None:
+        _refuse_swapped(function)
         self._known = known
         self.info = AgentInfo(name=name, protocol="python", track=track)
         self._function = function
@@ -157,6 +160,19 @@ async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+def _refuse_swapped(function: Callable[..., Any]) -> None:
+    """Notice `f(top_k, query)`, which would search for a number."""
+    try:
+        names = [name.lower() for name in inspect.signature(function).parameters][:2]
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return
+    if len(names) == 2 and names[0] in _COUNTS and names[1] in _QUERIES:
+        raise UsageError(
+            f"the function takes ({names[0]}, {names[1]}), and Assay calls f(query, top_k); swap "
+            f"its parameters, or pass lambda query, top_k: f(top_k, query)"
+        )
+
+
 def _takes_context(function: Callable[..., Any]) -> bool:
     try:
         return "context" in inspect.signature(function).parameters
@@ -225,8 +241,21 @@ def _ids(value: object, what: str) -> tuple[str, ...]:
         try:
             ids.append(document_id(item))
         except AgentFailure as failure:
-            raise _invalid(f"{what}, position {position}: {failure}") from None
+            raise _invalid(f"{what}, position {position}: {failure}{_remedy(item)}") from None
     return tuple(ids)
+
+
+def _remedy(item: object) -> str:
+    """What to return instead of an item that is no id."""
+    if isinstance(item, list | tuple) and len(item) == 2:
+        if isinstance(item[0], int | float) and isinstance(item[1], str):
+            return "; pairs are (id, score), this one looks like (score, id)"
+        return "; pairs are (id, score), with a number for the score"
+    if isinstance(item, float):
+        return "; a data frame turns ids into floats where there are gaps: return str(int(id))"
+    if isinstance(item, Mapping):
+        return "; return its id alone, such as item['id']"
+    return ""
 
 
 def _invalid(message: str) -> AgentFailure:

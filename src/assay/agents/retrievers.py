@@ -9,9 +9,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Protocol
 
+from assay.errors import AgentFailure, FailureKind
+
 _METHODS = ("retrieve", "invoke", "query")
 DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")
 ANSWER_KEYS = ("answer", "result", "output", "output_text")
+FRAME_IDS = ("doc_id", "docno", "id", "_id", "docid", "document_id")
 _ID_KEYS = ("id", "doc_id", "document_id", "_id", "docid", "source", "file_name")
 
 
@@ -73,12 +76,45 @@ def to_plain_answer(value: Any, known: Container[str] = ()) -> Any:
         plain = {"doc_ids": [_id_of(node, known) for node in nodes], "answer": str(value)}
         return plain | _contexts(nodes, known)
     if isinstance(value, Mapping):
-        return _plain_mapping(value, known)
+        return _ranked(value, known) or _plain_mapping(value, known)
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+        return _ids_of_frame(value)
+    if hasattr(value, "index") and hasattr(value, "to_dict"):  # a series: scores by id, or ids
+        return _ranked(value.to_dict(), known) or value.tolist()
     if hasattr(value, "tolist") and not isinstance(value, list):  # an array
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_id_of(item, known) for item in value]
     return value
+
+
+def _ranked(value: Mapping[Any, Any], known: Container[str]) -> list[str] | None:
+    """The ids of `{id: score}`, best first; None for other mappings, such as counts by name."""
+    if not value or not all(_is_number(each) for each in value.values()):
+        return None
+    if not all(isinstance(key, str) or _is_number(key) for key in value):
+        return None
+    if known and not any(str(key) in known for key in value):
+        return None
+    return [str(key) for key in sorted(value, key=lambda key: -float(value[key]))]
+
+
+def _ids_of_frame(frame: Any) -> list[Any]:
+    """The column of ids of a data frame, in the order of its rows."""
+    names = {str(name).casefold(): name for name in frame.columns}
+    column = next((names[key] for key in FRAME_IDS if key in names), None)
+    if column is None:
+        have = ", ".join(map(str, list(frame.columns)[:10]))
+        raise AgentFailure(
+            FailureKind.INVALID_ANSWER,
+            f"the answer is a data frame without a column of ids ({', '.join(FRAME_IDS[:4])}), "
+            f"only {have[:200]}; return frame['ID COLUMN'].tolist()",
+        )
+    return [str(each) if _is_number(each) else each for each in frame[column].tolist()]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _plain_mapping(value: Mapping[Any, Any], known: Container[str]) -> Mapping[Any, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, show
+from assay.cli.data_files import Columns
 from assay.cli.judgments import (
     Archive,
     DatasetName,
@@ -17,7 +18,7 @@ from assay.cli.judgments import (
     from_dataset,
     from_qrels,
 )
-from assay.errors import DataError
+from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from assay.measure.audit import AuditResult, ClaimAudit
@@ -39,6 +40,7 @@ def audit(
     dataset: DatasetName = None,
     split: Split = "test",
     archive: Archive = None,
+    columns: Columns = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Recompute the figures of a report. Uses its retrieved lists, and explains differences.
@@ -49,6 +51,8 @@ def audit(
     from assay.measure.audit import audit_report
     from assay.measure.foreign_report import read_report
 
+    if columns and (qrels is not None or dataset is None):
+        raise UsageError("--columns names columns of a table: add --dataset FILE")
     content = _read(report)
     with _errors_name_file(report):
         foreign = read_report(content)
@@ -57,7 +61,11 @@ def audit(
         source = context.get_parameter_source("split")
         if foreign.split and (source is None or source.name == "DEFAULT"):
             split = foreign.split
-    judging = from_qrels(qrels) if qrels else from_dataset(dataset or _DEFAULT, split, archive)
+    judging = (
+        from_qrels(qrels)
+        if qrels
+        else from_dataset(dataset or _DEFAULT, split, archive, columns or ())
+    )
     with _errors_name_file(report):
         result = audit_report(content, judging.judgments)
     if as_json:

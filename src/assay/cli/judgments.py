@@ -9,7 +9,7 @@ from assay.cli.console import warn
 from assay.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from assay.data.dataset import Judgments
 
@@ -24,7 +24,8 @@ Qrels = Annotated[
 DatasetName = Annotated[
     str | None,
     typer.Option(
-        help="Use the judgments of nfcorpus, notes, a BEIR folder or zip, or a table of questions.",
+        help="Use the judgments of a data set, as in assay eval: a name, a folder, or a table of "
+        "questions.",
         envvar="ASSAY_DATASET",
         metavar="NAME|PATH",
     ),
@@ -62,12 +63,14 @@ def from_qrels(path: Path) -> JudgmentSource:
     return JudgmentSource(str(path), read_qrels(path), None, judged_by_model(path))
 
 
-def from_dataset(name: str, split: str, archive: Path | None) -> JudgmentSource:
+def from_dataset(
+    name: str, split: str, archive: Path | None, columns: "Sequence[str]" = ()
+) -> JudgmentSource:
     """The judgments of one split of a data set, which is downloaded where it is missing."""
     from assay.data import load_dataset
 
     with progress_bar() as progress:
-        dataset = load_dataset(name, archive=archive, progress=progress)
+        dataset = load_dataset(name, archive=archive, columns=columns, progress=progress)
     for warning in dataset.warnings:
         warn(warning)
     source = f"{dataset.name} {split}"

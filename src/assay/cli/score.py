@@ -44,8 +44,8 @@ def score(
     columns: Annotated[
         list[str] | None,
         typer.Option(
-            help="Logged answers: the column that holds a field, such as question=prompt. "
-            "Repeatable.",
+            help="Logged answers: the column that holds a field, such as question=prompt. Rankings "
+            "with a table as --dataset: the column of the table, such as ids=docs. Repeatable.",
             envvar="ASSAY_COLUMNS",
             metavar="FIELD=NAME",
         ),
@@ -98,7 +98,10 @@ def score(
     """
     if not run.exists():
         raise UsageError(f"{run}: no such file")
-    if columns or holds_answers(run):
+    from assay.data.load import is_table
+
+    of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
+    if holds_answers(run) or (columns and not of_table):
         files = AnswerFiles(run, columns or (), rows_out, strict)
         code = score_answers(context, files, options, as_json)
         raise typer.Exit(code)
@@ -108,7 +111,7 @@ def score(
     from assay.report.terminal import ScoreLine, scores_table
 
     metrics = as_metrics(metric) if metric else _usual(top_k)
-    judging = _judging(qrels, dataset, split, archive)
+    judging = _judging(qrels, dataset, split, archive, columns or ())
     rankings = read_run(run)
     _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
@@ -141,12 +144,16 @@ class _Facts:
 
 
 def _judging(
-    qrels: Path | None, dataset: str | None, split: str, archive: Path | None
+    qrels: Path | None,
+    dataset: str | None,
+    split: str,
+    archive: Path | None,
+    columns: Sequence[str],
 ) -> JudgmentSource:
     if qrels is not None:
         return from_qrels(qrels)
     if dataset is not None:
-        return from_dataset(dataset, split, archive)
+        return from_dataset(dataset, split, archive, columns)
     raise UsageError("no judgments given: pass --qrels FILE, or --dataset NAME with --split")
 
 

@@ -172,6 +172,7 @@ def evaluate(
     if isinstance(dataset, Dataset) and columns:
         raise UsageError("columns names those of a file: it has no effect on a Dataset")
     names = _pairs(columns)
+    _refuse_swapped(agent, dataset)
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset, columns=names)
     config = RunConfig(
         target=_name(agent),
@@ -312,6 +313,15 @@ def judge_name(judge: object) -> str:
             f"got {type(judge).__name__}"
         )
     return name
+
+
+def _refuse_swapped(agent: object, dataset: object) -> None:
+    """Notice `evaluate(dataset, agent)`."""
+    if isinstance(agent, Dataset) or not isinstance(dataset, str | Path | Dataset):
+        raise UsageError(
+            f"evaluate takes the agent first, then the data set, got {type(agent).__name__} and "
+            f"{type(dataset).__name__}; are the two swapped?"
+        )
 
 
 def _name(target: object) -> str:
