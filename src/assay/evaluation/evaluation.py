@@ -113,7 +113,8 @@ class Evaluation:
 
             dataset = with_ground_truth(dataset, Path(config.ground_truth))
         queries = draw_queries(dataset, config)
-        refuse_gates(gates, dataset, config, queries)
+        if gates or config.judge:
+            refuse_gates(gates, dataset, config, queries)
         nuggets = None
         if config.nuggets:
             from assay.evaluation.answers.nugget_scores import NuggetSet
