@@ -83,6 +83,6 @@ def test_swapped_parameters_are_noticed_before_the_run() -> None:
 def test_swapped_arguments_of_evaluate_are_noticed() -> None:
     data = Dataset.from_dicts({"q": "x"}, {"q": ["a"]})
     swapped: Any = evaluate
-    for arguments in ((data, lambda query, top_k: []), ("notes", lambda query, top_k: [])):
+    for first in (data, "notes"):
         with pytest.raises(UsageError, match=r"the agent first, .* are the two swapped\?"):
-            swapped(*arguments)
+            swapped(first, lambda query, top_k: [])

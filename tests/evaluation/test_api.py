@@ -157,10 +157,10 @@ def test_a_text_in_place_of_a_number_is_named(dataset: Dataset, tmp_path: Path, 
 
 
 def test_a_run_that_failed_says_so(dataset: Dataset, tmp_path: Path) -> None:
-    def scores(query: str, top_k: int) -> dict[str, float]:
-        return {"d1": 0.7}
+    def named(query: str, top_k: int) -> dict[str, str]:
+        return {"found": "d1"}
 
-    run = assay.evaluate(scores, dataset, out=tmp_path)
+    run = assay.evaluate(named, dataset, out=tmp_path)
     assert "12 of 12 queries failed" in repr(run)
     assert "12 invalid answer, for example q" in run._repr_html_()
     assert "return a list of document ids" in run._repr_html_()

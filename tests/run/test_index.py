@@ -233,3 +233,18 @@ def test_of_a_process_that_ran_a_baseline_too_the_target_s_run_is_found(
     line = index.of_process(os.getpid(), "2000-01-01T00:00:00+00:00")
     assert line is not None
     assert line.name == first
+
+
+def test_a_board_never_mixes_samples_of_different_seeds(
+    index: RunIndex, evaluate: Evaluate
+) -> None:
+    evaluate("a1", 30, num_queries=10, seed=1)  # names decide within one second
+    evaluate("b1", 30, num_queries=10, seed=2)
+    evaluate("c1", 20, num_queries=10, seed=2)
+    index.refresh()
+    lines = index.latest_of_each_target(index.boards()[0], limit=10)
+    assert {str(line.target).rpartition(":")[2] for line in lines} == {"b1", "c1"}
+    evaluate("whole", 10)
+    index.refresh()
+    lines = index.latest_of_each_target(index.boards()[0], limit=10)
+    assert [str(line.target).rpartition(":")[2] for line in lines] == ["whole"]

@@ -157,8 +157,7 @@ class RunIndex:
         series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
         for line in self._lines(f"{where} ORDER BY name", values):
             how = (line.target, line.dataset, line.split, line.track, line.metric, line.top_k)
-            drawn = (line.queries, None if line.sample is None else line.seed)
-            series[(*how, line.fingerprint, *drawn)].append(line)
+            series[(*how, line.fingerprint, line.queries, _drawn(line))].append(line)
         several = [lines for lines in series.values() if len(lines) > 1]
         several.sort(key=lambda lines: lines[-1].name, reverse=True)
         return [
@@ -187,8 +186,8 @@ class RunIndex:
     def latest_of_each_target(self, board: Board, *, limit: int) -> list[RunLine]:
         """The newest complete run of each target, with as many queries as any has; best first.
 
-        A sample is left out where some target was asked everything: means over other queries do
-        not compare.
+        A sample is left out where some target was asked everything, or where the newest of its size
+        was drawn with another seed: means over other queries do not compare.
         """
         on_board = (
             "state = ? AND dataset = ? AND split = ? AND fingerprint = ? AND metric = ? "
@@ -197,10 +196,12 @@ class RunIndex:
         values = [COMPLETE, board.dataset, board.split, board.fingerprint, board.metric]
         lines = self._lines(f"WHERE {on_board} ORDER BY name", [*values, board.track])
         most = max((line.queries or 0 for line in lines), default=0)
+        full = [line for line in lines if (line.queries or 0) == most]
+        drawn = _drawn(full[-1]) if full else None
         newest = {
             line.target: line
-            for line in lines
-            if (line.queries or 0) == most and (line.failed or 0) < most  # it answered something
+            for line in full
+            if _drawn(line) == drawn and (line.failed or 0) < most  # it answered something
         }
         best_first = sorted(newest.values(), key=lambda line: (-(line.mean or 0.0), line.target))
         return best_first[:limit]
@@ -217,6 +218,11 @@ class RunIndex:
     def _rows(self, question: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._database.execute(question, list(values)).fetchall()
+
+
+def _drawn(line: RunLine) -> int | None:
+    """What decided which queries were drawn; None where all were asked."""
+    return None if line.sample is None else line.seed
 
 
 def _where(filters: Mapping[str, str]) -> tuple[str, list[str]]:
