@@ -1,4 +1,4 @@
-# One image for each server: docker build --target green|purple|mcp .
+# One image for each server: docker build --target green|purple|mcp|ui|ray .
 #
 # Each takes --host, --port and --card-url behind its entry point, runs without root, and holds curl
 # for the health checks of launchers.
@@ -28,6 +28,23 @@ ENV ASSAY_CACHE=/cache \
     ASSAY_OPEN=1
 USER assay
 WORKDIR /home/assay
+
+FROM base AS ui
+EXPOSE 9000
+HEALTHCHECK --interval=5s --timeout=3s --retries=10 --start-period=30s \
+    CMD curl --fail --silent http://localhost:9000/health
+ENTRYPOINT ["assay", "serve", "ui"]
+CMD ["--host", "0.0.0.0"]
+
+# A node of a Ray cluster, for --engine ray://HOST:10001.
+FROM base AS ray
+USER root
+COPY requirements-ray.lock ./
+RUN python -m pip install --no-cache-dir --require-hashes --requirement requirements-ray.lock
+USER assay
+EXPOSE 6379 10001
+ENTRYPOINT ["ray", "start", "--block", "--disable-usage-stats"]
+CMD ["--head"]
 
 FROM base AS mcp
 EXPOSE 8000

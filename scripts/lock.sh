@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes requirements.lock (what the images install) and requirements-dev.lock (what CI installs): every
-# package with its version and hashes, for all platforms and Python versions. Run it after changing the
-# dependencies in pyproject.toml. LOCK_FLAGS="--upgrade" takes newer versions.
+# Writes requirements.lock and requirements-ray.lock (what the images install) and requirements-dev.lock
+# (what CI installs): every package with its version and hashes, for all platforms and Python versions.
+# Run it after changing the dependencies in pyproject.toml. LOCK_FLAGS="--upgrade" takes newer versions.
 set -eu
 
 compile() {
@@ -23,3 +23,5 @@ compile requirements-dev.lock $extras --group dev --group build
 grep -v '^    --hash' requirements-dev.lock | sed 's/ \\$//' > requirements-dev.versions
 trap 'rm -f requirements-dev.versions' EXIT
 compile requirements.lock --extra all --group build --constraint requirements-dev.versions
+# For the image of a Ray node, on top of the former.
+compile requirements-ray.lock --extra all --extra ray --group build --constraint requirements-dev.versions

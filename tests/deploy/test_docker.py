@@ -1,6 +1,7 @@
 """The image and the composition, as far as they can be tried without a Docker daemon."""
 
 import fnmatch
+import json
 import os
 import re
 import shlex
@@ -9,6 +10,8 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -44,7 +47,7 @@ def copies() -> list[tuple[list[str], str]]:
     return [(rest.split()[:-1], rest.split()[-1]) for word, rest in steps() if word == "COPY"]
 
 
-@pytest.mark.parametrize("name", ["green", "purple", "mcp"])
+@pytest.mark.parametrize("name", ["green", "purple", "mcp", "ui"])
 def test_an_image_runs_our_server_without_root_and_can_be_health_checked(name: str) -> None:
     done = stages()[name]
     words = [word for word, _ in done]
@@ -67,8 +70,15 @@ def test_the_ignore_file_lets_in_what_is_copied_and_no_more() -> None:
         assert not any(fnmatch.fnmatch(source, secret) for secret in (".env*", ".git*", ".venv*"))
 
 
+def compose() -> dict[str, dict[str, Any]]:
+    """The services of the composition, by name."""
+    found: dict[str, dict[str, Any]]
+    found = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    return found
+
+
 def test_the_services_start_in_order_and_are_health_checked() -> None:
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    services = {name: each for name, each in compose().items() if "profiles" not in each}
     assert list(services) == ["qdrant", "mcp-server", "purple-agent", "green-agent"]
     names = list(services)
     for before, after in pairwise(names):
@@ -79,9 +89,48 @@ def test_the_services_start_in_order_and_are_health_checked() -> None:
     assert targets == [None, "mcp", "purple", "green"]
 
 
-@pytest.mark.parametrize("name", ["mcp-server", "purple-agent", "green-agent"])
+def test_every_service_has_a_health_check_and_a_limit_of_memory() -> None:
+    for name, service in compose().items():
+        assert service["healthcheck"]["test"], name
+        assert "memory" in service["deploy"]["resources"]["limits"], name
+
+
+def test_a_cluster_has_three_qdrant_nodes_ray_and_the_web_ui() -> None:
+    services = compose()
+    added = [name for name, each in services.items() if "cluster" in each.get("profiles", ())]
+    assert added == ["ui", "qdrant-2", "qdrant-3", "ray-head", "ray-worker"]
+    assert [name for name, each in services.items() if "single" in each.get("profiles", ())] == [
+        "ui"
+    ]
+    settings = dict(
+        line.split("=", 1)
+        for line in (ROOT / "examples" / "cluster.env").read_text().splitlines()
+        if "=" in line and not line.startswith("#")
+    )
+    hosts = [urlsplit(url).hostname for url in settings["QDRANT_URL"].split(",")]
+    assert hosts == ["qdrant", "qdrant-2", "qdrant-3"]
+    # What the file sets is what the composition asks for.
+    text = (ROOT / "docker-compose.yml").read_text()
+    assert all(f"${{{name}:-" in text for name in settings)
+    for node in hosts[1:]:
+        command = services[str(node)]["command"]
+        assert command[1:3] == ["--bootstrap", "http://qdrant:6335"]
+        assert command[-1] == f"http://{node}:6335"
+
+
+def test_the_flags_of_a_ray_node_are_flags_of_ray() -> None:
+    from ray.scripts.scripts import start
+
+    known = {flag for option in start.params for flag in option.opts}
+    entry = json.loads(dict(stages()["ray"])["ENTRYPOINT"])
+    for name in ("ray-head", "ray-worker"):
+        words = [*entry[2:], *compose()[name]["command"]]
+        assert {word.split("=")[0] for word in words} <= known
+
+
+@pytest.mark.parametrize("name", ["mcp-server", "purple-agent", "green-agent", "ui"])
 def test_the_flags_of_a_service_are_flags_of_its_server(name: str) -> None:
-    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][name]
+    service = compose()[name]
     server = service["build"]["target"]
     command = (forked.ASSAY, "serve", server, *service["command"])
     done = forked.run(*command, "--help")
@@ -118,10 +167,12 @@ def test_the_steps_of_the_image_make_a_server_that_starts(tmp_path: Path) -> Non
     # Compiling what is never imported would be most of the processor time.
     options = {"PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     clean = {**os.environ, **options, "PATH": f"{binaries}:{os.environ['PATH']}"}
-    (install,) = [rest for word, rest in steps() if word == "RUN" and "pip install" in rest]
+    (install,) = [
+        rest for word, rest in stages()["base"] if word == "RUN" and "pip install" in rest
+    ]
     subprocess.run(["sh", "-c", install], cwd=app, env=clean, check=True, capture_output=True)
     shutil.rmtree(app)
-    for name in ("green", "purple", "mcp"):
+    for name in ("green", "purple", "mcp", "ui"):
         command = shlex.join(["assay", "serve", name, "--help"])
         done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=clean, capture_output=True)
         assert done.returncode == 0, done.stderr
