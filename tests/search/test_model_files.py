@@ -2,6 +2,8 @@
 
 import hashlib
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -134,3 +136,10 @@ def test_a_made_model_is_made_again_where_its_copy_is_damaged(surroundings: Path
     (surroundings / "models" / "one.onnx").write_bytes(CONTENT[:-1] + b"?")
     assert kept_file("one.onnx", build) == CONTENT
     assert len(made) == 2
+
+
+def test_opening_the_built_in_model_brings_no_http_client() -> None:
+    """An import of httpx costs a fifth of the time until the first result."""
+    code = "import sys, assay.search.onnx_embedding; print('httpx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

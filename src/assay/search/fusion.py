@@ -30,11 +30,10 @@ FEEDBACK_WEIGHT = 1.0
 
 def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, float]:
     """Scores from 0 to 1 for every document that either signal knows."""
-    lexical_best = max(lexical.values(), default=0.0)
-    dense_best = max(dense.values(), default=0.0)
+    words = _scale(LEXICAL_WEIGHT, max(lexical.values(), default=0.0))
+    near = _scale(1 - LEXICAL_WEIGHT, max(dense.values(), default=0.0))
     return {
-        doc_id: LEXICAL_WEIGHT * _share(lexical.get(doc_id, 0.0), lexical_best)
-        + (1 - LEXICAL_WEIGHT) * _share(dense.get(doc_id, 0.0), dense_best)
+        doc_id: words * max(0.0, lexical.get(doc_id, 0.0)) + near * max(0.0, dense.get(doc_id, 0.0))
         for doc_id in lexical.keys() | dense.keys()
     }
 
@@ -52,11 +51,11 @@ def unit(vector: Vectors) -> Vectors:
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
     """Best first; equal scores in the order of document ids, so that it never depends on chance."""
-    return sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))
+    return [doc_id for _, doc_id in sorted((-score, doc_id) for doc_id, score in scores.items())]
 
 
-def _share(score: float, best: float) -> float:
-    return max(0.0, score) / best if best > 0 else 0.0
+def _scale(weight: float, best: float) -> float:
+    return weight / best if best > 0 else 0.0
 
 
 # Of a document as long as a book, this many chunks are scored when another signal brought it up.

@@ -17,7 +17,6 @@ from assay.data.cache import cache_folder
 from assay.data.nfcorpus import download
 from assay.errors import DataError, SearchError
 from assay.files import atomic_write
-from assay.net.outbound import split_address
 from assay.net.redact import redact_url
 
 URL_VARIABLE = "ASSAY_MODEL_URL"
@@ -106,6 +105,8 @@ def _keep(file: ModelFile, content: bytes) -> None:
 def _addresses(file: ModelFile) -> list[str]:
     mirror = os.environ.get(URL_VARIABLE, "")
     if mirror:
+        from assay.net.outbound import split_address  # brings httpx, which opening does not need
+
         split_address(mirror)  # raises for anything but an http(s) URL
     return [f"{mirror.rstrip('/')}/{file.name}"] * bool(mirror) + [file.url] * bool(file.url)
 
