@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.ranking import SETS, TreeSets, learn_overlap
+from assay.search.tuning.tune import describe_gain
 
 
 def learned(seed: int = 0) -> tuple[TreeSets, np.ndarray]:
@@ -38,3 +40,12 @@ def test_the_mean_moves_less_from_seed_to_seed_than_one_set_does() -> None:
     together = np.abs(one.predict(features, -1) - other.predict(features, -1)).mean()
     alone = [TreeSets(some.sets[:1]).predict(features, -1) for some in (one, other)]
     assert together < 0.9 * np.abs(alone[0] - alone[1]).mean()
+
+
+def test_what_the_seed_decides_is_measured_and_told(ranker: TunedRanker) -> None:
+    held_out = ranker.held_out
+    assert len(held_out.by_set) == SETS
+    # The mean of two rankings is seldom far from both.
+    assert min(held_out.by_set) - 0.05 < held_out.all.tuned.ndcg_10 < max(held_out.by_set) + 0.05
+    told = describe_gain(held_out)
+    assert all(f"{one:.4f}" in told for one in held_out.by_set)

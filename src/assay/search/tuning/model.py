@@ -270,7 +270,12 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
         about=About(
             **about | {"splits": tuple(about["splits"]), "features": tuple(about["features"])}
         ),
-        held_out=HeldOut(held_out["split"], _gain(held_out["all"]), _gain(held_out["unfamiliar"])),
+        held_out=HeldOut(
+            held_out["split"],
+            _gain(held_out["all"]),
+            _gain(held_out["unfamiliar"]),
+            tuple(held_out.get("by_set", ())),
+        ),
         encoder=_rebuild("encoder.", QueryEncoder, arrays),
         corpus=_rebuild("corpus.", Corpus, arrays),
         memory=_rebuild("memory.", Memory, arrays),

@@ -123,7 +123,14 @@ def describe_gain(held_out: HeldOut) -> str:
     figures = f"nDCG@10 {gain.tuned.ndcg_10:.4f}, against {gain.hybrid.ndcg_10:.4f} for hybrid"
     word = "it is better" if held_out.better else "it is not significantly better"
     cost = "" if held_out.harmless else _cost(held_out.unfamiliar)
-    return f"on {where} it reaches {figures}: {word}{cost}"
+    return f"on {where} it reaches {figures}: {word}{cost}{_spread(held_out)}"
+
+
+def _spread(held_out: HeldOut) -> str:
+    if not held_out.by_set:
+        return ""
+    alone = " and ".join(f"{one:.4f}" for one in held_out.by_set)
+    return f"; with another seed, each of its sets of trees alone reaches {alone}"
 
 
 def _cost(unfamiliar: Gain) -> str:
