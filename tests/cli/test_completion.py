@@ -6,6 +6,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -139,13 +140,17 @@ def test_bash_completes_words_with_colons_and_equals_signs(project: Path) -> Non
 def test_the_tab_key_completes(project: Path, shell: list[str], set_up: str) -> None:
     if not os.environ.get(SHELLS):
         pytest.skip(f"set {SHELLS}=1 where bash, zsh and fish are installed")
-    typed = [("assay ev", "assay eval "), ("assay eval builtin:b", "assay eval builtin:bm25 ")]
-    for keys, shown in [*typed, ("assay eval --dataset not", "assay eval --dataset notes ")]:
-        assert shown in screen_after(shell, f"{set_up}; echo READY-$((6*7))\n", keys + "\t", shown)
+    typed = {
+        "assay ev": "assay eval ",
+        "assay eval builtin:b": "assay eval builtin:bm25 ",
+        "assay eval --dataset not": "assay eval --dataset notes ",
+    }
+    for shown, screen in screens(shell, f"{set_up}; echo READY-$((6*7))\n", typed):
+        assert shown in screen
 
 
-def screen_after(shell: list[str], set_up: str, keys: str, until: str) -> str:
-    """What a terminal shows after the keys are typed, once `until` has appeared, or in 20 s."""
+def screens(shell: list[str], set_up: str, typed: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """What is expected, and what a terminal shows after each line of keys and Tab, or in 20 s."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="dumb", PS1="$ ", PROMPT="$ ")
@@ -153,8 +158,10 @@ def screen_after(shell: list[str], set_up: str, keys: str, until: str) -> str:
     try:
         os.write(terminal, set_up.encode())
         _read_until(terminal, "READY-42")
-        os.write(terminal, keys.encode())
-        return _read_until(terminal, until)
+        for keys, until in typed.items():
+            os.write(terminal, f"{keys}\t".encode())
+            yield until, _read_until(terminal, until)
+            os.write(terminal, b"\x15")  # Ctrl-U empties the line
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
