@@ -1,6 +1,7 @@
 """The architecture, held by a few tests that list every offender at once."""
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -38,8 +39,13 @@ LAYERS = [
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
 MODULES = sorted(SOURCE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 LINES = 400
+
+
+@functools.cache
+def trees() -> dict[Path, ast.Module]:
+    """Every module of the source, parsed once, by the worker that asks."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 
 def package_of(path: Path) -> str:
@@ -60,7 +66,7 @@ def named(path: Path) -> str:
 
 def test_imports_point_one_way() -> None:
     offenders = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         here = package_of(path)
         if here == "__init__":
             continue  # the public names come from every package
@@ -83,7 +89,7 @@ def test_modules_stay_readable() -> None:
 
 def test_one_name_means_one_class() -> None:
     places = defaultdict(list)
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(named(path))
@@ -92,7 +98,7 @@ def test_one_name_means_one_class() -> None:
 
 def test_public_definitions_have_docstrings() -> None:
     missing, total = [], 0
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in tree.body:
             kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             if isinstance(node, kinds) and not node.name.startswith("_"):
@@ -156,7 +162,7 @@ def test_posix_modules_are_imported_where_they_are_used() -> None:
     posix = {"fcntl", "resource", "termios", "pwd", "grp"}
     offenders = [
         named(path)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in tree.body
         if isinstance(node, ast.Import | ast.ImportFrom)
         and posix & {alias.name for alias in node.names}

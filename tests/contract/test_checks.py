@@ -1,9 +1,7 @@
 """The checker says nothing about a good agent, and finds each fault under its own name."""
 
 import asyncio
-import gzip
 import socket
-from dataclasses import replace
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -12,7 +10,7 @@ from tests.contract.demo_agent import demo_service
 from tests.contract.faults import endpoint
 from tests.contract.planted_agents import PLANTED
 from tests.contract.running import running
-from tests.contract.tampering import Tamper, Tampered
+from tests.contract.tampering import Tamper, Tampered, bombed
 
 from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent, parse_check_target
 from assay.contract.conformance.probes import CheckLimits
@@ -63,7 +61,6 @@ async def test_each_fault_is_found_under_its_own_name(broken: Broken) -> None:
     assert report.passed == (not broken.fails)
 
 
-BOMB = gzip.compress(b" " * 50_000_000)
 PIECE = b" " * 1_000_000
 
 
@@ -71,7 +68,7 @@ PIECE = b" " * 1_000_000
     "change",
     [
         lambda reply: reply.with_body(*[PIECE] * 40),
-        lambda reply: replace(reply, pieces=(BOMB,), headers=((b"content-encoding", b"gzip"),)),
+        bombed,
         lambda reply: reply.with_body(*[b" ", 0.05] * 100),
     ],
     ids=["endless", "gzip bomb", "dripping"],

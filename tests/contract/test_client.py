@@ -1,7 +1,6 @@
 """The client brings back a result or says exactly what was wrong."""
 
 import asyncio
-import gzip
 import socket
 from contextlib import aclosing
 from dataclasses import replace
@@ -18,7 +17,7 @@ from tests.contract.client_calls import REQUEST, ask, events_changed, follow, ta
 from tests.contract.conftest import Gate
 from tests.contract.demo_agent import demo_service
 from tests.contract.running import running
-from tests.contract.tampering import CUT, OPEN, Reply, Tamper
+from tests.contract.tampering import CUT, OPEN, Reply, Tamper, bombed
 
 from assay.contract.client import AgentClient
 from assay.contract.envelope import AgentRunRequest
@@ -120,18 +119,10 @@ async def test_a_malformed_extra_is_left_out_and_named() -> None:
     ]
 
 
-BOMB = gzip.compress(b" " * 50_000_000)
-
-
 HEARTBEATS: tuple[bytes | float, ...] = (b": hi\n\n", 0.05) * 99
 
 
 DRIPS: tuple[bytes | float, ...] = (b" ", 0.05) * 99
-
-
-def bomb(reply: Reply) -> Reply:
-    """50 MB that are 50 kB on the wire."""
-    return replace(reply, pieces=(BOMB,), headers=((b"content-encoding", b"gzip"),))
 
 
 BAD_STREAMS: list[tuple[str, Tamper, Fault]] = [
@@ -151,7 +142,7 @@ BAD_STREAMS: list[tuple[str, Tamper, Fault]] = [
     ("stays open", lambda r: r.with_body(r.body, OPEN), Fault.ENDLESS),
     ("never gets to an end", lambda r: r.with_body(*HEARTBEATS), Fault.ENDLESS),
     ("falls silent", lambda r: r.with_body(r.pieces[0], OPEN), Fault.IDLE),
-    ("is a gzip bomb", bomb, Fault.TOO_LARGE),
+    ("is a gzip bomb", bombed, Fault.TOO_LARGE),
     ("drips an error", lambda r: replace(r, status=500, pieces=DRIPS), Fault.TIMEOUT),
     ("is too large", lambda r: r.with_body(b": x\n\n" * 100_000), Fault.TOO_LARGE),
     ("has one endless event", lambda r: r.with_body(b"data: x" * 100_000), Fault.TOO_LARGE),
@@ -198,7 +189,7 @@ BAD_ANSWERS: list[tuple[str, Tamper, Fault]] = [
     ("another id", lambda r: r.with_json({**r.json, "request_id": "x"}), Fault.NOT_CONTRACT),
     ("says HTML", lambda r: replace(r, content_type="text/html"), Fault.CONTENT_TYPE),
     ("too large", lambda r: r.with_body(b" " * 100_001), Fault.TOO_LARGE),
-    ("gzip bomb", bomb, Fault.TOO_LARGE),
+    ("gzip bomb", bombed, Fault.TOO_LARGE),
     (
         "unknown encoding",
         lambda r: replace(r, headers=((b"content-encoding", b"br"),)),
