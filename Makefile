@@ -7,6 +7,7 @@ BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 ARGS    ?=
 EXAMPLES ?= 2000
+SECONDS  ?= 300
 # Two for each core: the tests wait for servers and processes half of the time.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
@@ -38,6 +39,8 @@ crash: $(READY) ## break every command off at every write, and compare what a se
 
 fuzz: $(READY) ## draw new inputs for parsers, servers and state machines (EXAMPLES=2000 for each test)
 	@ASSAY_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz tests/search/test_bm25.py --timeout=0 --numprocesses=$(WORKERS) $(ARGS)
+	@if $(BIN)/python -c "import atheris" 2>/dev/null; then \
+		$(BIN)/python scripts/fuzz_parsers.py -max_total_time=$(SECONDS); fi
 
 mutants: $(READY) ## change the core in one place at a time, and see which change no test notices
 	@$(BIN)/python scripts/mutants.py --known

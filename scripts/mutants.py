@@ -59,7 +59,7 @@ AREAS = {
     "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
     "contract checks": Area(
         ("contract/conformance/response_shape.py", "contract/conformance/checks.py"),
-        ("tests/contract/test_checks.py",),
+        ("tests/contract/test_response_shape.py", "tests/contract/test_checks.py"),
     ),
 }
 

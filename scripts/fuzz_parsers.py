@@ -1,0 +1,88 @@
+"""Coverage-guided fuzzing of the parsers, with atheris (libFuzzer).
+
+    pip install atheris
+    python scripts/fuzz_parsers.py [PARSER...] [-max_total_time=60] [options of libFuzzer]
+
+It feeds the tests of `tests/fuzz/test_parsers.py`, whose inputs are its corpus: a parser returns a
+value that keeps its promises, or raises one of our errors. The first byte of an input chooses the
+parser. atheris is no dependency, since not every platform has a build of it: `make fuzz` uses it
+where it is installed.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import atheris  # type: ignore[import-not-found]
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+with atheris.instrument_imports(include=["assay"]):
+    from tests.fuzz import test_parsers as tests
+
+Parser = tuple[Callable[[bytes], Any], Sequence[bytes | str]]
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _checked(test: Any, **fixed: Any) -> Callable[[bytes], Any]:
+    """The test with an input in place of what Hypothesis would draw for its first argument."""
+    inner = test.hypothesis.inner_test
+    name, kind = next(iter(inner.__annotations__.items()))
+    convert = {bytes: lambda content: content, str: _text}.get(kind, lambda content: [content])
+    return lambda content: inner(**{name: convert(content)}, **fixed)
+
+
+PARSERS: dict[str, Parser] = {
+    "answers": (_checked(tests.test_answers, mapping=None), tests.ANSWERS),
+    "mapping": (
+        lambda content: tests.test_answers.hypothesis.inner_test(  # type: ignore[attr-defined]
+            answer=tests.ANSWERS[1], mapping=_text(content)
+        ),
+        tests.MAPPINGS,
+    ),
+    "a2a": (_checked(tests.test_results_of_a2a), tests.A2A_RESULTS),
+    "contract": (_checked(tests.test_responses_of_the_contract), tests.RESPONSES),
+    "sse": (
+        _checked(tests.test_an_event_stream_means_the_same_however_it_is_cut, cuts=[3, 40, 41]),
+        tests.STREAMS,
+    ),
+    "target": (_checked(tests.test_targets), tests.TARGETS),
+    "address": (_checked(tests.test_no_address_is_too_odd_to_be_redacted), tests.TARGETS),
+    "gate": (_checked(tests.test_gates), tests.GATES),
+    "retry-after": (_checked(tests.test_retry_after), ("120", "Wed, 21 Oct 2026 07:28:00 GMT")),
+    "qrels": (_checked(tests.test_judgments), tests.QRELS),
+    "rankings": (_checked(tests.test_rankings), tests.RUNS),
+    "report": (_checked(tests.test_reports_of_others), (tests.REPORT,)),
+    "csv": (_checked(tests.test_tables_of_questions, suffix=".csv"), tests.QUESTIONS),
+    "jsonl": (_checked(tests.test_tables_of_questions, suffix=".jsonl"), tests.QUESTIONS),
+    "calls": (_checked(tests.test_the_log_of_calls), (tests.CALLS,)),
+}
+
+
+def main() -> None:
+    """The command line."""
+    named = [each for each in sys.argv[1:] if each in PARSERS]
+    chosen = [PARSERS[each] for each in named or PARSERS]
+    options = [each for each in sys.argv[1:] if each not in PARSERS]
+
+    def one(content: bytes) -> None:
+        if content:
+            chosen[content[0] % len(chosen)][0](content[1:])
+
+    with TemporaryDirectory(prefix="assay-corpus-") as seeds:
+        for place, (_, inputs) in enumerate(chosen):
+            for number, each in enumerate(inputs):
+                content = each if isinstance(each, bytes) else each.encode()
+                Path(seeds, f"{place}-{number}").write_bytes(bytes([place]) + content)
+        atheris.Setup([sys.argv[0], "-max_len=4096", "-timeout=20", *options, seeds], one)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Run folders: their names, how one is found again, and where exactly something is damaged."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from assay.data import Dataset
+from assay.errors import RunError
+from assay.files import FileLock
+from assay.run.config import RunConfig
+from assay.run.folder import (
+    RUNNING,
+    UNFINISHED,
+    RunFolder,
+    create_run,
+    find_run,
+    list_runs,
+    versions,
+)
+from assay.run.models import TargetRecord
+
+MakeDataset = Callable[[int], Dataset]
+TARGET = TargetRecord(name="python:f", protocol="python", details="")
+
+
+@pytest.fixture
+def made(make_dataset: MakeDataset, tmp_path: Path) -> Callable[..., RunFolder]:
+    data = make_dataset(1)
+
+    def make(target: str = "python:f", **more: str) -> RunFolder:
+        return create_run(
+            tmp_path, RunConfig(target, dataset="tiny"), data, TARGET, track="t", **more
+        )
+
+    return make
+
+
+def test_the_line_of_a_damaged_answer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text("{\n")
+    with pytest.raises(RunError, match=r"answers\.jsonl:1: not an answer record; recreate it"):
+        list(RunFolder(tmp_path).read_answers())
+
+
+def test_a_name_has_the_time_the_target_and_the_data_set(made: Callable[..., RunFolder]) -> None:
+    run = made("a2a:http://host:9/" + "x" * 100)
+    date, time, *words = run.name.split("-")
+    began = datetime.strptime(f"{date}-{time}", "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+    assert abs((datetime.now(UTC) - began).total_seconds()) < 60
+    assert words[:4] == ["a2a", "http", "host", "9"]
+    assert len(words[-1]) == 4
+    assert len(run.name) == len("20260131-235959-") + 60 + len("-0123")
+    assert run.path.stat().st_mode & 0o777 == 0o700
+    header = run.read_header()
+    assert header.process == os.getpid()
+    assert header.versions == versions()
+    assert (header.baseline_of, header.dataset.references) == (None, None)
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing_behind(
+    made: Callable[..., RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("assay.run.folder.atomic_write", full)
+    with pytest.raises(RunError, match=r"cannot write run folder .*: No space left on device"):
+        made()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_latest_run_is_none_that_was_made_as_a_baseline(
+    made: Callable[..., RunFolder], tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match=r"no run in .*; create one with: assay eval"):
+        find_run("latest", tmp_path)
+    first, second = made("python:first"), made("python:second")
+    made("python:third", baseline_of=second.name)
+    assert find_run("latest", tmp_path).name == second.name
+    assert find_run(first.name[:-2], tmp_path).name == first.name
+    assert find_run(str(first), tmp_path / "elsewhere").name == first.name
+    with pytest.raises(RunError, match=f"3 runs are called '{first.name[:4]}'"):
+        find_run(first.name[:4], tmp_path)
+    with pytest.raises(RunError, match="no run is called 'x'"):
+        find_run("x", tmp_path)
+
+
+def test_runs_of_one_second_are_in_the_order_of_their_files(
+    made: Callable[..., RunFolder], tmp_path: Path
+) -> None:
+    """Their names end with something random."""
+    for number, end in enumerate(("b", "c", "a")):
+        path = made().path.rename(tmp_path / f"20260131-235959-{end}")
+        os.utime(path / "run.json", ns=(number, number))
+    made().path.rename(tmp_path / "20260131-235958-z")
+    (tmp_path / "no-run").mkdir()
+    assert [run.name[-1] for run in list_runs(tmp_path)] == ["z", "b", "c", "a"]
+    assert list(list_runs(tmp_path / "nowhere")) == []
+
+
+def test_the_state_of_a_run_without_a_report(made: Callable[..., RunFolder]) -> None:
+    run = made()
+    assert run.state() == UNFINISHED
+    with pytest.raises(RunError, match="has no report yet; finish it with: assay eval --resume"):
+        run.read_report()
+    with FileLock(run.calls_file):
+        assert run.state() == RUNNING
+        with pytest.raises(RunError, match="is still running; its report is written when"):
+            run.read_report()
+    with pytest.raises(RunError, match=r"does not exist: .* is not a run folder"):
+        RunFolder(run.path / "x").read_report()
+
+
+@pytest.mark.parametrize(("content", "why"), [("{", "is damaged"), ("[]", "not a JSON object")])
+def test_a_damaged_header_is_told_with_what_to_do(
+    made: Callable[..., RunFolder], content: str, why: str
+) -> None:
+    run = made()
+    run.header_file.write_text(content)
+    with pytest.raises(RunError, match=rf"{why}.*restore it from a copy of the run"):
+        run.read_header()
+    assert run.is_baseline() is False
