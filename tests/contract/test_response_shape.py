@@ -12,6 +12,7 @@ from assay.contract.conformance.response_shape import (
     indicates_success,
     indicators_agree,
     successful,
+    type_problems,
     without_null,
 )
 
@@ -87,6 +88,20 @@ def test_indicators_must_agree(body: dict[str, Any], agree: bool) -> None:
 def test_outputs_are_an_object(body: dict[str, Any], strict: bool, lenient: bool) -> None:
     assert (has_outputs(body, or_data=False).verdict is CheckVerdict.PASS) is strict
     assert (has_outputs(body, or_data=True).verdict is CheckVerdict.PASS) is lenient
+    assert has_outputs({}, or_data=True).detail.startswith("outputs or data is")
+    assert has_outputs({}, or_data=False).detail.startswith("outputs is")
+
+
+def test_optional_fields_have_their_types_and_others_are_judged_apart() -> None:
+    assert type_problems({"request_id": 7, "status": [], "outputs": "x", "warnings": []}) == []
+    (problem,) = type_problems({"warnings": "none"})
+    assert problem.startswith("warnings ")
+
+
+def test_data_stands_for_outputs_in_a_stream_alone() -> None:
+    failed = {"ok": False, "data": {}, "request_id": "r"}
+    assert failed_shape(failed, "r", in_stream=True) == []
+    assert failed_shape(failed, "r", in_stream=False) == ["outputs is missing or not an object"]
 
 
 def test_null_is_found_in_the_envelope_and_not_in_what_belongs_to_the_task() -> None:

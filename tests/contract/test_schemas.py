@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from assay.contract.openapi import agent_operations, openapi_document
 from assay.contract.schemas import schema_files
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
@@ -40,3 +41,14 @@ def test_the_command_without_a_folder_says_how_it_is_used() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage:")
+
+
+def test_the_openapi_document_says_that_null_stands_for_an_absent_field() -> None:
+    """Found by `make fuzz`: it was accepted, and the document did not say so."""
+    document = openapi_document("agent", agent_operations("RAG_RETRIEVE"))
+    fields = document["components"]["schemas"]["AgentRunRequest"]["properties"]
+    null = {"type": "null"}
+    nullable = {name for name, shape in fields.items() if null in shape.get("anyOf", ())}
+    assert fields.keys() - nullable == {"request_id", "task_type"}
+    budgets = document["components"]["schemas"]["Budgets"]["properties"]
+    assert all(null in shape["anyOf"] for shape in budgets.values())

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from assay.contract.envelope import AgentRunRequest, AgentRunResponse
+from assay.contract.envelope import AgentRunRequest, AgentRunResponse, ContractModel
 from assay.net.json import JsonObject
 
 OPENAPI_PATH = "/openapi.json"
@@ -60,6 +60,10 @@ class Operation:
 def openapi_document(title: str, operations: Sequence[Operation]) -> JsonObject:
     """The OpenAPI 3.1 document of a server with these operations."""
     references, components = models_json_schema(_models(operations), ref_template=_REFERENCE)
+    shapes: JsonObject = components.get("$defs", {})
+    for each in operations:
+        if each.request is not None and issubclass(each.request, ContractModel):
+            _accept_null(references[each.request, "validation"], shapes)
     paths: JsonObject = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, references)
@@ -67,8 +71,19 @@ def openapi_document(title: str, operations: Sequence[Operation]) -> JsonObject:
         "openapi": "3.1.0",
         "info": {"title": title, "version": version("agent-assay")},
         "paths": paths,
-        "components": {"schemas": components.get("$defs", {})},
+        "components": {"schemas": shapes},
     }
+
+
+def _accept_null(schema: JsonObject, shapes: JsonObject) -> None:
+    """In a request of the contract, null stands for a field that is not there."""
+    named = schema.get("$ref", "").rpartition("/")[2]
+    shape = shapes.get(named, schema)
+    required = shape.get("required", ())
+    for name, field_shape in shape.get("properties", {}).items():
+        if name not in required and {"type": "null"} not in field_shape.get("anyOf", ()):
+            _accept_null(field_shape, shapes)
+            shape["properties"][name] = {"anyOf": [field_shape, {"type": "null"}]}
 
 
 def openapi_route(title: str, operations: Sequence[Operation]) -> BaseRoute:
