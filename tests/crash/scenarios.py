@@ -398,6 +398,21 @@ def _nuggets_digest() -> Any:
     )
 
 
+_INIT_FILES = ("assay.toml", ".github/workflows/assay.yml")
+
+
+def _init() -> int:
+    return assay("init", "--ci", "github")
+
+
+def _init_again() -> int:
+    return 0 if all(Path(name).exists() for name in _INIT_FILES) else _init()
+
+
+def _init_digest() -> Any:
+    return [Path(name).read_text() for name in _INIT_FILES]
+
+
 SCENARIOS = {
     each.name: each
     for each in (
@@ -422,6 +437,7 @@ SCENARIOS = {
         Scenario("nuggets", _prepare_data, _nuggets, _nuggets, _nuggets_digest),
         Scenario("poison", _prepare_data, _poison, _resume(_poison), _run_digest),
         Scenario("rekey", _prepare_rekey, _rekey, _unless_made(_rekey), _made_digest),
+        Scenario("init", _prepare_data, _init, _init_again, _init_digest),
         Scenario("index", _prepare_index, _index, _index, _index_digest),
         Scenario(
             "ingest", _prepare_ingest, _ingest_more, _ingest_more, lambda: _index_digest("kb-lab")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and read
 # One of so many points in a run of the tests; a prime, so that the ways to fail take turns.
 EVERY = {"eval": 5, "resume": 7, "baseline": 23, "answers": 47, "index": 47, "ingest": 47}
 EVERY |= {"tune": 23, "judge": 23, "merge": 23, "import": 7, "sample": 7, "questions": 29}
-EVERY |= {"poison": 43, "rekey": 11, "nuggets": 7}
+EVERY |= {"poison": 43, "rekey": 11, "nuggets": 7, "init": 5}
 ROOT = Path(__file__).parents[2]
 
 
