@@ -32,6 +32,7 @@ import typer.testing
 
 ROOT = Path(__file__).parents[1]
 SOCKET_VARIABLE = "ASSAY_FORK_SERVER"
+_SHARED_SERVER = os.environ.get(SOCKET_VARIABLE)  # read now: tests take variables away
 ASSAY = "assay.cli.app:main"
 PYTEST = "pytest:console_main"
 
@@ -144,7 +145,7 @@ def _start(
     env: Mapping[str, str] | None,
     streams: list[int],
 ) -> socket.socket:
-    path = os.environ.get(SOCKET_VARIABLE) or _own_server()
+    path = _SHARED_SERVER or _own_server()
     folder = str(Path.cwd() if cwd is None else cwd)
     variables = dict(os.environ if env is None else env)
     request = json.dumps([program, arguments, folder, variables]).encode()
