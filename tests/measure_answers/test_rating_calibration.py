@@ -9,11 +9,8 @@ from typer.testing import CliRunner
 from assay.cli.app import app
 from assay.errors import DataError
 from assay.measure.answers.criteria import Criterion, rating_of
-from assay.measure.answers.rating_calibration import (
-    calibrate_ratings,
-    read_rating_labels,
-    weighted_kappa,
-)
+from assay.measure.answers.rating_calibration import calibrate_ratings, read_rating_labels
+from assay.measure.statistics import weighted_kappa
 
 DEPTH = Criterion("depth", "How deep?", ("1", "2", "3", "4", "5"))
 POLITE = Criterion("polite", "Polite?")
@@ -24,9 +21,11 @@ def test_weighted_kappa_is_cohen_s() -> None:
     pairs = [(0, 0)] * 4 + [(0, 1)] * 1 + [(1, 1)] * 3 + [(1, 2)] * 1 + [(2, 2)] * 2 + [(2, 0)] * 1
     # observed: (1 + 1 + 4) / 12; by chance: rows 5, 4, 3 and columns 5, 4, 3 of 12.
     by_chance = (5 * 4 + 5 * 3 * 4 + 4 * 5 + 4 * 3 + 3 * 5 * 4 + 3 * 4) / 144
-    assert weighted_kappa(pairs, 3) == pytest.approx(1 - 0.5 / by_chance)
-    assert weighted_kappa([(1, 1)] * 5, 3) is None
-    assert weighted_kappa([(0, 1), (1, 0)], 2) == -1.0
+    people, judge = zip(*pairs, strict=True)
+    assert weighted_kappa(people, judge) == pytest.approx(1 - 0.5 / by_chance)
+    assert weighted_kappa([1] * 5, [1] * 5) is None
+    assert weighted_kappa([0, 1], [1, 0]) == -1.0
+    assert weighted_kappa([], []) is None
 
 
 def test_a_judge_that_is_one_level_too_kind() -> None:

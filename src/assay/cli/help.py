@@ -78,7 +78,7 @@ class VerbGroup(TyperGroup):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """As typer does, but an interruption is told; typer exits with 130 and says nothing."""
+        """As typer does, but an interruption is reported; typer exits with 130 and says nothing."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interruption:

@@ -14,7 +14,7 @@ from typing import Any
 
 from assay.cli.settings import FILE, read_file
 from assay.errors import UsageError, did_you_mean
-from assay.run.options import read_table
+from assay.run.options import read_option_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,5 +43,5 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
     target = table.get("target")
     if not isinstance(target, str) or not target:
         raise UsageError(f'{FILE}: [target.{name}] needs target = "rest:URL", or any other target')
-    options = read_table(table, f"{FILE}: [target.{name}]", "target")
+    options = read_option_table(table, f"{FILE}: [target.{name}]", "target")
     return NamedTarget(target, options)

@@ -5,7 +5,7 @@ the command line by `--listener`: one that Assay brings, one that a package regi
 point of the group `assay.listeners`, or `module:Class`. From Python it may be an object.
 
 A run never fails and hardly waits because of a listener: it is called in a thread of its own, what
-it raises is told, and one that does not return is left behind.
+it raises is reported, and one that does not return is left behind.
 """
 
 import threading

@@ -29,7 +29,7 @@ from assay.evaluation.plan import refuse_unused_settings
 from assay.evaluation.results import metrics_for
 from assay.measure.metrics import Metric, parse_metric
 from assay.run.config import RunConfig
-from assay.run.options import command_settings, read_table
+from assay.run.options import command_settings, read_option_table
 
 SUITES = Path(__file__).parent / "suites"
 _TABLES = ("options", "targets", "datasets", "settings")
@@ -152,7 +152,7 @@ def _options(table: Mapping[str, Any], where: str, refused: Sequence[str] = ()) 
                 f"{where}: {key!r} is about the data: write it in [datasets], because all targets "
                 "are compared on the same queries"
             )
-    return read_table(table, where)
+    return read_option_table(table, where)
 
 
 def _config_values(given: Mapping[str, Any]) -> dict[str, Any]:

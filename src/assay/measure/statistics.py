@@ -173,6 +173,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
+    """Agreement of two graders beyond chance, with quadratic weights (Cohen 1968).
+
+    Grades are places on one scale. None without grades, and where both always give the same one.
+    """
+    if not first:
+        return None
+    a, b = np.array(first, np.float64), np.array(second, np.float64)
+    seen = float(((a - b) ** 2).mean())
+    by_chance = float((a**2).mean() + (b**2).mean() - 2 * a.mean() * b.mean())
+    return None if by_chance <= _SAME else 1 - seen / by_chance
+
+
 def queries_needed(
     std_of_differences: float, difference: float, *, power: float = 0.8, alpha: float = 0.05
 ) -> int:

@@ -34,7 +34,7 @@ def render_bench(report: BenchReport) -> RenderableType:
         )
     over = counted(len(report.datasets), "data set")
     title = Text(f"{report.suite}: {report.metric}, mean over {over}")
-    lines = [Text(sentence) for sentence in sentences(report)]
+    lines = [Text(sentence) for sentence in bench_sentences(report)]
     return Group(title, Text(), table, Text(), *lines)
 
 
@@ -50,7 +50,7 @@ def _shown(report: BenchReport, system: str, dataset: str) -> str:
     return figure(cell.mean) if cell.state == COMPLETE else cell.state
 
 
-def sentences(report: BenchReport) -> Iterator[str]:
+def bench_sentences(report: BenchReport) -> Iterator[str]:
     """What the figures mean: the leader, what is not significant, and what is missing."""
     ranked = [system for system in report.systems if system.rank is not None]
     if len(ranked) > 1:
@@ -93,7 +93,7 @@ def render_bench_page(report: BenchReport) -> str:
             for pair in pairs[:_SHOWN_PAIRS]
         ],
         hidden_pairs=max(0, len(pairs) - _SHOWN_PAIRS),
-        sentences=list(sentences(report)),
+        sentences=list(bench_sentences(report)),
         latency=lambda cell: duration(
             None if cell.latency_p50_ms is None else cell.latency_p50_ms / 1000
         ),

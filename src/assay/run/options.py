@@ -139,7 +139,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(index) - 1, int(count)
 
 
-def read_table(table: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
+def read_option_table(table: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
     """The values of settings in a table of a TOML file, by the names of the command's parameters.
 
     `others` are keys that the table may have as well. Raises `UsageError`, which names `where`,

@@ -55,7 +55,7 @@ class Embedder(Protocol):
 
     @property
     def prompts(self) -> Prompts:
-        """Put before a query, and before a document, by whoever calls `embed`."""
+        """Put before a query, and before a document, by the caller of `embed`."""
         ...
 
     @property

@@ -23,7 +23,7 @@ _WORDS_KEPT = 500_000
 class WordPieces:
     """Token ids of texts, exactly as `tokenizer` gives them.
 
-    Safe to use from several threads: an entry is the same whoever writes it.
+    Safe to use from several threads: an entry is the same in each thread.
 
     Parameters:
         tokenizer: one for which `splits_words` is true, with its truncation switched off.

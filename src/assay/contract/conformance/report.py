@@ -143,7 +143,7 @@ class TargetReport:
         return [result for result in self.results if result.verdict in verdicts]
 
     def findings(self) -> list[CheckResult]:
-        """What there is to mend, failures first and the strictest level first."""
+        """What there is to fix, failures first and the strictest level first."""
         found = self.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN)
         levels = list(RuleLevel)
         return sorted(found, key=lambda each: (each.verdict, levels.index(each.level)))

@@ -292,7 +292,7 @@ async def nuggets_by_judge(
 
 
 def _covered(cases: Sequence[AnswerCase], source: NuggetSet) -> list[AnswerCase]:
-    """By the question alone: whoever declines or fails is covered too."""
+    """By the question alone: an agent that declines or fails is covered too."""
     return [
         case
         for case in cases

@@ -83,7 +83,7 @@ def calibrate_assignments(
     labels: Sequence[Support], assigned: Sequence[NuggetAssignment]
 ) -> NuggetCalibration:
     """Compare assignments with the labels of the same nuggets."""
-    from assay.measure.grading.agreement import weighted_kappa
+    from assay.measure.statistics import weighted_kappa
 
     if len(labels) != len(assigned) or not labels:
         raise UsageError(f"every label needs its assignment, got {len(labels)}, {len(assigned)}")

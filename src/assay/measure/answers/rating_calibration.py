@@ -12,7 +12,7 @@ from assay.data.text_file import Record, plain_file, records, short_repr
 from assay.errors import DataError, UsageError
 from assay.measure.answers.calibration import UNDECIDED, Estimate, prediction_powered_mean
 from assay.measure.answers.criteria import Criterion, CriterionRating, rating_of
-from assay.measure.statistics import summarize
+from assay.measure.statistics import summarize, weighted_kappa
 
 _SAME_WORDS = {"TRUE": "YES", "FALSE": "NO"}
 
@@ -137,7 +137,7 @@ def calibrate_ratings(
         within_one=_mean(
             [v is not None and abs(v - y) <= 1 for y, v in zip(people, judge, strict=True)]
         ),
-        kappa=weighted_kappa(pairs, len(criterion.levels)),
+        kappa=weighted_kappa(*zip(*pairs, strict=True)) if pairs else None,
         bias=_mean(exact) if exact else None,
         error=float(np.mean(np.abs(exact))) if exact else None,
         confusion=_confusion(criterion, people, judge),
@@ -147,25 +147,6 @@ def calibrate_ratings(
         uncorrected=sum(rest) / len(rest) if rest else None,
         corrected=prediction_powered_mean(truth, values, rest) if rest else None,
     )
-
-
-def weighted_kappa(pairs: Sequence[tuple[int, int]], levels: int) -> float | None:
-    """Agreement beyond chance with quadratic weights (Cohen 1968); None if it does not exist.
-
-    Parameters:
-        pairs: the place of the level that a person gave, and of that of the judge.
-        levels: how many there are.
-    """
-    if not pairs:
-        return None
-    seen = np.zeros((levels, levels))
-    for person, judge in pairs:
-        seen[person, judge] += 1
-    seen /= len(pairs)
-    places = np.arange(levels)
-    weights = (places[:, None] - places[None, :]) ** 2
-    by_chance = float((weights * np.outer(seen.sum(axis=1), seen.sum(axis=0))).sum())
-    return None if not by_chance else 1.0 - float((weights * seen).sum()) / by_chance
 
 
 def _confusion(

@@ -12,7 +12,7 @@ from assay.errors import UsageError
 from assay.measure.answers.calibration import Estimate, cohen_kappa
 from assay.measure.metrics import nDCG
 from assay.measure.scoring import score_rankings
-from assay.measure.statistics import summarize
+from assay.measure.statistics import summarize, weighted_kappa
 
 FEW_LABELS = 30
 """Below this many labels a kappa says little."""
@@ -68,14 +68,6 @@ def grade_agreement(
             for label in sorted(set(labels))
         },
     )
-
-
-def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:
-    """Cohen's kappa with quadratic weights; None where both always say the same one thing."""
-    a, b = np.array(first, np.float64), np.array(second, np.float64)
-    seen = float(((a - b) ** 2).mean())
-    by_chance = float(((a[:, None] - b[None, :]) ** 2).mean())
-    return None if by_chance == 0 else 1 - seen / by_chance
 
 
 def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None:
