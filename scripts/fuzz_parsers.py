@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import atheris  # type: ignore[import-not-found]
+import atheris  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -34,8 +34,12 @@ def _checked(test: Any, **fixed: Any) -> Callable[[bytes], Any]:
     """The test with an input in place of what Hypothesis would draw for its first argument."""
     inner = test.hypothesis.inner_test
     name, kind = next(iter(inner.__annotations__.items()))
-    convert = {bytes: lambda content: content, str: _text}.get(kind, lambda content: [content])
-    return lambda content: inner(**{name: convert(content)}, **fixed)
+
+    def check(content: bytes) -> Any:
+        given: Any = content if kind is bytes else _text(content) if kind is str else [content]
+        return inner(**{name: given}, **fixed)
+
+    return check
 
 
 PARSERS: dict[str, Parser] = {

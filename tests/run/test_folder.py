@@ -30,12 +30,24 @@ TARGET = TargetRecord(name="python:f", protocol="python", details="")
 def made(make_dataset: MakeDataset, tmp_path: Path) -> Callable[..., RunFolder]:
     data = make_dataset(1)
 
-    def make(target: str = "python:f", **more: str) -> RunFolder:
+    def make(target: str = "python:f", baseline_of: str | None = None) -> RunFolder:
+        config = RunConfig(target, dataset="tiny", label="nightly", note="a note")
         return create_run(
-            tmp_path, RunConfig(target, dataset="tiny"), data, TARGET, track="t", **more
+            tmp_path, config, data, TARGET, track="t", references="r1", baseline_of=baseline_of
         )
 
     return make
+
+
+def test_the_files_of_a_run_are_in_its_folder(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    files = [run.calls_file, run.report_file, run.page_file, run.summary_file]
+    files += [run.answers_file, run.comparison_file, run.header_file]
+    assert {each.parent for each in files} == {tmp_path}
+    assert [each.name for each in files] == [
+        *("calls.jsonl", "report.json", "report.html", "summary.txt"),
+        *("answers.jsonl", "comparison.json", "run.json"),
+    ]
 
 
 def test_the_line_of_a_damaged_answer_is_named(tmp_path: Path) -> None:
@@ -56,7 +68,8 @@ def test_a_name_has_the_time_the_target_and_the_data_set(made: Callable[..., Run
     header = run.read_header()
     assert header.process == os.getpid()
     assert header.versions == versions()
-    assert (header.baseline_of, header.dataset.references) == (None, None)
+    assert (header.baseline_of, header.dataset.references) == (None, "r1")
+    assert (header.label, header.note) == ("nightly", "a note")
 
 
 def test_a_folder_that_cannot_be_written_leaves_nothing_behind(

@@ -14,8 +14,10 @@ from assay.serve.ui.app import ui_app
 
 CANARY = "hunter2canary9f8e7d6c5b4a"
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x1b[2J\"'{{7*7}}"
-PAGES = ("/runs/{name}", "/runs/{name}/report.html", "/runs/{name}/queries", "/compare?{both}")
-PAGES += ("/", "/compare", "/leaderboard", "/evaluations/new?run={name}")
+PAGES = (
+    *("/runs/{name}", "/runs/{name}/report.html", "/runs/{name}/queries", "/compare?{both}"),
+    *("/", "/compare", "/leaderboard", "/evaluations/new?run={name}"),
+)
 
 Change = Callable[[dict[str, Any]], None]
 
