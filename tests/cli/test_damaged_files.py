@@ -32,6 +32,7 @@ def worse(query, top_k):
     return {"doc_ids": ["d0", "d0", "nowhere"], "answer": None}
 """
 FILES = ("report.json", "run.json", "comparison.json", "answers.jsonl", "calls.jsonl")
+pytestmark = pytest.mark.timeout(600)  # a busy machine; it takes seconds of processor time
 STRANGE: tuple[Any, ...] = (None, True, -1, 10**30, 0.5, "", "x\x1b[2J", [], [[]], {}, {"x": None})
 
 
