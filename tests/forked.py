@@ -194,7 +194,9 @@ def _serve(listener: socket.socket) -> None:
     channels: dict[int, tuple[int, socket.socket]] = {}
     while True:
         ready: list[int] = select.select([0, listener.fileno(), *channels], [], [])[0]
-        if 0 in ready:
+        if 0 in ready:  # whoever started it has gone
+            for pid, _ in channels.values():
+                os.kill(pid, signal.SIGKILL)
             return
         for each in ready:
             if each == listener.fileno():
