@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = dict(find_datasets(options.folder))
     trained = {name: spec for name, (spec, splits) in found.items() if TRAIN in splits}
     everything = {name: spec for name, (spec, _) in found.items()}
+    suites: dict[str, tuple[Sequence[str], dict[str, str]]]
     suites = {"generalise": (ZERO_SHOT, everything)}
     if options.tuned and trained:
         suites["generalise-tuned"] = (TRAINED, trained)

@@ -13,7 +13,6 @@ from assay.measure.grading.agreement import (
     compare_orders,
     grade_agreement,
     kendall_tau,
-    weighted_kappa,
 )
 from assay.measure.grading.grade_file import read_grades, read_pool
 from assay.measure.grading.grader import (
@@ -25,6 +24,7 @@ from assay.measure.grading.grader import (
     unreliable_grades,
 )
 from assay.measure.grading.pool import GradingPool, choose_pairs, fill_judgments, grade_pool
+from assay.measure.statistics import weighted_kappa
 
 QUERY = re.compile(r"Query:\n<question \w+>\n(.*?)\n</question", re.DOTALL)
 PASSAGE = re.compile(r"Passage:\n<document \w+>\n(.*?)\n</document", re.DOTALL)

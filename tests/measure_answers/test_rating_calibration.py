@@ -77,6 +77,7 @@ def test_labels_may_be_true_and_false(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "depth.md").write_text("---\nscale: 1-5\n---\nHow deep is the answer?")
+    lines: list[dict[str, object]]
     lines = [{"rating": 2 + place % 3, "label": 1 + place % 3} for place in range(40)]
     lines += [{"ratings": [3, 3]}] * 5
     (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
