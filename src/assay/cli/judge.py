@@ -15,6 +15,7 @@ from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOptio
 from assay.cli.judge_criterion import calibrate_criterion
 from assay.cli.judge_grade import grade
 from assay.cli.judge_nuggets import calibrate_nuggets, require_asked
+from assay.cli.judge_pool import labels, pool
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ judge_app = verbs("judge", "Measure what judges answers.")
 
 judge_app.command("bench")(bench)
 judge_app.command("grade")(grade)
+judge_app.command("pool")(pool)
+judge_app.command("labels")(labels)
 
 
 @judge_app.command("calibrate")

@@ -129,7 +129,7 @@ def grade(
     from assay.measure.grading.grader import RelevanceGrader
     from assay.measure.grading.pool import grade_pool
 
-    found = _read(sources, dataset, split, runs, depth, check)
+    found = read_sources(sources, dataset, split, runs, depth, check)
     if not found.pool.pairs:
         raise UsageError(
             f"nothing to grade: the first {depth} documents are all judged, or have no text, and "
@@ -169,21 +169,24 @@ def grade(
 
 
 @dataclass(frozen=True)
-class _Sources:
+class GradingSources:
+    """What is to be graded, and the runs and the data set that it comes from."""
+
     pool: "GradingPool"
     rankings: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     dataset: "Dataset | None" = None
     split: str = "test"
 
 
-def _read(
+def read_sources(
     sources: Sequence[str],
     dataset: str | None,
     split: str | None,
     runs: Path,
     depth: int,
     check: int,
-) -> _Sources:
+) -> GradingSources:
+    """The pool that runs, run files or a table of passages make, and where it comes from."""
     from assay.data import read_run
     from assay.measure.grading.grade_file import read_pool
     from assay.measure.grading.pool import GradingPool, choose_pairs
@@ -193,7 +196,7 @@ def _read(
     if first.suffix.lower() in _POOLS and first.is_file():
         if len(sources) > 1:
             raise UsageError("give one table of passages, or runs; not both and not several tables")
-        return _Sources(GradingPool(*read_pool(first)))
+        return GradingSources(GradingPool(*read_pool(first)))
     rankings: dict[str, Mapping[str, Sequence[str]]] = {}
     data: Dataset | None = None
     if dataset is not None:
@@ -217,14 +220,14 @@ def _read(
     used = split or "test"
     people = data.judgments.get(used, {})
     pool = choose_pairs(list(rankings.values()), data, people, depth=depth, check=check)
-    return _Sources(pool, rankings, data, used)
+    return GradingSources(pool, rankings, data, used)
 
 
 @dataclass(frozen=True)
 class _Summary:
     model: str
     result: "GradingResult"
-    found: _Sources
+    found: GradingSources
     relevant_from: int
     depth: int
 
@@ -340,7 +343,7 @@ def _systems(orders: "SystemOrder") -> "RenderableType":
     return table
 
 
-def _write_dataset(found: _Sources, result: "GradingResult", folder: Path) -> None:
+def _write_dataset(found: GradingSources, result: "GradingResult", folder: Path) -> None:
     from assay.data.beir import write_new_beir
     from assay.measure.grading.pool import fill_judgments
 

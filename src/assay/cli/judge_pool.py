@@ -1,0 +1,183 @@
+"""`assay judge pool` and `assay judge labels`: documents for people to grade, and their grades."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.cli.console import print_json, say, show
+from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.measure.grading.labels import GraderAgreement
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DatasetOption = Annotated[
+    str | None,
+    typer.Option(help="The data set, where the runs do not name it.", metavar="NAME|PATH"),
+]
+SplitOption = Annotated[
+    str | None, typer.Option(help="Which judgments are there already.", metavar="NAME")
+]
+
+
+def pool(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs (folders or names), or TREC run files with --dataset.", metavar="RUN"
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="The table to write, a .csv file.", metavar="FILE")
+    ],
+    depth: Annotated[
+        int, typer.Option(help="How many documents of each ranking to take.", min=1, metavar="K")
+    ] = 10,
+    dataset: DatasetOption = None,
+    split: SplitOption = None,
+    runs: Annotated[
+        Path, typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR")
+    ] = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Collect what several runs found and nobody judged.
+
+    The table has a row for each query and document with an empty column label: people fill it in
+    with grades from 0, or a model with `assay judge grade`. `assay judge labels` reads it back.
+    """
+    from assay.cli.judge_grade import read_sources
+    from assay.measure.grading.labels import write_pool
+
+    if out.suffix.lower() != ".csv":
+        raise UsageError(f"a pool is written to a .csv file, got {out.name!r}")
+    if out.exists():
+        raise UsageError(f"{out} exists, perhaps with grades in it; choose another --out")
+    found = read_sources(sources, dataset, split, runs, depth, check=0)
+    if not found.pool.pairs:
+        say("every document that these runs return is judged: there is nothing to grade")
+        return
+    write_pool(out, found.pool.pairs)
+    queries = len({pair.query_id for pair in found.pool.pairs})
+    if as_json:
+        print_json({"pool": str(out), "pairs": len(found.pool.pairs), "queries": queries})
+    else:
+        show(
+            f"{out}: {len(found.pool.pairs):,} unjudged documents of {queries:,} queries; fill in "
+            f"the column label, then: assay judge labels {out} --out labels.qrels"
+        )
+
+
+def labels(
+    tables: Annotated[
+        list[Path],
+        typer.Argument(help="A table of a pool for each person who graded.", metavar="POOL.csv"),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write the judgments as qrels.", metavar="FILE"),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="The data set to add the judgments to.", metavar="NAME|PATH"),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Which of its judgments to add to.", metavar="NAME")
+    ] = "test",
+    dataset_out: Annotated[
+        Path | None,
+        typer.Option(help="Write the data set with the new judgments here.", metavar="DIR"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn graded pools into judgments. With several graders, say how far they agree.
+
+    Where graders differ, the median of their grades counts, the lower one of two in the middle.
+    """
+    from assay.measure.grading.labels import combine_labels, grader_agreement, write_label_qrels
+
+    if (dataset is None) != (dataset_out is None):
+        raise UsageError("--dataset names what --dataset-out adds to: pass both or none")
+    read = {str(path): _labels_of(path) for path in tables}
+    judged = combine_labels(list(read.values()))
+    agreement = [
+        (a, b, grader_agreement(read[a], read[b]))
+        for place, a in enumerate(read)
+        for b in list(read)[place + 1 :]
+    ]
+    if out is not None:
+        write_label_qrels(out, judged)
+    if dataset is not None and dataset_out is not None:
+        _add_to_dataset(dataset, split, judged, dataset_out)
+    missing = sum(1 for path in tables for _ in _unlabelled(path))
+    if as_json:
+        print_json(_as_json(read, judged, agreement, missing))
+        return
+    show(f"{len(judged):,} documents judged by {len(read)} grader{'s' * (len(read) > 1)}")
+    for a, b, found in agreement:
+        show(_agreement_line(a, b, found))
+    if missing:
+        say(f"{missing:,} rows have no label yet")
+
+
+def _labels_of(path: Path) -> dict[tuple[str, str], int]:
+    from assay.measure.grading.grade_file import read_pool
+
+    _, found = read_pool(path)
+    if not found:
+        raise UsageError(f"{path} has no label yet; fill in the column label with grades from 0")
+    return found
+
+
+def _unlabelled(path: Path) -> Sequence[tuple[str, str]]:
+    from assay.measure.grading.grade_file import read_pool
+
+    pairs, found = read_pool(path)
+    names = [(pair.query_id, pair.doc_id) for pair in pairs]
+    return [name for name in names if name not in found]
+
+
+def _add_to_dataset(
+    name: str, split: str, judged: dict[tuple[str, str], int], folder: Path
+) -> None:
+    from dataclasses import replace
+
+    from assay.cli.eval import choose_dataset
+    from assay.data.beir import write_new_beir
+
+    data = choose_dataset(name, None)
+    known = {query_id: dict(grades) for query_id, grades in data.judgments.get(split, {}).items()}
+    for (query_id, doc_id), grade in judged.items():
+        if query_id not in data.queries:
+            raise UsageError(f"query {query_id!r} of the labels is not in data set {name!r}")
+        known.setdefault(query_id, {})[doc_id] = grade
+    write_new_beir(replace(data, judgments={**data.judgments, split: known}), folder)
+    say(f"{folder}: {name} with {len(judged):,} more judgments in {split}")
+
+
+def _agreement_line(a: str, b: str, found: "GraderAgreement") -> str:
+    from assay.report.numbers import figure, percent
+
+    if not found.both:
+        return f"{a} and {b} graded no document in common"
+    return (
+        f"{a} and {b}: {found.both:,} in common, the same grade for {percent(found.same)}, kappa "
+        f"{figure(found.kappa)} (relevant or not), {figure(found.weighted_kappa)} (grades)"
+    )
+
+
+def _as_json(
+    read: dict[str, dict[tuple[str, str], int]],
+    judged: dict[tuple[str, str], int],
+    agreement: "Sequence[tuple[str, str, GraderAgreement]]",
+    missing: int,
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "graders": {path: len(found) for path, found in read.items()},
+        "judged": len(judged),
+        "unlabelled": missing,
+        "agreement": [{"a": a, "b": b, **asdict(found)} for a, b, found in agreement],
+    }
