@@ -104,7 +104,7 @@ def test_a_cluster_has_three_qdrant_nodes_ray_and_the_web_ui() -> None:
     ]
     settings = dict(
         line.split("=", 1)
-        for line in (ROOT / "examples" / "cluster.env").read_text().splitlines()
+        for line in (ROOT / "examples" / "docker-cluster.conf").read_text().splitlines()
         if "=" in line and not line.startswith("#")
     )
     hosts = [urlsplit(url).hostname for url in settings["QDRANT_URL"].split(",")]

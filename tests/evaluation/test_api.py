@@ -39,13 +39,14 @@ def run(dataset: Dataset, tmp_path: Path) -> Run:
 def test_every_option_is_a_keyword_with_the_type_and_default_of_its_field() -> None:
     """The signature is written out for editors; this holds it to the table of options."""
     parameters = inspect.signature(evaluate).parameters
-    own = {"agent", "dataset", "out"}
+    own = {"agent", "dataset", "out", "listeners"}
     names = {setting.name for setting in command_settings()} - {"dataset"}
     assert set(parameters) - own == names
     hints = get_type_hints(evaluate, localns={"LLMProvider": Any})
     for setting in command_settings():
         if setting.name in (
             *("dataset", "baseline", "judge", "ground_truth", "criteria", "nuggets"),
+            "judge_calibration",
             "request",
             "label",
             "model",

@@ -6,11 +6,13 @@ Each protocol is one module that implements `Agent`; nothing above this layer kn
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from assay.answer.passages import ContextChunk, Passage
-from assay.data.dataset import Document
 from assay.errors import AgentFailure, FailureKind
+
+if TYPE_CHECKING:  # the table of targets needs no reader of data sets
+    from assay.data.dataset import Document
 
 MAX_ID_LENGTH = 4096
 """Characters of a document id. The longest that are in use are addresses."""
@@ -115,7 +117,9 @@ class TakesDocuments(Protocol):
         """Why this one cannot, in words; empty if it can. Asked once it is open."""
         ...
 
-    def with_documents(self, documents: Sequence[Document]) -> AbstractAsyncContextManager["Agent"]:
+    def with_documents(
+        self, documents: "Sequence[Document]"
+    ) -> AbstractAsyncContextManager["Agent"]:
         """An open agent that searches these documents as well, until the block ends.
 
         Nothing of them stays behind, however the block ends. Raises `TargetError`.
