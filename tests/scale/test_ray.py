@@ -27,7 +27,7 @@ from assay.search.retriever import Retriever
 __all__ = ["qdrant_server"]
 
 _DOCUMENTS = [
-    Document(f"d{n}", f"Title {n}", f"word{n % 7} tea word{n % 11} water {n}") for n in range(600)
+    Document(f"d{n}", f"Title {n}", f"word{n % 7} tea word{n % 11} water {n}") for n in range(320)
 ]
 
 
@@ -159,13 +159,13 @@ def test_what_is_embedded_is_not_embedded_again(
     with _serving(embeddings) as url:
         settings = EmbedderSettings(f"openai:letters@{url}")
         # As after an interruption: the first half is in the cache.
-        build_index(_DOCUMENTS[:300], open_embedder(settings), EdgeStore(tmp_path / "one", "one"))
+        build_index(_DOCUMENTS[:160], open_embedder(settings), EdgeStore(tmp_path / "one", "one"))
         embeddings.texts.clear()
         build_on_cluster(_DOCUMENTS, settings, EdgeStore(tmp_path / "all", "all"), "ray")
         titles = {document.title for document in _DOCUMENTS}
         texts = [one for one in embeddings.texts if one.startswith("Title") and one not in titles]
     assert sorted(texts) == sorted(
-        f"{document.title} {document.text}" for document in _DOCUMENTS[300:]
+        f"{document.title} {document.text}" for document in _DOCUMENTS[160:]
     )
 
 
@@ -180,13 +180,13 @@ def answer(query, top_k):
 """
 
 
-# Of the eight queries that are drawn, it breaks its process at one, whoever asks.
+# Of the four queries that are drawn, it breaks its process at one, whoever asks.
 _WEAK = """
 import os
 from assay.data import load_dataset
 from assay.evaluation.plan import draw_queries
 from assay.run.config import RunConfig
-bad = draw_queries(load_dataset("notes"), RunConfig(target="x", dataset="notes", num_queries=8))[3]
+bad = draw_queries(load_dataset("notes"), RunConfig(target="x", dataset="notes", num_queries=4))[3]
 def answer(query, top_k):
     if query == bad.text:
         os._exit(1)
@@ -246,12 +246,12 @@ def test_one_failed_shard_is_named_with_the_remedy(
     (tmp_path / "ray_weak.py").write_text(_WEAK)
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     monkeypatch.syspath_prepend(str(tmp_path))
-    command = ["eval", "python:ray_weak:answer", "--dataset", "notes", "--num-queries", "8"]
-    result = CliRunner().invoke(app, [*command, "--engine", "ray", "--shards", "8"])
+    command = ["eval", "python:ray_weak:answer", "--dataset", "notes", "--num-queries", "4"]
+    result = CliRunner().invoke(app, [*command, "--engine", "ray", "--shards", "4"])
     message = str(result.exception)
-    assert "1 of 8 shards failed" in message
-    assert "again with --shard I/8" in message
-    assert message.count("ray-weak") == 7  # those to be joined with it
+    assert "1 of 4 shards failed" in message
+    assert "again with --shard I/4" in message
+    assert message.count("ray-weak") == 3  # those to be joined with it
 
 
 def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
