@@ -30,7 +30,8 @@ FILE = "assay.toml"
 REPEATABLE = frozenset(
     {
         *("columns", "gate", "header", "judges", "kinds", "listener", "map", "metric"),
-        *("more", "poison_kind", "runs", "sets", "skip", "sources", "tag", "targets", "tasks"),
+        *("more", "poison_kind", "runs", "sets", "skip", "sources", "tables", "tag"),
+        *("targets", "tasks"),
     }
 )
 """Options and arguments that take several values; a test holds this to the command line."""
