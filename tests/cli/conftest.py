@@ -12,13 +12,15 @@ from tests import forked
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
 TARGET = """
-import os, time
+import os, threading, time
+
+lock = threading.Lock()
 
 def right(query, top_k):
     return [f"d{query.split()[1]}"]
 
 def slow(query, top_k):
-    with open("asked.txt", "a+") as asked:
+    with lock, open("asked.txt", "a+") as asked:
         asked.write(query + "\\n")
         asked.seek(0)
         held = len(asked.readlines()) > int(os.environ.get("HOLD_AFTER", "1000"))
