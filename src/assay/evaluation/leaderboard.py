@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from assay.measure.metrics import parse_metric
-from assay.measure.statistics import compare_paired, holm
+from assay.measure.statistics import compare_paired, holm, shared_ranks
 from assay.run.index import RunLine
 from assay.run.report_file import read_query_rows
 
@@ -30,14 +30,7 @@ class BoardPlace:
 def rank_lines(lines: Sequence[RunLine], separates: Separates) -> list[BoardPlace]:
     """`lines` best first. A target ranks lower only if the leader is significantly
     better."""
-    ranks: list[int] = []
-    leader: RunLine | None = None
-    for place, line in enumerate(lines, start=1):
-        if leader is None or separates(leader, line):
-            leader = line
-            ranks.append(place)
-        else:
-            ranks.append(ranks[-1])
+    ranks = shared_ranks(lines, separates)
     return [BoardPlace(r, ranks.count(r) > 1, line) for r, line in zip(ranks, lines, strict=True)]
 
 

@@ -1,9 +1,10 @@
 """Confidence intervals of means, and tests whether two systems differ."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from assay.measure.graded import Floats
 from assay.measure.resampling import bootstrap_means, bounded_means, flipped_means
 
 Interval = tuple[float | None, float | None]
+Item = TypeVar("Item")
 
 _NEWTON_STEPS = 100
 _SAME = 1e-12
@@ -171,6 +173,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted
+
+
+def shared_ranks(items: Sequence[Item], separates: Callable[[Item, Item], bool]) -> list[int]:
+    """The rank of each of `items`, best first; those that the best of a rank is not separated from
+    share it.
+    """
+    ranks: list[int] = []
+    leader = 0
+    for place, item in enumerate(items):
+        if place == 0 or separates(items[leader], item):
+            leader = place
+            ranks.append(place + 1)
+        else:
+            ranks.append(ranks[-1])
+    return ranks
 
 
 def weighted_kappa(first: Sequence[int], second: Sequence[int]) -> float | None:

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
-from assay.measure.statistics import compare_strata, holm, summarize_strata
+from assay.measure.statistics import compare_strata, holm, shared_ranks, summarize_strata
 from assay.run.models import COMPLETE, RunModel
 
 Scores = Mapping[str, float]
@@ -127,14 +127,7 @@ def rank_systems(
             mean_rank=fmean(places[name]),
         )
     order = sorted(whole, key=lambda name: -(found[name].mean or 0.0))
-    ranks: list[int] = []
-    leader = ""
-    for place, name in enumerate(order, start=1):
-        if not leader or frozenset((leader, name)) in apart:
-            leader = name
-            ranks.append(place)
-        else:
-            ranks.append(ranks[-1])
+    ranks = shared_ranks(order, lambda best, name: frozenset((best, name)) in apart)
     systems = [
         found[name].model_copy(update={"rank": rank, "shared": ranks.count(rank) > 1})
         for name, rank in zip(order, ranks, strict=True)
