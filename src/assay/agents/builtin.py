@@ -202,7 +202,6 @@ class BuiltinAgent:
     def _load_retriever(self) -> _Search:
         from assay.search.embedding import open_embedder
         from assay.search.index import open_retriever
-        from assay.search.reranking import with_reranker
         from assay.search.retriever import check_request
 
         mode = check_request("any", 1, self._mode)
@@ -220,7 +219,10 @@ class BuiltinAgent:
             tuned=mode == "tuned",
             progress=self._progress,
         )
-        retriever = with_reranker(retriever, self._embedder)
+        if self._reranker():
+            from assay.search.reranking import with_reranker  # brings an HTTP client
+
+            retriever = with_reranker(retriever, self._embedder)
         self._close = retriever.close
         settings = {"mode": mode, "bm25": str(self._bm25), "embedder": embedder.name}
         settings |= self._reranker()

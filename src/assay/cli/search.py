@@ -98,7 +98,6 @@ def search(
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import open_retriever
-    from assay.search.reranking import with_reranker
     from assay.search.retriever import check_request
 
     chosen_mode = check_request(query, top_k, mode)
@@ -110,7 +109,11 @@ def search(
         chosen = open_embedder(settings)
         tuned = chosen_mode == "tuned"
         retriever = open_retriever(data, embedder=chosen, bm25=bm25, tuned=tuned, progress=progress)
-    with with_reranker(retriever, settings) as retriever:
+    if settings.reranker:
+        from assay.search.reranking import with_reranker  # brings an HTTP client
+
+        retriever = with_reranker(retriever, settings)
+    with retriever:
         if explain:
             explained = retriever.explain(query, top_k, mode=chosen_mode, filters=where)
             hits, why = [hit for hit, _ in explained], [one for _, one in explained]

@@ -99,6 +99,45 @@ def open_remote(spec: str) -> "RemoteEmbedder":
     return RemoteEmbedder(f"{kind}:{model}", model, url, api)
 
 
+class PostError(Exception):
+    """A request failed for good; `status` is that of the answer, None where there was none."""
+
+    def __init__(self, reason: str, status: int | None) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def post_with_retries(
+    client: httpx.Client, url: str, body: JsonObject, key: str | None
+) -> httpx.Response:
+    """A successful answer; asked again where that can help: no connection, 429, 5xx.
+
+    Raises `PostError`, whose words do not hold `key`.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        retry_after = status = None
+        try:
+            answer = client.post(url, json=body)
+        except httpx.TransportError as error:
+            reason = f"{type(error).__name__}: {error}"
+        except httpx.HTTPError as error:
+            raise PostError(str(error), None) from None
+        else:
+            if answer.is_success:
+                return answer
+            status = answer.status_code
+            said = redact_secrets(answer.text, key)
+            reason = ": ".join(filter(None, [f"HTTP {status}", said]))
+            if status != 429 and status < 500:
+                raise PostError(reason, status)
+            retry_after = parse_retry_after(answer.headers.get("Retry-After"))
+        if RETRIES.gives_up(attempt, retry_after):
+            raise PostError(f"{reason} (after {attempt} attempts)", status)
+        time.sleep(RETRIES.delay(attempt, retry_after))
+
+
 class RemoteEmbedder:
     """A model behind an HTTP API; `open_remote` makes it from what a user wrote."""
 
@@ -190,31 +229,14 @@ class RemoteEmbedder:
         return vectors
 
     def _post(self, body: JsonObject) -> httpx.Response:
-        """Retry where that can help: no connection, 429, 5xx."""
-        attempt = 0
+        """The answer of the first path that the server has."""
         while True:
-            attempt += 1
-            retry_after = None
             try:
-                answer = self._client.post(self._url + self._path, json=body)
-            except httpx.TransportError as error:
-                reason = f"{type(error).__name__}: {error}"
-            except httpx.HTTPError as error:
-                raise self._error(str(error)) from None
-            else:
-                if answer.is_success:
-                    return answer
-                if answer.status_code == 404 and self._path != self._api.paths[-1]:
-                    self._path = self._api.paths[self._api.paths.index(self._path) + 1]
-                    continue
-                said = redact_secrets(answer.text, self._key)
-                reason = ": ".join(filter(None, [f"HTTP {answer.status_code}", said]))
-                if answer.status_code != 429 and answer.status_code < 500:
-                    raise self._error(reason)
-                retry_after = parse_retry_after(answer.headers.get("Retry-After"))
-            if RETRIES.gives_up(attempt, retry_after):
-                raise self._error(f"{reason} (after {attempt} attempts)")
-            time.sleep(RETRIES.delay(attempt, retry_after))
+                return post_with_retries(self._client, self._url + self._path, body, self._key)
+            except PostError as error:
+                if error.status != 404 or self._path == self._api.paths[-1]:
+                    raise self._error(str(error)) from None
+            self._path = self._api.paths[self._api.paths.index(self._path) + 1]
 
     def _served_model(self) -> str:
         """What the server says that it serves: vectors of two models must never mix."""

@@ -5,7 +5,6 @@ reads the two together: better, and too slow for more than the best of a first r
 """
 
 import os
-import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,11 +17,11 @@ import numpy as np
 
 from assay.errors import SearchError, SearchUnavailable, UsageError
 from assay.net.client import open_sync_client
-from assay.net.json import parse_json
-from assay.net.redact import redact_secrets, redact_url
-from assay.net.retry import RetryPolicy, parse_retry_after
+from assay.net.json import JsonObject, parse_json
+from assay.net.redact import redact_url
 from assay.search.embedding import EmbedderSettings
 from assay.search.explanation import Explanation
+from assay.search.remote_embedding import LONGEST_S, TIMEOUT, PostError, post_with_retries
 from assay.search.retriever import MOST, Hit, Mode, Ranker, Retriever
 from assay.search.store import Manifest
 
@@ -30,9 +29,6 @@ RERANK_DEPTH = 50
 """How many documents of the first ranking are read again."""
 
 RERANKER_FORMS = "st:NAME|DIR (a cross-encoder of sentence-transformers) or tei:URL"
-_TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-_LONGEST_S = 300.0
-_RETRIES = RetryPolicy(attempts=4, max_retry_after=60.0, cap_retry_after=True)
 _KEY = "ASSAY_RERANKER_KEY"
 
 
@@ -186,14 +182,13 @@ class ServerReranker:
         self._url = url
         self._key = os.environ.get(_KEY) or None
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = open_sync_client(timeout=_TIMEOUT, headers=headers, longest=_LONGEST_S)
+        self._client = open_sync_client(timeout=TIMEOUT, headers=headers, longest=LONGEST_S)
         weakref.finalize(self, self._client.close)
         self.name = f"tei:{redact_url(url)}"
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """As the server gives them."""
-        body = {"query": query, "texts": list(texts), "truncate": True}
-        answer = self._post(body)
+        answer = self._post({"query": query, "texts": list(texts), "truncate": True})
         try:
             rows = {int(row["index"]): float(row["score"]) for row in parse_json(answer.content)}
             found = [rows[place] for place in range(len(texts))]
@@ -203,26 +198,13 @@ class ServerReranker:
             raise self._error("a score is not a finite number")
         return found
 
-    def _post(self, body: dict[str, object]) -> httpx.Response:
-        attempt = 0
-        while True:
-            attempt += 1
-            retry_after = None
-            try:
-                answer = self._client.post(f"{self._url}/rerank", json=body)
-            except httpx.HTTPError as error:
-                reason = f"{type(error).__name__}: {error}"
-                if _RETRIES.gives_up(attempt, None):
-                    raise SearchUnavailable(f"{self._error(reason)}") from None
-            else:
-                if answer.is_success:
-                    return answer
-                reason = f"HTTP {answer.status_code}: {redact_secrets(answer.text, self._key)}"
-                retry_after = parse_retry_after(answer.headers.get("Retry-After"))
-                passes = answer.status_code == 429 or answer.status_code >= 500
-                if not passes or _RETRIES.gives_up(attempt, retry_after):
-                    raise self._error(reason)
-            time.sleep(_RETRIES.delay(attempt, retry_after))
+    def _post(self, body: JsonObject) -> httpx.Response:
+        try:
+            return post_with_retries(self._client, f"{self._url}/rerank", body, self._key)
+        except PostError as error:
+            if error.status is None:
+                raise SearchUnavailable(str(self._error(str(error)))) from None
+            raise self._error(str(error)) from None
 
     def _error(self, reason: str) -> SearchError:
         return SearchError(
