@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conftest import MakeDataset
@@ -11,6 +12,7 @@ from assay import Dataset, Run, evaluate
 from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.evaluation.gates import parse_gate
+from assay.report.ci import render_markdown
 
 Agent = Callable[[str, int], list[str]]
 
@@ -141,3 +143,20 @@ def test_a_regression_fails_only_where_that_is_asked_for(
     assert "regression: nDCG@5 -0." in said
     alone = CliRunner().invoke(app, ["eval", "builtin:bm25", *notes, "--fail-on-regression"])
     assert "needs --compare-to or --baseline" in str(alone.exception)
+
+
+def test_the_first_run_may_go_on_without_one_to_compare_with(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    gates = ["ndcg@5>=0.5", "ndcg@5>=main-0.01"]
+    settings: dict[str, Any] = {"compare_to": "main", "gates": gates, "label": "main"}
+    settings["out"] = tmp_path
+    with pytest.raises(RunError, match="allow_first_run"):
+        evaluate(right_below(30), dataset, **settings)
+    with pytest.warns(UserWarning, match="no complete run of 'main'.*1 of 2 gates"):
+        first = evaluate(right_below(30), dataset, allow_first_run=True, **settings)
+    assert [gate.gate for gate in first.report.gates] == gates[:1]
+    summary = render_markdown(first.report, first.folder.read_header(), first.name)
+    assert "No earlier run of main" in summary
+    second = evaluate(right_below(30), dataset, allow_first_run=True, **settings)
+    assert [gate.passed for gate in second.report.gates] == [True, True]

@@ -102,6 +102,7 @@ def test_the_command_has_every_option_that_was_set() -> None:
         label="tuned",
         tags=("chunks=512",),
         compare_to="main",
+        allow_first_run=True,
         note="larger",
         bm25_k1=1.0,
         bm25_b=0.5,

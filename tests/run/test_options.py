@@ -56,6 +56,7 @@ FULL = RunConfig(
     label="tuned",
     tags=("chunks=512", "reader=b=2"),
     compare_to="main",
+    allow_first_run=True,
     note="with the larger model",
     answers=True,
     judge="gguf",

@@ -20,11 +20,8 @@ target = @TARGET@  # @TARGET_IS@
 
 _EVALUATE = """\
 assay doctor app
-compare=""
-if assay runs --branch @BRANCH@ --json | grep '"state": "complete"' >/dev/null; then
-  compare="--compare-to @BRANCH@"
-fi
-assay eval app $compare --junit assay-junit.xml --html assay.html --markdown @SUMMARY@
+assay eval app --compare-to @BRANCH@ --allow-first-run \\
+  --junit assay-junit.xml --html assay.html --markdown @SUMMARY@
 """
 
 GITHUB = """\

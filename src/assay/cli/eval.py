@@ -131,7 +131,7 @@ def evaluate(
     the target or the judge could not be reached, or the labels no longer fit, 130 interrupted.
     """
     from assay.evaluation.baseline import compare_with_baseline
-    from assay.evaluation.compare_to import with_reference
+    from assay.evaluation.compare_to import with_reference, without_reference
     from assay.evaluation.evaluation import Evaluation
     from assay.evaluation.listeners import RunListeners
     from assay.evaluation.plan import open_agent, refuse_unused_settings
@@ -157,6 +157,8 @@ def evaluate(
     if fail_on_regression and not (config.compare_to or config.baseline):
         raise UsageError("--fail-on-regression needs --compare-to or --baseline")
     evaluation = with_reference(Evaluation.plan(config, data), out, folder)
+    if missing := without_reference(evaluation):
+        say(missing)
     if config.baseline:  # a wrong one is reported before the run, not after it
         open_agent(replace(config, target=config.baseline), data)
     compared = True

@@ -14,7 +14,7 @@ from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
-from assay.evaluation.compare_to import with_reference
+from assay.evaluation.compare_to import with_reference, without_reference
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import open_agent, refuse_unused_settings
@@ -64,6 +64,7 @@ def evaluate(
     label: str | None = None,
     tags: Mapping[str, str] | Sequence[str] = (),
     compare_to: str = "",
+    allow_first_run: bool = False,
     note: str = "",
     answers: bool = False,
     judge: "str | LLMProvider | None" = "",
@@ -134,6 +135,8 @@ def evaluate(
         tags: facts to keep with the run, as a dictionary or each as `KEY=VALUE`.
         compare_to: an earlier run on the same data to compare with, by its label, git branch or
             name; gates may name it, such as `ndcg@5>=main-0.01`. See `Run.comparison`.
+        allow_first_run: if there is no such run yet, go on without it and without the gates that
+            name it, with a warning.
         note: a sentence to keep with the run.
         answers: evaluate the answers too.
         judge: the model that judges answers, as the command line names it, or any object that can
@@ -206,6 +209,7 @@ def evaluate(
         label=label or "",
         tags=_as_tags(tags),
         compare_to=compare_to,
+        allow_first_run=allow_first_run,
         note=note,
         answers=answers,
         judge=judge_name(judge),
@@ -230,6 +234,8 @@ def evaluate(
     if isinstance(agent, str):
         refuse_unused_settings(config)
     evaluation = with_reference(Evaluation.plan(config, data), Path(out))
+    if missing := without_reference(evaluation):
+        warnings.warn(missing, stacklevel=2)
     if judge is not None and not isinstance(judge, str):
         evaluation = replace(evaluation, provider=judge)
     opened = _open(agent, config, data)

@@ -56,7 +56,7 @@ def with_reference(
         resumed: the run that is finished, which is not compared with itself.
 
     Raises:
-        RunError: there is no such run.
+        RunError: there is no such run, and the first one is not allowed.
         UsageError: the run does not have what a gate compares, or there is a baseline too.
     """
     config = evaluation.config
@@ -65,6 +65,14 @@ def with_reference(
     if config.baseline:
         raise UsageError("a run is compared with --baseline or with --compare-to; omit one of them")
     folder = _find(evaluation, out, resumed)
+    if folder is None and config.allow_first_run:
+        return replace(evaluation, gates=[gate for gate in evaluation.gates if not gate.reference])
+    if folder is None:
+        raise RunError(
+            f"no complete run under {out} on the same data has the label, branch or name "
+            f"{config.compare_to!r}; list what there is with: assay runs; to go on without it the "
+            "first time, set allow_first_run (--allow-first-run)"
+        )
     gates = [gate for gate in evaluation.gates if gate.reference and gate.metric is not None]
     return replace(evaluation, reference=ReferenceRun(folder, _scores(folder, gates)))
 
@@ -102,7 +110,20 @@ def check_against(
     return result.model_copy(update={"passed": gate.passes(bound), "reason": words})
 
 
-def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> RunFolder:
+def without_reference(evaluation: "Evaluation") -> str:
+    """What to tell of a run that found no earlier one to compare with; nothing if it did."""
+    config = evaluation.config
+    if not config.compare_to or evaluation.reference is not None:
+        return ""
+    left_out = len(config.gates) - len(evaluation.gates)
+    gates = f", and {left_out} of {len(config.gates)} gates, which name it," if left_out else ""
+    return (
+        f"no complete run of {config.compare_to!r} on the same data yet: the comparison{gates} "
+        "is left out of this run"
+    )
+
+
+def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> RunFolder | None:
     name = evaluation.config.compare_to
     if name == LATEST or any((path / "run.json").is_file() for path in (Path(name), out / name)):
         return find_run(name, out)
@@ -122,12 +143,7 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
                 other_documents = other_documents or folder
         except RunError:  # a damaged run is none to compare with
             continue
-    if other_documents is not None:  # the questions and labels are the same
-        return other_documents
-    raise RunError(
-        f"no complete run under {out} on the same data has the label, branch or name {name!r}; "
-        "list what there is with: assay runs"
-    )
+    return other_documents  # the questions and labels are the same
 
 
 def _is_comparable(header: RunHeader, evaluation: "Evaluation") -> bool:

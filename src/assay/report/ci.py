@@ -85,6 +85,9 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     if report.comparison:
         yield ""
         yield from _comparison(report.comparison)
+    elif report.config.compare_to:
+        yield ""
+        yield f"No earlier run of {_escape(report.config.compare_to)} to compare with."
     yield ""
     yield _origin(header, name)
 

@@ -46,6 +46,15 @@ class LabelSettings(AnswerSettings):
         on_resume="free",
         group="Usual options",
     )
+    allow_first_run: bool = _option(
+        False,
+        "If no run matches --compare-to yet, go on without it: gates that name it are not checked, "
+        "and a line says so. For a CI job that has not run on the main branch yet.",
+        label="Go on without an earlier run",
+        on_resume="free",
+        needs="compare_to",
+        group="Usual options",
+    )
     note: str = _option(
         "",
         "A sentence to keep with the run, for those who read it later.",
