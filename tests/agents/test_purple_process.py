@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from assay.agents.purple_process import PurpleProcess
+from assay.agents.target_kinds import OpenContext
+from assay.agents.targets import parse_target
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.data.beir import write_beir
-from assay.errors import TargetError
+from assay.errors import TargetError, UsageError
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 
@@ -80,6 +82,30 @@ async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
     assert stages[0] == "starting the purple agent"
     assert agent._process is not None
     assert agent._process.returncode == 0
+
+
+async def test_the_reference_agent_answers_over_a2a_where_answers_are_asked_for() -> None:
+    """Quotes, whatever model the environment names for judging."""
+    notes = load_dataset("notes")
+    context = OpenContext(notes, answers=True)
+    agent = PurpleProcess.from_target(parse_target("purple:bm25"), context)
+    await agent.open()
+    try:
+        reply = await agent.ask("When is the bus to the airport?", 5)
+    finally:
+        await agent.close()
+    assert reply.answer
+    assert set(reply.citations) <= set(reply.doc_ids)
+    assert agent.info.details.endswith("; answers: extractive")
+
+
+def test_a_model_that_answers_needs_answers(orchard: Dataset) -> None:
+    target = parse_target("purple:bm25#ollama:qwen3:8b")
+    with pytest.raises(UsageError, match="add --answers"):
+        PurpleProcess.from_target(target, OpenContext(orchard))
+    agent = PurpleProcess.from_target(target, OpenContext(orchard, answers=True))
+    assert agent.info.name == "purple:bm25#ollama:qwen3:8b"
+    assert agent._variables["RAG_EVAL_PROVIDER"] == "ollama:qwen3:8b"
 
 
 async def test_the_agent_is_stopped_when_opening_fails(orchard: Dataset) -> None:

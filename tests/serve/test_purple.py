@@ -3,14 +3,20 @@
 import asyncio
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests.serve.serving import NEW, call, request_0_3, request_1_0, send, serving, stream, words
 
-from assay.errors import SearchError
+from assay.agents.a2a.agent import A2AAgent
+from assay.agents.builtin import BuiltinAnswers
+from assay.data import load_dataset
+from assay.errors import ProviderError, ProviderFailure, SearchError
+from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress
+from assay.run.config import RunConfig
 from assay.serve.purple.agent import Find, Load, local_search, purple_app
 
 SECRET = "patient Jane Roe"
@@ -262,3 +268,37 @@ async def test_requests_are_logged_without_their_payload(
     lines = [record for record in caplog.records if record.name == "assay.serve.requests"]
     assert [vars(line)["fields"]["status"] for line in lines] == [200, 200]
     assert all("Roe" not in str(vars(line)) for line in lines)
+
+
+async def test_with_answers_the_artifact_cites_what_it_quotes_and_the_card_says_so(
+    http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    """Over the wire: the card's second skill, then `assay eval a2a:URL --answers`."""
+    notes = load_dataset("notes")
+    load, stop = local_search("notes", "bm25", BuiltinAnswers(None))
+    async with serving(purple_app(load, answers=True, on_stop=stop)) as url:
+        card = (await http.get(url)).json()
+        config = RunConfig(target=f"a2a:{url}", dataset="notes", answers=True, num_queries=8)
+        run = await Evaluation.plan(config, notes).start(A2AAgent(url), tmp_path)
+    assert [skill["id"] for skill in card["skills"]] == ["nfcorpus_retrieval", "answers"]
+    assert run.report.answers is not None
+    assert run.report.answers.answered == 8
+    assert run.report.answers.metrics["citation_precision"] > 0
+
+
+async def test_a_model_that_fails_is_told_without_the_question(http: httpx.AsyncClient) -> None:
+    class Failing:
+        name = "failing"
+
+        async def answer(self, *_: object) -> None:
+            raise ProviderError(ProviderFailure.CONNECTION, "cannot reach the model")
+
+        async def close(self) -> None: ...
+
+    answers = BuiltinAnswers(None)
+    answers._answerer = Failing()  # type: ignore[assignment]
+    load, stop = local_search("notes", "bm25", answers)
+    async with serving(purple_app(load, answers=True, on_stop=stop)) as url:
+        task = await send(http, url, ASKED)
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert words(task) == "cannot reach the model"

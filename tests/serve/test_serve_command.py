@@ -211,3 +211,10 @@ def test_a_token_or_the_operator_opens_a_server(
 ) -> None:
     monkeypatch.setenv("ASSAY_TOKEN", token)
     check_exposure(host, is_open=is_open)
+
+
+def test_answers_need_documents_of_our_own(tmp_path: Path) -> None:
+    arguments = ("serve", "purple", "--answers", "--mcp-server-url", "http://127.0.0.1:1")
+    refused = forked.run(forked.ASSAY, *arguments)
+    assert refused.returncode == 2
+    assert "--answers needs the documents" in refused.stderr

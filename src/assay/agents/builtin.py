@@ -254,15 +254,15 @@ class BuiltinAnswers:
     Answerers and models are imported here: a run without answers does not need them.
 
     Parameters:
-        dataset: where the documents are.
+        dataset: where the documents are; None where all questions come with passages.
         provider: the model that answers, named as for `--judge`; without one, sentences are quoted.
     """
 
-    def __init__(self, dataset: Dataset, provider: str = "") -> None:
+    def __init__(self, dataset: Dataset | None, provider: str = "") -> None:
         from assay.answer.answerer import open_answerer
         from assay.answer.passages import EXTRACTIVE
 
-        self._documents = dataset.documents
+        self._documents = dataset.documents if dataset else {}
         self._answerer = open_answerer(provider or EXTRACTIVE)
 
     @property

@@ -1,4 +1,4 @@
-"""Targets `purple:MODE`: Assay's own purple agent in a process of its own, asked over real A2A.
+"""Targets `purple:MODE[#PROVIDER]`: Assay's purple agent in a process of its own, over real A2A.
 
 The process ends with ours: it stops when the pipe to its stdin closes, which the operating system
 does even where we are killed.
@@ -21,6 +21,8 @@ import httpx
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.target_kinds import OpenContext, Target
+from assay.answer.passages import EXTRACTIVE
+from assay.answer.provider_kinds import PROVIDER_VARIABLE
 from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
 from assay.errors import TargetError, UsageError
@@ -39,7 +41,14 @@ _PREFIX = "assay-purple-"
 _FOLDER = re.compile(rf"{_PREFIX}(\d+)-\w+")
 
 # Settings for a user's own servers must not affect this one.
-_DROPPED = ("ASSAY_TOKEN", "ASSAY_ADMIN_TOKEN", "AGENT_TOKEN", "MCP_SERVER_URL", "ASSAY_CARD_URL")
+_DROPPED = (
+    "ASSAY_TOKEN",
+    "ASSAY_ADMIN_TOKEN",
+    "AGENT_TOKEN",
+    "MCP_SERVER_URL",
+    "ASSAY_CARD_URL",
+    "ASSAY_ANSWERS",
+)
 
 
 class PurpleProcess:
@@ -48,6 +57,8 @@ class PurpleProcess:
     Parameters:
         mode: how it searches: bm25, dense, hybrid or tuned.
         dataset: what it searches.
+        answers: the model that answers from what is found, named as for `--judge`, or
+            `extractive` for quotes; empty for documents alone.
         variables: environment variables that choose its embedder and BM25 settings.
         progress: called while its index is loaded.
     """
@@ -57,22 +68,29 @@ class PurpleProcess:
         mode: str,
         dataset: Dataset,
         *,
+        answers: str = "",
         variables: Mapping[str, str] | None = None,
         progress: Progress = silent,
     ) -> None:
         track = "trained" if mode == "tuned" else "zero-shot"
-        self.info = AgentInfo(name=f"purple:{mode}", protocol="a2a", track=track)
+        named = f"#{answers}" if answers not in ("", EXTRACTIVE) else ""
+        self.info = AgentInfo(name=f"purple:{mode}{named}", protocol="a2a", track=track)
+        self._answers = answers
         self._mode = mode
         self._dataset = dataset
         self._progress = progress
         self._variables = dict(variables or {})
+        if answers:
+            self._variables[PROVIDER_VARIABLE] = answers
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: Process | None = None
         self._agent: A2AAgent | None = None
 
     @classmethod
     def from_target(cls, target: Target, context: OpenContext) -> "PurpleProcess":
-        """`purple:MODE`."""
+        """`purple:MODE`, or `purple:MODE#PROVIDER` for a model that answers."""
+        if target.fragment and not context.answers:
+            raise UsageError(f"target '{target}' names a model that answers: add --answers")
         require_extras("the purple agent", "a2a", "onnxruntime", "starlette", "uvicorn")
         variables: dict[str, str] = {}
         if context.embedder is not None:
@@ -82,6 +100,7 @@ class PurpleProcess:
         return cls(
             target.address or "hybrid",
             context.dataset,
+            answers=(target.fragment or EXTRACTIVE) if context.answers else "",
             variables=variables,
             progress=context.progress,
         )
@@ -108,6 +127,7 @@ class PurpleProcess:
         self._agent = A2AAgent(url)
         await self._agent.open()
         details = self._agent.info.details
+        details += f"; answers: {self._answers}" if self._answers else ""
         self.info = AgentInfo(self.info.name, self.info.protocol, self.info.track, details)
 
     async def ask(self, query: str, top_k: int) -> AgentAnswer:
@@ -131,6 +151,7 @@ class PurpleProcess:
         command = [sys.executable, "-m", "assay.cli.serve", "purple", "--stop-with-stdin"]
         command += ["--mode", self._mode, "--dataset", str(data)]
         command += ["--host", "127.0.0.1", "--port", "0"]
+        command += ["--answers"] if self._answers else []
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command,

@@ -237,14 +237,16 @@ _KINDS = (
     ),
     TargetKind(
         name="purple",
-        syntax="purple:hybrid",
-        description="the reference agent in a separate process, over A2A",
+        syntax="purple:hybrid[#PROVIDER]",
+        description="the reference agent in a separate process, over A2A; #PROVIDER selects the "
+        "model that writes answers",
         agent="assay.agents.purple_process:PurpleProcess",
         runs_code=False,
         starts_process=True,
-        reaches=_nothing,
-        reads=_nothing,
+        reaches=lambda target: provider_addresses(target.fragment),
+        reads=lambda target: provider_files(target.fragment),
         examples=("purple:hybrid",),
+        split=_split_fragment,
         searches_dataset=True,
     ),
     TargetKind(

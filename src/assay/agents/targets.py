@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "purple:hybrid"
 DEFAULT_ANSWERING_TARGET = "builtin:hybrid"
-"""The reference agent with answers: over A2A it only finds documents."""
+"""The reference agent with answers: in process, where --counterfactuals can ask it again with other
+documents, which A2A has no form for."""
 
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")

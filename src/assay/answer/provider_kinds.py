@@ -54,6 +54,9 @@ PROVIDER_KINDS = {
 }
 """Every kind by its name."""
 
+PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
+"""The environment variable that names the model which answers and judges by default."""
+
 PROVIDER_FORMS = ", ".join(kind.syntax for kind in PROVIDER_KINDS.values())
 """The forms of a provider's name, for a message or a help text."""
 

@@ -39,6 +39,14 @@ def purple(
             metavar="URL",
         ),
     ] = None,
+    answers: Annotated[
+        bool,
+        typer.Option(
+            help="Answer from what is found, with citations: by quoting, or with the model that "
+            "RAG_EVAL_PROVIDER names.",
+            envvar="ASSAY_ANSWERS",
+        ),
+    ] = False,
     host: Host = "127.0.0.1",
     is_open: Open = False,
     port: Port = 9010,
@@ -46,6 +54,9 @@ def purple(
     stop_with_stdin: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
     """Serve the retrieval agent over A2A. It takes a query and returns ranked document ids.
+
+    With --answers it returns an answer and its citations as well, which assay eval a2a:URL
+    --answers measures.
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
@@ -57,16 +68,26 @@ def purple(
     from assay.serve.request_log import set_up_logging
 
     require_dataset(dataset)
+    if answers and mcp_server_url:
+        raise UsageError(
+            "--answers needs the documents, and with --mcp-server-url another server has them: "
+            "leave one of the two out"
+        )
     with bind(host, port) as listener:
         # Announced before the slow imports: clients can already connect and wait.
         announce("purple agent", url_of(listener))
-        from assay.serve.purple.agent import local_search, mcp_search, purple_app
+        from assay.serve.purple import agent as served
 
         set_up_logging()
-        load, close = mcp_search(mcp_server_url) if mcp_server_url else local_search(dataset, mode)
-        app = purple_app(
+        if mcp_server_url:
+            load, close = served.mcp_search(mcp_server_url)
+        else:
+            writer = served.configured_answers() if answers else None
+            load, close = served.local_search(dataset, mode, writer)
+        app = served.purple_app(
             load,
             dataset=None if mcp_server_url else dataset,
+            answers=answers,
             card_url=card_url,
             token=server_token(),
             on_stop=close,

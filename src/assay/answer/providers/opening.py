@@ -4,15 +4,13 @@ from dataclasses import replace
 from importlib import import_module
 from urllib.parse import urlsplit
 
-from assay.answer.provider_kinds import PROVIDER_FORMS, split_provider
+from assay.answer.provider_kinds import PROVIDER_FORMS, PROVIDER_VARIABLE, split_provider
 from assay.answer.providers.cached import CONCURRENCY, RETRIES, CachedProvider, ReplyCache
 from assay.answer.providers.provider import Model, setting
 from assay.errors import UsageError
 from assay.net.outbound import is_loopback
 from assay.net.retry import RetryPolicy
 from assay.net.secret_text import reveal
-
-PROVIDER_VARIABLE = "RAG_EVAL_PROVIDER"
 
 # A model in this process is slow, not absent: another attempt would only start over.
 _IN_PROCESS = RetryPolicy(attempts=1, timeout=1800.0)

@@ -29,26 +29,36 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
+class Skill:
+    """One thing that an agent does, as its card names it."""
+
+    id: str
+    name: str
+    description: str
+    tags: tuple[str, ...]
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentProfile:
     """What an agent's card says about it."""
 
     name: str
     description: str
-    skill_id: str
-    skill_name: str
-    skill_description: str
-    tags: tuple[str, ...]
-    example: str
+    skills: tuple[Skill, ...]
 
     def serving(self, dataset: str) -> "AgentProfile":
         """The profile of an agent that serves `dataset`, a name or the path of its files.
 
-        The agent's name and its skill's id stay, by which launchers find it.
+        The agent's name and the ids of its skills stay, by which launchers find it.
         """
         name = dataset_label(dataset)
-        return replace(
-            self, description=f"{self.description} Data set: {name}.", tags=(*self.tags, name)
-        )
+        skills = tuple(replace(each, tags=(*each.tags, name)) for each in self.skills)
+        return replace(self, description=f"{self.description} Data set: {name}.", skills=skills)
+
+    def with_skill(self, skill: Skill) -> "AgentProfile":
+        """The profile of an agent that does this as well."""
+        return replace(self, skills=(*self.skills, skill))
 
 
 def dataset_label(dataset: str) -> str:
@@ -70,12 +80,13 @@ def build_card(
         default_output_modes=["text/plain", "application/json"],
         skills=[
             pb.AgentSkill(
-                id=profile.skill_id,
-                name=profile.skill_name,
-                description=profile.skill_description,
-                tags=list(profile.tags),
-                examples=[profile.example],
+                id=skill.id,
+                name=skill.name,
+                description=skill.description,
+                tags=list(skill.tags),
+                examples=[skill.example],
             )
+            for skill in profile.skills
         ],
     )
     if needs_token:

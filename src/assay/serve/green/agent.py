@@ -20,7 +20,7 @@ from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
 from assay.serve.a2a.admission import Place
 from assay.serve.a2a.app import a2a_app
-from assay.serve.a2a.card import AgentProfile
+from assay.serve.a2a.card import AgentProfile, Skill
 from assay.serve.a2a.tasks import TaskExecutor, send_status
 from assay.serve.green.jobs import (
     KEPT,
@@ -42,12 +42,16 @@ PROFILE = AgentProfile(
     name="NFCorpus Retrieval Evaluator",
     description="Measures how well a retrieval agent ranks documents: nDCG and more, with "
     "confidence intervals, failures by kind and latencies.",
-    skill_id="nfcorpus_retrieval_eval",
-    skill_name="Evaluate a retrieval agent",
-    skill_description="Send the URL of an agent and how to test it; returns the report.",
-    tags=("evaluation", "retrieval", "ndcg"),
-    example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
-    '"config": {"num_queries": 10, "top_k": 5, "random_seed": 42}}',
+    skills=(
+        Skill(
+            id="nfcorpus_retrieval_eval",
+            name="Evaluate a retrieval agent",
+            description="Send the URL of an agent and how to test it; returns the report.",
+            tags=("evaluation", "retrieval", "ndcg"),
+            example='{"participants": {"retrieval_agent": "http://localhost:9010"}, '
+            '"config": {"num_queries": 10, "top_k": 5, "random_seed": 42}}',
+        ),
+    ),
 )
 
 _STATES = {
