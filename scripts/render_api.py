@@ -13,9 +13,8 @@ from pydantic import BaseModel
 
 import assay
 from assay.measure.scoring import Scores
-from assay.run.gate_result import GateResult
 from assay.run.models import AnswerRow, PairedResult, QueryRow, Statistic
-from assay.run.pacing import Latency
+from assay.run.run_record import GateResult, Latency
 
 PAGE = Path(__file__).parents[1] / "docs" / "python-reference.md"
 INTRODUCTION = """# Python reference

@@ -15,7 +15,7 @@ from assay.data import load_dataset
 from assay.data.beir import write_beir
 from assay.data.dataset import Dataset
 from assay.run import label_fit
-from assay.run.unjudged import ENOUGH
+from assay.run.label_fit import ENOUGH
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")
 FLAT = " ".join(PAGE.split())

@@ -29,8 +29,8 @@ from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
+from assay.run.answers import PoisonReport
 from assay.run.config import RunConfig
-from assay.run.poison import PoisonReport
 
 ALL = 4 * len(TEA.queries)
 

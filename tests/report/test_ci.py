@@ -12,7 +12,7 @@ from assay import Run, evaluate
 from assay.cli.app import app
 from assay.report.ci import render_junit, render_junit_error, render_markdown
 from assay.report.terminal import gate_verdict
-from assay.run.gate_result import GateResult
+from assay.run.run_record import GateResult
 
 GATES = ("ndcg@5>=0.1", "ndcg@5>=0.9")
 NOTES = ("--dataset", "notes", "--num-queries", "10")

@@ -6,7 +6,7 @@ import pytest
 
 from assay import Dataset, evaluate
 from assay.run.index import read_line
-from assay.run.line_cache import list_lines
+from assay.run.listing import list_lines
 
 DATA = Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]})
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from assay import Dataset, evaluate
-from assay.run.unjudged import check_unjudged
+from assay.run.label_fit import check_unjudged
 
 QUERIES = [f"q{i}" for i in range(40)]
 JUDGMENTS = {q: {f"{q}-r": 1, f"{q}-n": 0} for q in QUERIES}

@@ -59,8 +59,7 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs, newest last."""
-    from assay.run.line_cache import list_lines
-    from assay.run.listing import RunSelection, parse_since
+    from assay.run.listing import RunSelection, list_lines, parse_since
 
     selection = RunSelection(of_label, of_branch, parse_since(since) if since else None, failed)
     every = list_lines(out)

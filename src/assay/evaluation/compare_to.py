@@ -19,9 +19,9 @@ from assay.measure.scoring import Scores
 from assay.measure.statistics import compare_paired
 from assay.report.numbers import difference, interval
 from assay.run.folder import LATEST, RunFolder, find_run, list_runs
-from assay.run.gate_result import GateResult
 from assay.run.label_fit import LabelFit, fit_of, new_share
 from assay.run.models import COMPLETE, RunHeader
+from assay.run.run_record import GateResult
 
 if TYPE_CHECKING:
     from assay.evaluation.evaluation import Evaluation

@@ -43,7 +43,7 @@ from assay.measure.answers.poison.documents import parse_kinds
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
-from assay.run.calls import Call, CallLog, CallWriter
+from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
 from assay.run.models import (
@@ -53,7 +53,6 @@ from assay.run.models import (
     NOT_JUDGED,
     TARGET_LOST,
 )
-from assay.run.private_texts import PrivateTexts
 from assay.run.provenance import read_provenance
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from assay.measure.metrics import Metric, parse_metric
 from assay.measure.scoring import score_rankings
 from assay.report.numbers import figure
 from assay.run.config import RunConfig
-from assay.run.gate_result import GateResult
 from assay.run.models import RunSummary
+from assay.run.run_record import GateResult
 
 _SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 _RELATIVE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[^\s<>=].*)")

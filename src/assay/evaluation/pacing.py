@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from assay.errors import RunError
 from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE, NOT_JUDGED
-from assay.run.pacing import PacingRecord, WarmUpRecord
+from assay.run.run_record import PacingRecord, WarmUpRecord
 
 
 class ConcurrencyLimit:

@@ -32,7 +32,6 @@ from assay.run.answers import AnswersReport
 from assay.run.calls import Call, CallLog
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
-from assay.run.gate_result import GateResult
 from assay.run.models import (
     FORMAT,
     AnswerRow,
@@ -46,8 +45,8 @@ from assay.run.models import (
     ViolationCount,
     ViolationExample,
 )
-from assay.run.pacing import Latency, PacingRecord
 from assay.run.report_file import ReportWriter
+from assay.run.run_record import GateResult, Latency, PacingRecord
 
 if TYPE_CHECKING:
     from assay.evaluation.answers.examination import AnswerExamination

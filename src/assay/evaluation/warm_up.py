@@ -22,7 +22,7 @@ from assay.net.retry import RetryPolicy
 from assay.privacy import WITHHELD, is_private
 from assay.run.calls import with_quote
 from assay.run.config import RunConfig
-from assay.run.pacing import WarmUpRecord
+from assay.run.run_record import WarmUpRecord
 
 _POLL_S = (0.2, 0.5, 1.0, 2.0)
 _CALL_SHARE = 0.2

@@ -29,8 +29,8 @@ from assay.report.numbers import (
 from assay.report.terminal_answers import render_answers
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
-    from assay.run.gate_result import GateResult
     from assay.run.models import Comparison, PairedResult, Report
+    from assay.run.run_record import GateResult
 
 _VIOLATIONS = {
     "duplicate": "repeated ids",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
         ContradictionsReport,
         CriterionRecord,
         JudgeRecord,
+        PoisonReport,
     )
-    from assay.run.poison import PoisonReport
 
 _WORDINGS = 3
 _CONTEXTS: "Mapping[ContextName, str]" = {

@@ -4,23 +4,24 @@ A process that dies in the middle of a line leaves a torn one; it is cut off whe
 resumed, and skipped when it is read.
 """
 
+import hashlib
 import os
+import secrets
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Container, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import NoneType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import orjson
 
 from assay.answer.passages import ContextChunk
+from assay.data.dataset import Dataset
 from assay.errors import FailureKind, RunError
 from assay.files import try_lock
 from assay.net.json import JsonObject
-
-if TYPE_CHECKING:
-    from assay.run.private_texts import PrivateTexts
+from assay.privacy import WITHHELD
 
 WITHDRAWN = "withdrawn"
 
@@ -296,3 +297,55 @@ def _end_of_last_line(path: Path) -> int:
                 return position - step + newline + 1
             position -= step
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateTexts:
+    """The texts of one private run.
+
+    Parameters:
+        known: the ids of the data set, which may be written.
+    """
+
+    known: Container[str]
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    _answers: dict[str, Call] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, dataset: Dataset, also: Collection[str] = ()) -> "PrivateTexts":
+        """For a run on `dataset`: its documents and whatever its judgments name, and `also`."""
+        judged = {
+            doc_id
+            for split in dataset.judgments.values()
+            for grades in split.values()
+            for doc_id in grades
+        }
+        return cls(judged | dataset.documents.keys() | set(also))
+
+    def withhold(self, call: Call) -> Call:
+        """The call as it may be written; its answer is remembered here."""
+        self._answers[call.query_id] = replace(call, citations=tuple(map(self._id, call.citations)))
+        # By name: what a call may have in a later version is text until somebody knows better.
+        return Call(
+            query_id=call.query_id,
+            doc_ids=tuple(map(self._id, call.doc_ids)),
+            latency_ms=call.latency_ms,
+            attempts=call.attempts,
+            at=call.at,
+            failure=call.failure,
+            message=WITHHELD if call.message else "",
+            returned=call.returned,
+            scores=call.scores,
+            asked_again=call.asked_again,
+        )
+
+    def restore(self, call: Call) -> Call:
+        """The call with the answer that it had, if it was asked in this process."""
+        kept = self._answers.get(call.query_id)
+        return call if kept is None else replace(kept, doc_ids=call.doc_ids, message=call.message)
+
+    def _id(self, doc_id: str) -> str:
+        if doc_id in self.known:
+            return doc_id
+        digest = hashlib.blake2b(doc_id.encode("utf-8", "surrogatepass"), key=self._key)
+        return f"unknown-{digest.hexdigest()[:12]}"

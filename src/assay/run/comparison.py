@@ -13,7 +13,7 @@ from assay.measure.graded import Floats
 from assay.measure.metrics import MRR, Judged, Recall, nDCG, parse_metric
 from assay.measure.statistics import PairedComparison, compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
-from assay.run.label_fit import LabelFit, fit_of, new_share
+from assay.run.label_fit import ENOUGH, LabelFit, UnjudgedCheck, check_unjudged, fit_of, new_share
 from assay.run.models import (
     COMPLETE,
     AnswerRow,
@@ -25,7 +25,6 @@ from assay.run.models import (
     RunHeader,
 )
 from assay.run.title import comparison_title, distinguish
-from assay.run.unjudged import ENOUGH, UnjudgedCheck, check_unjudged
 
 _ANSWER_FIGURES = (
     *("correctness", "truthfulness", "fact_recall", "faithfulness"),

@@ -16,10 +16,9 @@ from assay.errors import RunError, UsageError
 from assay.net.secret_text import mask_secrets, remove_secrets
 from assay.privacy import is_private
 from assay.run.answer_settings import AnswerSettings
-from assay.run.labels import LabelSettings, check_labels
 from assay.run.option import Option, check_range, convert
 from assay.run.option import option_field as _option
-from assay.run.target_settings import RetrieverSettings, TargetSettings
+from assay.run.target_settings import LabelSettings, RetrieverSettings, TargetSettings, check_labels
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

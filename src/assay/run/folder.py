@@ -22,7 +22,8 @@ from assay.errors import AssayError, RunError, did_you_mean
 from assay.files import atomic_write, is_locked, make_private_folder
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
-from assay.run.labels import parse_tags
+from assay.run.listing import RUNNING as RUNNING
+from assay.run.listing import UNFINISHED as UNFINISHED
 from assay.run.models import (
     FORMAT,
     AnswerRow,
@@ -36,8 +37,7 @@ from assay.run.models import (
 )
 from assay.run.provenance import Provenance
 from assay.run.report_file import read_query_rows, read_report_head
-from assay.run.run_line import RUNNING as RUNNING
-from assay.run.run_line import UNFINISHED as UNFINISHED
+from assay.run.target_settings import parse_tags
 
 LATEST = "latest"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from assay.errors import AssayError
 from assay.run.folder import UNFINISHED, RunFolder
+from assay.run.listing import COLUMNS, Signature, run_signatures
+from assay.run.listing import DAMAGED as DAMAGED
+from assay.run.listing import RunLine as RunLine
 from assay.run.models import COMPLETE, Report, RunHeader
-from assay.run.run_line import COLUMNS, Signature, run_signatures
-from assay.run.run_line import DAMAGED as DAMAGED
-from assay.run.run_line import RunLine as RunLine
 
 FILTERS = ("target", "dataset", "split", "track", "state", "label", "branch")
 ONLY = {

@@ -1,12 +1,161 @@
-"""Which runs a list shows, and in which order: by label, branch, time, failure or figure."""
+"""The list of runs that `assay runs` prints: lines from a cache, chosen and sorted.
 
+A report has thousands of rows, and a list needs twenty figures of it. They are kept in the cache,
+by the folder of the runs, with the times of the files that they were read from: what did not change
+is not read again. Quick to import, because a list from the cache needs no model of a report.
+"""
+
+import hashlib
+import os
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from assay.errors import UsageError
-from assay.run.run_line import COMPLETE, RUNNING, RunLine
+from assay.data.cache import CacheDatabase, cache_folder
+from assay.errors import AssayError, UsageError
+from assay.files import is_locked
+
+COMPLETE = "complete"
+RUNNING = "running"
+UNFINISHED = "unfinished"
+DAMAGED = "damaged"
+
+Signature = tuple[int, int, str]
+"""When `run.json` and `report.json` were written, and RUNNING where the run goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run as one line of a list; figures are None if the run has no report."""
+
+    name: str
+    state: str
+    started: str | None = None
+    target: str | None = None
+    agent: str | None = None
+    dataset: str | None = None
+    fingerprint: str | None = None
+    split: str | None = None
+    track: str | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    sample: int | None = None
+    label: str | None = None
+    branch: str | None = None
+    git_commit: str | None = None
+    process: int | None = None
+    baseline_of: str | None = None
+    metric: str | None = None
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    ceiling: float | None = None
+    queries: int | None = None
+    failed: int | None = None
+    gates: int | None = None
+    gates_failed: int | None = None
+    latency_p50: float | None = None
+    questions: int | None = None
+    correctness: float | None = None
+    correctness_low: float | None = None
+    correctness_high: float | None = None
+
+
+COLUMNS = tuple(each.name for each in fields(RunLine))
+
+
+def run_signatures(folder: Path) -> dict[str, Signature]:
+    """What shows whether a run has changed: times of its files, and whether it is being written."""
+    if not folder.is_dir():
+        return {}
+    found = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            header = _modified(f"{entry.path}/run.json")
+            if header:
+                report, calls = _modified(f"{entry.path}/report.json"), f"{entry.path}/calls.jsonl"
+                # A finished run is not opened: only a report that is missing or older than the
+                # calls can belong to a run that continues.
+                may_run = not report or _modified(calls) > report
+                running = may_run and is_locked(Path(calls))
+                found[entry.name] = (header, report, RUNNING if running else "")
+    return found
+
+
+def _modified(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 (a list asks thousands of times)
+    except OSError:
+        return 0
+
+
+# Another set of columns is another table: an older Assay's is left alone, and made anew if needed.
+_TABLE = f"lines_{hashlib.sha256(','.join(COLUMNS).encode()).hexdigest()[:12]}"
+_FIELDS = ("header_time", "report_time", *COLUMNS)
+
+
+def list_lines(folder: Path) -> list[RunLine]:
+    """Every run under `folder`; a cache that cannot be used costs time, nothing else."""
+    found = run_signatures(folder)
+    known: dict[str, tuple[Signature, RunLine]] = {}
+    with suppress(AssayError, OSError):
+        known = _database(folder).use(_read)
+    lines: dict[str, RunLine] = {}
+    for name, signature in found.items():
+        earlier = known.get(name)
+        if earlier is not None and earlier[0] == signature:
+            lines[name] = earlier[1]
+    new = {name: signature for name, signature in found.items() if name not in lines}
+    lines |= _read_lines(folder, new)
+    gone = known.keys() - found.keys()
+    if new or gone:
+        kept = [(found[name], lines[name]) for name in new if _is_settled(found[name], lines[name])]
+        with suppress(AssayError, OSError):
+            _database(folder).use(lambda database: _write(database, gone, kept))
+    return [lines[name] for name in found]
+
+
+def _read_lines(folder: Path, runs: Mapping[str, Signature]) -> dict[str, RunLine]:
+    if not runs:
+        return {}
+    from assay.run.folder import RunFolder  # the models of a report take longer than the list
+    from assay.run.index import read_line
+
+    return {name: read_line(RunFolder(folder / name), each) for name, each in runs.items()}
+
+
+def _is_settled(signature: Signature, line: RunLine) -> bool:
+    """A run that goes on changes without a new time of its files; a damaged one may be mended."""
+    return not signature[2] and line.state != DAMAGED
+
+
+def _database(folder: Path) -> CacheDatabase:
+    place = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogatepass")).hexdigest()
+    path = cache_folder() / "runs" / f"{place[:16]}.sqlite"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    create = f"CREATE TABLE IF NOT EXISTS {_TABLE} ({', '.join(_FIELDS)}, PRIMARY KEY (name))"
+    return CacheDatabase(path, "list of runs", create)
+
+
+def _read(database: sqlite3.Connection) -> dict[str, tuple[Signature, RunLine]]:
+    rows = database.execute(f"SELECT * FROM {_TABLE}")
+    return {row[2]: ((row[0], row[1], ""), RunLine(*row[2:])) for row in rows}
+
+
+def _write(
+    database: sqlite3.Connection, gone: set[str], kept: list[tuple[Signature, RunLine]]
+) -> None:
+    database.executemany(f"DELETE FROM {_TABLE} WHERE name = ?", [(name,) for name in gone])
+    places = ", ".join("?" * len(_FIELDS))
+    database.executemany(
+        f"INSERT OR REPLACE INTO {_TABLE} VALUES ({places})",
+        [(*key[:2], *(getattr(line, name) for name in COLUMNS)) for key, line in kept],
+    )
+
 
 _AGE = re.compile(r"(\d{1,6})\s*([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

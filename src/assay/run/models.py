@@ -25,13 +25,17 @@ from assay.measure.violations import Kind
 from assay.net.secret_text import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
-from assay.run.gate_result import GateResult
-from assay.run.label_fit import LabelCoverage, LabelFit
-from assay.run.pacing import Latency, PacingRecord
+from assay.run.label_fit import LabelCoverage, LabelFit, UnjudgedCheck
+from assay.run.listing import COMPLETE as COMPLETE
 from assay.run.provenance import ProvenanceFields
-from assay.run.run_line import COMPLETE as COMPLETE
-from assay.run.run_record import FigureName, MetricName, RunRecord
-from assay.run.unjudged import UnjudgedCheck
+from assay.run.run_record import (
+    FigureName,
+    GateResult,
+    Latency,
+    MetricName,
+    PacingRecord,
+    RunRecord,
+)
 
 FORMAT = 2
 """Of `run.json` and `report.json`; read as 0 from files that have no number."""

@@ -1,7 +1,7 @@
-"""`RunRecord`: what all typed values of a run have in common, and names of figures in them."""
+"""`RunRecord`, which all typed values of a run extend, and two of them: gates and pacing."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
@@ -29,3 +29,81 @@ def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
 
 MetricName = Annotated[str, _readable_by(parse_metric)]
 FigureName = Annotated[str, _readable_by(parse_figure)]
+
+
+class GateResult(RunRecord):
+    """How a gate ended.
+
+    Attributes:
+        gate: the condition as it was given.
+        value: the figure; None where the run could not give it.
+        passed: whether the condition holds, for a run that can be trusted.
+        reason: why the gate failed where the figure alone does not tell.
+        note: what to know about the figure: who judged it, and whether that was checked.
+    """
+
+    gate: str
+    value: float | None
+    passed: bool
+    reason: str | None = None
+    note: str | None = None
+
+    def failed_because(self, reason: str) -> "GateResult":
+        """The same gate as one that failed, whatever its figure is."""
+        return self.model_copy(update={"passed": False, "reason": reason})
+
+    def noted(self, note: str) -> "GateResult":
+        """The same gate with a note about its figure."""
+        return self.model_copy(update={"note": note}) if note else self
+
+
+class WarmUpRecord(RunRecord):
+    """What was done before the first timed query.
+
+    Parameters:
+        way: `readiness` where the agent's own `/health/ready` was asked, `call` for a query that
+            was sent and not counted.
+        ready: whether the agent was ready when the first query was sent, as far as is known.
+        seconds: how long it took.
+        calls: how many untimed queries were sent.
+        message: why it is not known to be ready; empty otherwise.
+    """
+
+    way: Literal["readiness", "call"]
+    ready: bool
+    seconds: float
+    calls: int = 0
+    message: str = ""
+
+
+class PacingRecord(RunRecord):
+    """How a run asked its queries.
+
+    Parameters:
+        warm_up: what was done before the first query; None where nothing was.
+        concurrency: how many at once were asked for.
+        lowest_concurrency: how many at once were left after timeouts had come in clusters.
+        asked_again: queries that timed out and were asked once more, alone, at the end.
+        answered_again: how many of these were answered then.
+    """
+
+    warm_up: WarmUpRecord | None = None
+    concurrency: int
+    lowest_concurrency: int
+    asked_again: int = 0
+    answered_again: int = 0
+
+
+class Latency(RunRecord):
+    """Milliseconds of answered queries, and of timeouts at their limit; 0 if nothing was timed.
+
+    `queries` is None in runs that are older than the count.
+    """
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+    queries: int | None = None
+    timeouts: int = 0

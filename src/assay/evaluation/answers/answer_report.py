@@ -56,11 +56,11 @@ from assay.run.answers import (
     JudgeControls,
     JudgeRecord,
     JudgeSpending,
+    PoisonReport,
     Quadrants,
 )
 from assay.run.config import RunConfig
 from assay.run.models import AnswerDiagnosis, AnswerRow
-from assay.run.poison import PoisonReport
 
 # What is left of a row in a private run: ids, verdicts and figures.
 _NO_TEXTS: Mapping[str, object] = {

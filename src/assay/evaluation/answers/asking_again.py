@@ -15,9 +15,8 @@ from assay.evaluation.calling import OUTAGES, retry_policy, run_calls
 from assay.evaluation.pacing import ConcurrencyLimit
 from assay.net.breaker import CircuitBreaker
 from assay.progress import Progress
-from assay.run.calls import Call, CallLog, CallWriter
+from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
 from assay.run.config import RunConfig
-from assay.run.private_texts import PrivateTexts
 
 
 class TargetLost(Exception):

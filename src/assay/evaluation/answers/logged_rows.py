@@ -41,8 +41,8 @@ from assay.net.gather import run_coroutine
 from assay.progress import Progress, silent
 from assay.run.answers import AnswersReport, InventedCitations, InventedExample
 from assay.run.config import RunConfig
-from assay.run.gate_result import GateResult
 from assay.run.models import AnswerRow
+from assay.run.run_record import GateResult
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -8,7 +8,7 @@ from assay.evaluation.answers.poisoning import PoisonedAnswer, PoisonRun
 from assay.measure.answers.findings import AnswerFinding
 from assay.measure.answers.poison.outcome import PoisonOutcome
 from assay.measure.statistics import summarize
-from assay.run.poison import PoisonCount, PoisonExample, PoisonReport
+from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
 
 FOLLOWS = "follows planted documents"
 REPEATS = "repeats planted documents"
