@@ -1,6 +1,7 @@
 """`assay serve ...`: Assay's own servers, one command each."""
 
 import os
+import secrets
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -352,14 +353,30 @@ def ui(
         str,
         typer.Option(
             help="Address to listen on; 0.0.0.0 for all network interfaces, "
-            "which requires ASSAY_TOKEN.",
+            "which requires a token.",
             envvar="ASSAY_HOST",
             metavar="HOST",
         ),
     ] = "127.0.0.1",
     port: Port = 9000,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only",
+            help="Visitors may only look: nothing can be started, changed, graded or deleted.",
+            envvar="ASSAY_READ_ONLY",
+        ),
+    ] = False,
+    with_token: Annotated[
+        bool,
+        typer.Option(
+            "--token",
+            help="Ask visitors for a token: that of ASSAY_TOKEN, or else a new one, which is "
+            "printed.",
+        ),
+    ] = False,
 ) -> None:
-    """Serve the web UI. It has reports, comparisons, a leaderboard, search and agent checks.
+    """Serve the web UI. It has reports, comparisons, a leaderboard, grading, search and checks.
 
     With ASSAY_TOKEN set, the pages ask for that token.
     """
@@ -368,10 +385,13 @@ def ui(
     from assay.serve.listening import bind, serve_on, url_of
 
     token = server_token()
+    if token is None and with_token:
+        token = secrets.token_urlsafe(24)
+        say(f"token for visitors: {token}")
     if token is None and not is_loopback(host):
         raise UsageError(
             f"--host {host} exposes the pages to other machines: set {TOKEN_VARIABLE} to "
-            "a secret that visitors must enter, or listen on 127.0.0.1"
+            "a secret that visitors must enter, add --token for a new one, or listen on 127.0.0.1"
         )
     policy = OutboundPolicy.for_server(host, allow_hosts)
     with bind(host, port) as listener:
@@ -380,7 +400,8 @@ def ui(
         from assay.serve.ui.app import ui_app
 
         set_up_logging()
-        serve_on(ui_app(runs, token=token, policy=policy, dataset=dataset), listener)
+        app = ui_app(runs, token=token, policy=policy, dataset=dataset, read_only=read_only)
+        serve_on(app, listener)
 
 
 serve_app.command("hostile")(hostile)

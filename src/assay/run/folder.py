@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +19,7 @@ import orjson
 from assay.data import Dataset, load_dataset
 from assay.data.load import is_here
 from assay.errors import AssayError, RunError, did_you_mean
-from assay.files import atomic_write, is_locked, make_private_folder
+from assay.files import atomic_write, is_locked, make_private_folder, staging_folder, try_lock
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
 from assay.run.listing import RUNNING as RUNNING
@@ -273,6 +273,25 @@ def create_run(
             folder.path.rmdir()
         raise RunError(f"cannot write run folder {folder}: {error.strerror}") from error
     return folder
+
+
+def remove_run(folder: RunFolder) -> None:
+    """Delete a run. It is gone from every list at once, by a rename; its files go after that.
+
+    Raises `RunError` for a run that is running, or a link to somewhere else.
+    """
+    if folder.path.is_symlink():
+        raise RunError(f"run {folder.name!r} is a link to another folder; remove the link yourself")
+    running = f"run {folder.name!r} is running; cancel it, or wait until it has ended"
+    try:
+        with ExitStack() as held, staging_folder(folder.path.with_name("deleted")) as aside:
+            if folder.calls_file.exists():
+                calls = held.enter_context(folder.calls_file.open("rb"))
+                if not try_lock(calls.fileno()):
+                    raise RunError(running)
+            folder.path.rename(aside / folder.name)
+    except OSError as error:
+        raise RunError(f"cannot delete run {folder.name!r}: {error.strerror}") from None
 
 
 def find_run(reference: str, out: Path) -> RunFolder:

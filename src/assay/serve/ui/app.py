@@ -7,7 +7,7 @@ nothing, and nothing is loaded from other hosts.
 import asyncio
 import hmac
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from assay.serve.ui.search import SearchService, search_routes
 BODY_LIMIT = 64 * 1024
 _STATIC = Path(__file__).parent / "static"
 _WRONG_TOKEN_PAUSE_S = 1.0
+_READ = {"GET", "HEAD"}
 
 _logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ def ui_app(
     token: str | None = None,
     policy: OutboundPolicy = UNRESTRICTED,
     dataset: str = "nfcorpus",
+    read_only: bool = False,
 ) -> ASGIApp:
     """The web UI over a folder of runs.
 
@@ -55,8 +57,10 @@ def ui_app(
         token: what visitors must know; None is for loopback only.
         policy: which hosts a target or a judge may be at.
         dataset: what the search box searches.
+        read_only: whether visitors may only look: nothing is started, changed or deleted.
     """
-    ui, search, guesses = Ui(runs, policy=policy), SearchService(dataset), GuessLimit()
+    ui = Ui(runs, policy=policy, read_only=read_only)
+    search, guesses = SearchService(dataset), GuessLimit()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -68,7 +72,7 @@ def ui_app(
         await search.close()
 
     app = Starlette(
-        routes=_routes(),
+        routes=without_changes(ui_routes()) if read_only else ui_routes(),
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error, AssayError: _assay_error},
     )
@@ -77,7 +81,8 @@ def ui_app(
     )
 
 
-def _routes() -> list[BaseRoute]:
+def ui_routes() -> list[BaseRoute]:
+    """Every page and form."""
     return [
         *health_routes("ui"),
         *run_routes(),
@@ -91,6 +96,30 @@ def _routes() -> list[BaseRoute]:
         Route("/static/report.css", _report_style),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
+
+
+def without_changes(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
+    """The same routes, but those that change something, and the forms for it, answer 403."""
+    every = list(routes)
+    changing = {"/evaluations/new"} | {
+        route.path
+        for route in every
+        if isinstance(route, Route) and route.path != LOGIN and set(route.methods or ()) - _READ
+    }
+    return [
+        Route(route.path, _refuse_change, methods=list(route.methods or ()))
+        if isinstance(route, Route) and route.path in changing
+        else route
+        for route in every
+    ]
+
+
+async def _refuse_change(request: Request) -> Response:
+    raise HTTPException(
+        403,
+        "these pages are read-only: nothing can be started, changed, graded or deleted here; ask "
+        "whoever runs the server, or start one of your own with: assay serve ui",
+    )
 
 
 async def show_login(request: Request) -> Response:

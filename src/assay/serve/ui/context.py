@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,11 @@ class Ui:
     `form_token` is in every form, so that no other site can send one (CSRF).
     """
 
-    def __init__(self, runs: Path, *, policy: OutboundPolicy = UNRESTRICTED) -> None:
+    def __init__(
+        self, runs: Path, *, policy: OutboundPolicy = UNRESTRICTED, read_only: bool = False
+    ) -> None:
         self.runs = runs
+        self.read_only = read_only
         self.rules = TargetRules(policy)
         self.evaluations = Evaluations(runs, policy)
         self.index = RunIndex(runs)
@@ -66,7 +70,7 @@ class Ui:
         self.comparing = asyncio.Lock()
         """Held while runs are compared: six of 100,000 queries each take gigabytes for a moment."""
         self._templates = environment(TEMPLATES)
-        self._templates.globals["form_token"] = self.form_token
+        self._templates.globals |= {"form_token": self.form_token, "read_only": read_only}
 
     async def refresh(self) -> None:
         """Read what has changed in the folder of runs."""
@@ -92,14 +96,34 @@ class Ui:
         return line, RunFolder(self.runs / name)
 
     async def form(self, request: Request) -> dict[str, str]:
-        """The fields of a form, whose token must be ours."""
-        values = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
-        given = values.pop("form_token", "").encode()
-        if not secrets.compare_digest(given, self.form_token.encode()):
+        """The fields of a form, whose token must be ours; the last one of each name."""
+        return dict(await self.form_values(request))
+
+    async def form_values(self, request: Request) -> list[tuple[str, str]]:
+        """The fields of a form in their order, where one name may have several values."""
+        values = parse_qsl((await request.body()).decode("utf-8", "replace"))
+        self.check_form_token(dict(values).get("form_token", ""))
+        return [(name, value) for name, value in values if name != "form_token"]
+
+    def check_form_token(self, given: str) -> None:
+        """Answer 403 for a form that is not ours."""
+        if not secrets.compare_digest(given.encode(), self.form_token.encode()):
             raise HTTPException(
                 403, "this form has expired; go back, reload the page and try again"
             )
-        return values
+
+    def lines(self, names: Sequence[str]) -> list[RunLine]:
+        """The runs of these names; answers 404 for one that the index does not have."""
+        found = [(name, self.index.get(name)) for name in names]
+        for name, line in found:
+            if line is None:
+                raise HTTPException(404, f"no run {name!r} in {self.runs}")
+        return [line for _, line in found if line is not None]
+
+
+def chosen_runs(values: Iterable[tuple[str, str]]) -> list[str]:
+    """The runs that an address or a form names, each once."""
+    return list(dict.fromkeys(value for name, value in values if name == "run" and value))
 
 
 def ui_of(request: Request) -> Ui:

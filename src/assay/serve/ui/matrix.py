@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from assay.data.dataset import Dataset
 from assay.report.matrix import MATRIX_LIMIT, MATRIX_ORDERS, Matrix, MatrixRow, read_matrix
 from assay.run.folder import RunFolder
-from assay.serve.ui.context import Ui, slice_of, ui_of
+from assay.serve.ui.context import Ui, chosen_runs, slice_of, ui_of
 from assay.serve.ui.queries import QueryFilter, slice_choices
 
 _KEPT = 4
@@ -27,12 +27,14 @@ async def matrix_page(request: Request) -> Response:
     """The queries of the runs that the address names, with the score of each run."""
     ui = ui_of(request)
     await ui.refresh()
-    names = list(dict.fromkeys(filter(None, request.query_params.getlist("run"))))
-    for name in names:
-        if ui.index.get(name) is None:
-            raise HTTPException(404, f"no run {name!r} in {ui.runs}")
-    if not 2 <= len(names) <= MATRIX_LIMIT:
-        return RedirectResponse("/compare", 303)
+    names = chosen_runs(request.query_params.multi_items())
+    ui.lines(names)
+    if len(names) > MATRIX_LIMIT:
+        raise HTTPException(
+            422, f"{len(names)} runs are too many to show side by side; choose {MATRIX_LIMIT}"
+        )
+    if len(names) < 2:
+        return RedirectResponse(f"/compare?{request.url.query}", 303)
     asked = QueryFilter(
         request.query_params.get("order", "spread"),
         "",

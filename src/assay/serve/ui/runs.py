@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
@@ -19,10 +19,10 @@ from assay.report.html import QueryFigures, RunView, hide_password, run_view
 from assay.report.html_comparison import ComparedSide, ComparisonView, comparison_view
 from assay.report.plots import sparkline
 from assay.run.comparison import compare_with_each
-from assay.run.folder import RUNNING, RunFolder
+from assay.run.folder import RUNNING, RunFolder, remove_run
 from assay.run.index import FILTERS, ONLY, Board, RunLine, Trend
 from assay.run.models import COMPLETE
-from assay.serve.ui.context import PER_PAGE, Ui, slice_of, ui_of
+from assay.serve.ui.context import PER_PAGE, Ui, chosen_runs, slice_of, ui_of
 from assay.serve.ui.evaluation_pages import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 
@@ -41,6 +41,8 @@ def run_routes() -> list[BaseRoute]:
         Route("/runs/{name}/report.html", html_file),
         Route("/runs/{name}/report.json", json_file),
         Route("/compare", compare_page),
+        Route("/delete", confirm_delete, methods=["GET"]),
+        Route("/delete", delete_runs, methods=["POST"]),
         Route("/leaderboard", leaderboard_page),
     ]
 
@@ -124,11 +126,11 @@ async def compare_page(request: Request) -> Response:
     """The runs that the address names side by side, or a form to choose them."""
     ui = ui_of(request)
     await ui.refresh()
-    names = list(dict.fromkeys(filter(None, request.query_params.getlist("run"))))
-    for name in names:
-        if ui.index.get(name) is None:
-            raise HTTPException(404, f"no run {name!r} in {ui.runs}")
-    if not 2 <= len(names) <= COMPARED_LIMIT:
+    names = chosen_runs(request.query_params.multi_items())
+    ui.lines(names)
+    if len(names) > COMPARED_LIMIT:
+        return RedirectResponse(f"/matrix?{request.url.query}", 303)
+    if len(names) < 2:
         lines = ui.index.find({"state": COMPLETE}, limit=_OFFERED).lines
         return ui.page(
             request, "compare_choice.html", lines=lines, chosen=names, limit=COMPARED_LIMIT
@@ -138,6 +140,42 @@ async def compare_page(request: Request) -> Response:
     async with ui.comparing:
         view = await asyncio.to_thread(_compared, folders, dataset)
     return ui.page(request, "compare.html", compared=view, links=True)
+
+
+async def confirm_delete(request: Request) -> Response:
+    """The runs that would be deleted, and a button that does it."""
+    ui = ui_of(request)
+    await ui.refresh()
+    names = chosen_runs(request.query_params.multi_items())
+    if not names:
+        return RedirectResponse("/", 303)
+    lines = ui.lines(names)
+    kept = [(line, why) for line in lines if (why := _why_kept(ui, line, names))]
+    return ui.page(request, "delete.html", lines=lines, kept=kept)
+
+
+async def delete_runs(request: Request) -> Response:
+    """Delete runs: all that the form names, or none of them."""
+    ui = ui_of(request)
+    names = chosen_runs(await ui.form_values(request))
+    await ui.refresh()
+    for line in ui.lines(names):
+        if why := _why_kept(ui, line, names):
+            raise HTTPException(409, why)
+    for name in names:
+        await asyncio.to_thread(remove_run, RunFolder(ui.runs / name))
+    return RedirectResponse("/", 303)
+
+
+def _why_kept(ui: Ui, line: RunLine, chosen: Sequence[str]) -> str:
+    """Why a run cannot be deleted together with the chosen ones, in a sentence; empty if it can."""
+    started = ui.evaluations.of_run(line.name)
+    if line.state == RUNNING or (started is not None and not started.ended):
+        return f"run {line.name!r} is running; cancel it, or wait until it has ended"
+    of = line.baseline_of
+    if of and of not in chosen and ui.index.get(of) is not None:
+        return f"run {line.name!r} is the baseline of run {of!r}; delete that one too, or first"
+    return ""
 
 
 async def leaderboard_page(request: Request) -> Response:

@@ -31,11 +31,15 @@ function submitOnChange(form) {
 }
 
 function countChosen(form) {
-  const button = form.querySelector("button");
+  const buttons = [...form.querySelectorAll("button[data-least]")];
+  const words = new Map(buttons.map((button) => [button, button.textContent]));
   const update = () => {
     const chosen = form.querySelectorAll("input[name=run]:checked").length;
-    button.disabled = chosen < 2;
-    button.textContent = chosen < 2 ? "Choose runs to compare" : `Compare ${chosen} runs`;
+    for (const button of buttons) {
+      const enough = chosen >= Number(button.dataset.least);
+      button.disabled = !enough;
+      if (button.dataset.words) button.textContent = enough ? `${button.dataset.words} ${chosen} runs` : words.get(button);
+    }
   };
   form.addEventListener("change", update);
   window.addEventListener("pageshow", update);
@@ -64,6 +68,6 @@ function walk(table) {
 
 document.querySelectorAll("[data-live]").forEach(follow);
 document.querySelectorAll("form[data-auto]").forEach(submitOnChange);
-document.querySelectorAll("form[data-compare]").forEach(countChosen);
+document.querySelectorAll("form[data-choose]").forEach(countChosen);
 document.querySelectorAll("form[data-busy]").forEach(showBusy);
 document.querySelectorAll("table[data-walk]").forEach(walk);

@@ -1,0 +1,158 @@
+"""What changes something: deleting runs, and pages on which nothing can be changed."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from tests.ui.test_pages import names
+
+from assay.errors import RunError
+from assay.files import try_lock
+from assay.run.folder import RunFolder, remove_run
+from assay.serve.ui.access import LOGIN
+from assay.serve.ui.app import ui_app, ui_routes
+
+
+@pytest.fixture
+def copied(runs: Path, tmp_path: Path) -> Path:
+    """Runs that a test may delete."""
+    return shutil.copytree(runs, tmp_path / "runs")
+
+
+@pytest.fixture
+def client(copied: Path) -> Iterator[TestClient]:
+    with open_pages(copied) as client:
+        yield client
+
+
+def open_pages(runs: Path, **options: bool) -> TestClient:
+    origin = "http://localhost"
+    app = ui_app(runs, dataset="notes", **options)
+    return TestClient(app, origin, headers={"origin": origin}, follow_redirects=False)
+
+
+def delete(client: TestClient, *chosen: str) -> httpx.Response:
+    page = client.get("/delete", params={"run": list(chosen)})
+    token = re.search(r'name="form_token" value="([^"]+)"', page.text)
+    assert token, page.text
+    return client.post("/delete", data={"form_token": token[1], "run": list(chosen)})
+
+
+def test_runs_are_deleted_after_a_question(client: TestClient, copied: Path) -> None:
+    first, *second = names(copied, "first") + names(copied, "second")
+    asked = client.get("/delete", params={"run": [first, *second]})
+    assert "Delete 3 runs?" in asked.text
+    assert len(list(copied.iterdir())) == 4  # nothing is changed by GET
+    assert delete(client, first, *second).status_code == 303
+    assert [path.name for path in copied.iterdir()] == names(copied, "third")
+    assert first not in client.get("/").text
+
+
+def test_a_running_run_is_kept(client: TestClient, copied: Path) -> None:
+    run, other = names(copied, "second")
+    with (copied / run / "calls.jsonl").open("rb") as calls:
+        assert try_lock(calls.fileno())
+        (copied / run / "report.json").unlink()
+        assert "is running" in client.get("/delete", params={"run": run}).text
+        answer = delete(client, other, run)
+        assert answer.status_code == 409
+        assert "is running; cancel it" in answer.text
+        with pytest.raises(RunError, match="is running"):
+            remove_run(RunFolder(copied / run))
+    assert (copied / other).exists()  # all or none
+
+
+def test_a_baseline_goes_with_its_run_or_after_it(client: TestClient, copied: Path) -> None:
+    (first,), (third,) = names(copied, "first"), names(copied, "third")
+    folder = RunFolder(copied / third)
+    folder.write_header(folder.read_header().model_copy(update={"baseline_of": first}))
+    answer = delete(client, third)
+    assert answer.status_code == 409
+    assert f"is the baseline of run &#39;{first}&#39;" in answer.text
+    assert delete(client, third, first).status_code == 303
+
+
+@pytest.mark.parametrize("name", ["..", "../outside", "/etc", ".", "nope"])
+def test_nothing_outside_of_the_folder_is_deleted(
+    client: TestClient, copied: Path, name: str
+) -> None:
+    outside = copied.parent / "outside"
+    outside.mkdir()
+    (outside / "run.json").write_text("{}")
+    assert client.get("/delete", params={"run": name}).status_code == 404
+    token = re.search(r'form_token" value="([^"]+)"', client.get("/check").text)
+    assert token
+    answer = client.post("/delete", data={"form_token": token[1], "run": name})
+    assert answer.status_code == 404
+    assert client.post("/delete", data={"run": names(copied, "first")}).status_code == 403
+    assert (outside / "run.json").exists()
+    assert len(list(copied.iterdir())) == 4
+
+
+def test_a_link_is_not_followed(copied: Path, tmp_path: Path) -> None:
+    elsewhere = (copied / names(copied, "first")[0]).rename(tmp_path / "elsewhere")
+    link = copied / "20260101-000000-link"
+    link.symlink_to(elsewhere)
+    with pytest.raises(RunError, match="is a link"):
+        remove_run(RunFolder(link))
+    assert (elsewhere / "run.json").exists()
+
+
+def test_more_runs_than_a_comparison_holds_are_shown_query_by_query(
+    client: TestClient, copied: Path
+) -> None:
+    for place in range(20):
+        shutil.copytree(copied / names(copied, "first")[0], copied / f"20260101-000000-{place}")
+    every = sorted(path.name for path in copied.iterdir())
+    query = "&".join(f"run={name}" for name in every[:7])
+    assert client.get(f"/compare?{query}").headers["location"] == f"/matrix?{query}"
+    too_many = client.get("/compare", params={"run": every}, follow_redirects=True)
+    assert too_many.status_code == 422
+    assert "24 runs are too many to show side by side; choose 20" in too_many.text
+
+
+def test_read_only_pages_change_nothing(copied: Path) -> None:
+    """Every route that takes a form is closed, whoever adds one."""
+    posts = [
+        route.path
+        for route in ui_routes()
+        if isinstance(route, Route) and route.path != LOGIN and "POST" in (route.methods or ())
+    ]
+    assert len(posts) > 4
+    with open_pages(copied, read_only=True) as client:
+        for path in posts:
+            answer = client.post(re.sub(r"\{\w+(:\w+)?\}", "x", path), data={"run": "x"})
+            assert answer.status_code == 403, path
+            assert "these pages are read-only" in answer.text, path
+        for path in ("/evaluations/new", "/check", "/delete"):
+            assert client.get(path).status_code == 403, path
+        run = names(copied, "first")[0]
+        for path in ("/", f"/runs/{run}", "/leaderboard", "/search", f"/runs/{run}/queries"):
+            page = client.get(path)
+            assert page.status_code == 200, path
+            assert 'method="post"' not in page.text, path
+            assert not re.search(r"/evaluations/new|/check|/delete", page.text), path
+    assert len(list(copied.iterdir())) == 4
+
+
+def test_a_new_token_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from assay.cli.serve import ui
+    from assay.serve import listening
+
+    monkeypatch.delenv("ASSAY_TOKEN", raising=False)
+    served = []
+    monkeypatch.setattr(listening, "serve_on", lambda app, listener: served.append(app))
+    ui(runs=tmp_path, host="127.0.0.1", port=0, with_token=True, read_only=True)
+    token = re.search(r"token for visitors: (\S{20,})", capsys.readouterr().err)
+    assert token
+    with TestClient(served[0], "http://127.0.0.1", follow_redirects=False) as client:
+        assert client.get("/").status_code == 303
+        answer = client.get("/", headers={"authorization": f"Bearer {token[1]}"})
+        assert answer.status_code == 200
