@@ -308,6 +308,8 @@ def test_the_search_shows_which_signal_found_what(
     headings = page.locator("table.hits thead th").all_inner_texts()
     assert {"bm25", "dense"} <= set(headings)
     page.locator("table.hits summary").first.click()
+    expect(page.locator("dl.why").first).to_contain_text(re.compile(r"bm25 0\.\d+ \(\d+"))
+    expect(page.locator("dl.why").first).to_contain_text("Feedback")
     keep(page, "search")
     assert serious(page, axe) == []
     assert page.title() != "owned"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
@@ -11,8 +11,12 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import SCRIPT
 from tests.ui.test_pages import names
 
+from assay.data import Query
 from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow
+from assay.search.explanation import Explanation, JudgedQuery
+from assay.search.retriever import Hit
+from assay.serve.ui.search import ExplainedHit, SearchResult
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +154,26 @@ def test_a_question_that_was_not_asked_is_not_there(answer_server: httpx.Client,
     answer = answer_server.get(f"/runs/{bm25}/questions/nope")
     assert answer.status_code == 404
     assert "has no question" in answer.text
+
+
+def test_a_query_of_a_built_in_target_leads_to_what_its_scores_are_made_of(
+    answer_server: httpx.Client, bm25: str, liar: str, rows: list[AnswerRow]
+) -> None:
+    row = next(row for row in rows if row.answerable)
+    pages = [
+        read_page(answer_server.get(f"/runs/{run}/queries/{row.query_id}").text)
+        for run in (bm25, liar)
+    ]
+    wanted = f"/search?{urlencode({'q': row.query_text, 'mode': 'bm25'})}"
+    assert [wanted in {a.get("href") for a in page.tags("a")} for page in pages] == [True, False]
+
+
+def test_an_explanation_has_parts_of_the_whole_and_the_texts_of_judged_queries() -> None:
+    hit = Hit("d1", 0.5, "Tea", "Green tea")
+    judged = (JudgedQuery("q1", 0.7), JudgedQuery("gone", 0.2))
+    why = Explanation({"bm25": 0.1, "dense": 0.4}, {"tea": 1.0, "green": 2.0}, ("d2",), judged)
+    shown = ExplainedHit.of(hit, why, {"q1": Query("q1", "is tea healthy?")})
+    assert shown.shares == [("bm25", 0.1, 0.2), ("dense", 0.4, 0.8)]
+    assert shown.terms == [("green", 2.0), ("tea", 1.0)]
+    assert shown.judged == [("is tea healthy?", 0.7), ("gone", 0.2)]
+    assert SearchResult([shown]).signals == []

@@ -25,6 +25,7 @@ from assay.run.folder import RunFolder
 from assay.run.models import AnswerRow, QueryRow
 from assay.serve.ui.context import slice_of, ui_of
 from assay.serve.ui.runs import require_report
+from assay.serve.ui.search import explain_link
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ async def query_page(request: Request) -> Response:
     row = await asyncio.to_thread(_find_row, folder, query_id)
     if row is None:
         raise HTTPException(404, f"run {folder.name!r} has no query {query_id!r}")
-    dataset = await ui.datasets.of(folder.read_header())
+    header = folder.read_header()
+    dataset = await ui.datasets.of(header)
     report = await asyncio.to_thread(folder.read_report)
     metrics = [parse_metric(name) for name in report.statistics]
     judged = JudgedDocuments.of(report.config, dataset)
@@ -172,6 +174,7 @@ async def query_page(request: Request) -> Response:
         graded=dataset is not None,
         metrics={str(metric): row.score(metric) for metric in metrics},
         answered=folder.answers_file.exists(),
+        why=explain_link(request, header, row.query_text),
     )
 
 

@@ -1,7 +1,7 @@
-"""A search box over the reference index, which shows what each signal found."""
+"""A search box over the reference index, which shows what each signal found and what it counted."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
@@ -9,10 +9,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from assay.data import load_dataset
+from assay.data import Query, load_dataset
 from assay.errors import AssayError
 from assay.progress import Progress
 from assay.report.numbers import count
+from assay.run.models import RunHeader
+from assay.search.explanation import Explanation
 from assay.search.retriever import Hit, Retriever, check_request
 from assay.serve.readiness import Loading
 from assay.serve.ui.context import ui_of
@@ -24,12 +26,27 @@ _PAUSE_S = 0.4
 _OPENING = ProgressView(message="opening the index")
 
 
+@dataclass(frozen=True, slots=True)
+class OpenIndex:
+    """An index that is ready to be searched.
+
+    Parameters:
+        retriever: searches it.
+        modes: in which ways it can.
+        queries: of the data set by id, for the judged queries that `tuned` learned from.
+    """
+
+    retriever: Retriever
+    modes: tuple[str, ...]
+    queries: Mapping[str, Query]
+
+
 class SearchService:
     """The reference index of one data set, opened on request: the first time takes minutes."""
 
     def __init__(self, dataset: str) -> None:
         self.dataset = dataset
-        self._loading: Loading[tuple[Retriever, tuple[str, ...]]] | None = None
+        self._loading: Loading[OpenIndex] | None = None
 
     @property
     def status(self) -> str:
@@ -51,30 +68,72 @@ class SearchService:
         """The search modes, as far as they are known."""
         if self._loading is None or self.status != "ready":
             return MODES
-        return (await self._loading.get())[1]
+        return (await self._loading.get()).modes
 
-    async def search(self, query: str, mode: str) -> list[Hit]:
+    async def search(self, query: str, mode: str) -> "SearchResult":
         """The best documents for a query. Raises `AssayError` where the request is not valid."""
         assert self._loading is not None, "call open() before search()"
-        retriever, _ = await self._loading.get()
+        index = await self._loading.get()
         checked = check_request(query, SHOWN, mode)
-        return await asyncio.to_thread(retriever.search, query, SHOWN, mode=checked)
+        found = await asyncio.to_thread(index.retriever.explain, query, SHOWN, mode=checked)
+        return SearchResult([ExplainedHit.of(*one, index.queries) for one in found])
 
     async def close(self) -> None:
         """Close the index, or stop loading it."""
         if self._loading is None:
             return
         if self._loading.status == "ready":
-            (await self._loading.get())[0].close()
+            (await self._loading.get()).retriever.close()
         await self._loading.stop()
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult:
-    """Hits, and the signals that found any of them, the most informative first."""
+class ExplainedHit:
+    """A document that was found, and why it stands where it stands.
 
-    hits: list[Hit]
-    signals: list[str]
+    Parameters:
+        hit: the document.
+        shares: of each signal in the score: its name, the points, and the part of the whole.
+        terms: the matched words with their BM25 weights, the heaviest first.
+        feedback: ids of the documents that the query was moved towards.
+        judged: the judged queries that spoke for it, with their predicted overlaps.
+    """
+
+    hit: Hit
+    shares: list[tuple[str, float, float]]
+    terms: list[tuple[str, float]]
+    feedback: tuple[str, ...]
+    judged: list[tuple[str, float]]
+
+    @classmethod
+    def of(cls, hit: Hit, why: Explanation, queries: Mapping[str, Query]) -> "ExplainedHit":
+        """With the texts of judged queries in place of their ids, where they are known."""
+        whole = sum(why.shares.values()) or 1.0
+        return cls(
+            hit,
+            [(name, share, share / whole) for name, share in why.shares.items()],
+            sorted(why.terms.items(), key=lambda one: -one[1]),
+            why.feedback,
+            [
+                (
+                    queries[one.query_id].text if one.query_id in queries else one.query_id,
+                    one.overlap,
+                )
+                for one in why.judged
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search found, best first."""
+
+    documents: list[ExplainedHit]
+
+    @property
+    def signals(self) -> list[str]:
+        """Those that found any of the documents, the most informative first."""
+        return list(dict.fromkeys(name for one in self.documents for name in one.hit.signals))
 
 
 def search_routes() -> list[BaseRoute]:
@@ -93,7 +152,7 @@ async def search_page(request: Request) -> Response:
     found, problem = None, ""
     if query.strip() and service.status == "ready":
         try:
-            found = _result(await service.search(query, mode))
+            found = await service.search(query, mode)
         except AssayError as error:
             problem = str(error)
     return ui_of(request).page(
@@ -141,15 +200,22 @@ def _service_of(request: Request) -> SearchService:
     return service
 
 
-def _result(hits: list[Hit]) -> SearchResult:
-    return SearchResult(hits, list(dict.fromkeys(signal for hit in hits for signal in hit.signals)))
+def explain_link(request: Request, header: RunHeader, query: str) -> str:
+    """The search page with the same query in the mode of a built-in target; else empty.
+
+    Only for the data set that the search box is over.
+    """
+    kind, _, spec = header.target.name.partition(":")
+    if kind not in ("builtin", "purple") or header.config.dataset != _service_of(request).dataset:
+        return ""
+    return f"/search?{urlencode({'q': query, 'mode': spec.partition('#')[0]})}"
 
 
-async def _open(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
+async def _open(name: str, progress: Progress) -> OpenIndex:
     return await asyncio.to_thread(_load, name, progress)
 
 
-def _load(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
+def _load(name: str, progress: Progress) -> OpenIndex:
     """Offer the tuned ranking only where it has been trained: a search box starts no training."""
     from assay.search.embedding import open_embedder
     from assay.search.index import open_retriever
@@ -158,4 +224,4 @@ def _load(name: str, progress: Progress) -> tuple[Retriever, tuple[str, ...]]:
     dataset, embedder = load_dataset(name, progress=progress), open_embedder()
     tuned = model_path(dataset, embedder).exists()
     retriever = open_retriever(dataset, embedder=embedder, tuned=tuned, progress=progress)
-    return retriever, (*MODES, "tuned") if tuned else MODES
+    return OpenIndex(retriever, (*MODES, "tuned") if tuned else MODES, dataset.queries)
