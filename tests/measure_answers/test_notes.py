@@ -11,7 +11,7 @@ from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, measure_answers
 from assay.measure.answers.diagnosis import Counterfactuals, observe, summarize_diagnoses
 from assay.measure.answers.lexical import fact_recall
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 
 
 @pytest.fixture(scope="module")

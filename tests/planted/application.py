@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.answer.passages import NOT_FOUND
 from assay.data import Dataset, load_dataset
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 from assay.text import sentences
 
 Chunk = dict[str, str]

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 
 Reply = dict[str, Any]
 Change = Callable[[Reply, str], Reply]

@@ -22,7 +22,7 @@ from assay.data.dataset import Fact
 from assay.errors import AssayError, DataError, UsageError
 from assay.evaluation.api import evaluate
 from assay.measure.answers.lexical import states
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 from assay.text import stems
 
 NOTES = load_dataset("notes")

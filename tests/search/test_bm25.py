@@ -15,7 +15,6 @@ from assay.data import Dataset, Document, load_dataset
 from assay.errors import SearchError, UsageError
 from assay.search.bm25 import (
     QUERY_CHARACTERS,
-    Bm25Index,
     Bm25Model,
     Bm25Settings,
     CorpusCounts,
@@ -24,6 +23,7 @@ from assay.search.bm25 import (
     terms,
     unpack_frequencies,
 )
+from assay.search.bm25_index import Bm25Index
 from assay.search.index import build_index, open_index
 from assay.search.store import Manifest, Store
 

@@ -10,8 +10,9 @@ from assay.cli.app import app
 from assay.data import load_dataset
 from assay.errors import DataError
 from assay.search import bm25_choice
-from assay.search.bm25 import Bm25Index, Bm25Settings
+from assay.search.bm25 import Bm25Settings
 from assay.search.bm25_choice import choose_bm25
+from assay.search.bm25_index import Bm25Index
 
 
 def write(folder: Path, *, split: str = "train", queries: int = 30, long_wins: bool = True) -> Path:

@@ -35,7 +35,7 @@ _ANSWER_TOKENS = 500
 
 
 class BuiltinAgent:
-    """Assay's own retriever. `bm25` needs no index: it is built in memory, and ranks as one would.
+    """Assay's own retriever. `bm25` needs no model, and ranks as an index in Qdrant would.
 
     Which splits `tuned` learned from is recorded once it is open.
 
@@ -168,12 +168,12 @@ class BuiltinAgent:
                 await other.close()
 
     def _load_lexical(self) -> _Search:
-        from assay.search.bm25 import Bm25Index
+        from assay.search.bm25_index import Bm25Index, open_bm25
 
-        total = len(self._dataset.documents)
-        self._progress("indexing", 0, total)
-        index = Bm25Index(self._dataset.documents.values(), self._bm25)
-        self._progress("indexing", total, total)
+        if self._index is None:
+            index = open_bm25(self._dataset, self._bm25, self._progress)
+        else:  # the documents of one experiment, which are not worth keeping
+            index = Bm25Index(self._dataset.documents.values(), self._bm25, self._progress)
         settings = {"mode": "bm25", "bm25": str(self._bm25)}
         chosen = self._reranker()
         self.info = replace(self.info, retriever=settings | chosen)

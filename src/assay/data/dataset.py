@@ -1,7 +1,7 @@
 """Documents, queries, graded relevance judgments and reference answers."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Set, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Set, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -238,16 +238,32 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that a score depends on, so that two runs are known to be comparable."""
-        keep = getattr(self.documents, "kept_fingerprint", None)
-        if keep is None:
-            return self._digest(self.documents.values())
-        kept: str = keep(self._digest(()), lambda: self._digest(self.documents.values()))
-        return kept
+        return self._kept(self._digest(hashlib.sha256()), self._whole_digest)
 
-    def _digest(self, documents: Iterable[Document]) -> str:
+    @cached_property
+    def corpus_fingerprint(self) -> str:
+        """A hash of the documents alone."""
+        return self._kept("documents", lambda: self._corpus_digest().hexdigest())
+
+    def _kept(self, rest: str, compute: Callable[[], str]) -> str:
+        """From the file of documents that are on the disk, where it was computed before."""
+        keep = getattr(self.documents, "kept_fingerprint", None)
+        found: str = compute() if keep is None else keep(rest, compute)
+        return found
+
+    def _whole_digest(self) -> str:
+        digest = self._corpus_digest()
+        self.__dict__.setdefault("corpus_fingerprint", digest.hexdigest())
+        return self._digest(digest)
+
+    def _corpus_digest(self) -> "hashlib._Hash":
         digest = hashlib.sha256()
-        for document in documents:
+        for document in self.documents.values():
             _feed(digest, (document.id, document.title, document.text))
+        return digest
+
+    def _digest(self, digest: "hashlib._Hash") -> str:
+        """With queries and judgments added."""
         for query in self.queries.values():
             _feed(digest, (query.id, query.text))
         for split in sorted(self.judgments):

@@ -20,13 +20,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.data.dataset import Document
 from assay.errors import SearchError, UsageError
+from assay.net.json import JsonObject
 
 ANALYZER = "words, case and accents folded, English stop words, Snowball stems, v1"
 """Changes whenever `terms` does: an index made by another analyzer is built again."""
@@ -54,7 +53,7 @@ _WORDS_KEPT = 500_000
 _NO_TERM = -1
 
 # 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
-_WEIGHT_STEPS = 1 << 10
+WEIGHT_STEPS = 1 << 10
 _QUERY_BITS = 13
 
 _Floats = NDArray[np.float64]
@@ -212,10 +211,14 @@ class Bm25Model:
         weights = self.weights(list(counts.values()), counts.total())
         return SparseVector(list(counts), weights.tolist())
 
-    def query(self, text: str) -> SparseVector:
-        """The vector to search with: each known term once, however often it was written."""
+    def query(self, text: str, having: Mapping[int, int] | None = None) -> SparseVector:
+        """The vector to search with: each known term once, however often it was written.
+
+        `having`: how many documents have each term, where that is kept beside the model.
+        """
+        having = self._having if having is None else having
         asked = count_terms(text[:QUERY_CHARACTERS])
-        known = {index: self._having[index] for index in asked if index in self._having}
+        known = {index: having[index] for index in asked if index in having}
         if not known:
             return SparseVector([], [])
         weights = inverse_frequency(list(known.values()), self.documents)
@@ -236,7 +239,12 @@ class Bm25Model:
     def weights(self, counts: ArrayLike, lengths: ArrayLike) -> _Floats:
         """`term_weights`, rounded to steps that 32-bit floats add up exactly."""
         exact = term_weights(counts, lengths, self.average_length, self.settings)
-        return np.asarray(np.maximum(np.rint(exact * _WEIGHT_STEPS), 1) / _WEIGHT_STEPS)
+        return np.asarray(np.maximum(np.rint(exact * WEIGHT_STEPS), 1) / WEIGHT_STEPS)
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> "Bm25Model":
+        """What `dataclasses.asdict` made of a model; TypeError or KeyError for anything else."""
+        return cls(**value | {"settings": Bm25Settings(**value["settings"])})
 
 
 @dataclass(frozen=True)
@@ -277,56 +285,6 @@ def rounded_length(mean: float) -> float:
     others as they are.
     """
     return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)
-
-
-class Bm25Index:
-    """BM25 over titles and texts in memory, ready in about a second for a few thousand documents.
-
-    Ranks as an index of the same documents in Qdrant does. Safe to ask from several threads.
-    """
-
-    def __init__(self, documents: Iterable[Document], settings: Bm25Settings | None = None) -> None:
-        # In the order of ids, so that a stable sort breaks ties by them.
-        documents = sorted(documents, key=lambda document: document.id)
-        self._ids = [document.id for document in documents]
-        counted = [count_terms(document.full_text) for document in documents]
-        lengths = np.array([counts.total() for counts in counted], np.int64)
-        sizes = np.array([len(counts) for counts in counted], np.int64)
-        indices = np.fromiter(chain.from_iterable(counted), np.int64, sizes.sum())
-        counts = np.fromiter(
-            chain.from_iterable(one.values() for one in counted), np.int64, sizes.sum()
-        )
-        known, having = np.unique(indices, return_counts=True)
-        packed = pack_frequencies(dict(zip(known.tolist(), having.tolist(), strict=True)))
-        average = rounded_length(float(lengths.mean()) if len(lengths) else 0.0)
-        self.model = Bm25Model(settings or Bm25Settings(), len(documents), average, packed)
-        # Postings: for each term, the documents that have it and its weight in each.
-        order = np.argsort(indices, kind="stable")
-        self._documents = np.repeat(np.arange(len(documents)), sizes)[order]
-        weights = self.model.weights(counts, np.repeat(lengths, sizes))
-        self._weights = weights[order].astype(np.float32)
-        ends = np.cumsum(having)
-        spans = zip((ends - having).tolist(), ends.tolist(), strict=True)
-        self._spans = dict(zip(known.tolist(), spans, strict=True))
-
-    def search(self, query: str, top_k: int) -> list[tuple[str, float]]:
-        """Documents that share a word with the query, best first; ties in the order of ids."""
-        scores = np.zeros(len(self._ids), np.float32)
-        vector = self.model.query(query)
-        for index, value in zip(vector.indices, vector.values, strict=True):
-            start, end = self._spans[index]
-            scores[self._documents[start:end]] += self._weights[start:end] * np.float32(value)
-        return [(self._ids[row], float(scores[row])) for row in _best(scores, top_k)]
-
-
-def _best(scores: NDArray[np.float32], count: int) -> list[int]:
-    """The rows of the highest scores above 0, best first; ties to the lower row."""
-    rows = np.flatnonzero(scores)
-    if 0 < count < len(rows):
-        least = np.partition(scores[rows], len(rows) - count)[len(rows) - count]
-        rows = rows[scores[rows] >= least]
-    found: list[int] = rows[np.argsort(-scores[rows], kind="stable")][:count].tolist()
-    return found
 
 
 def pack_frequencies(frequencies: Mapping[int, int]) -> str:

@@ -175,7 +175,7 @@ class EdgeStore:
         if generation is None:
             return None
         check_files(generation)
-        return read_manifest(generation)
+        return self._manifest_of(generation)
 
     def contents(self) -> dict[str, tuple[str, int]]:
         """Document id to content hash and number of chunks."""
@@ -190,7 +190,7 @@ class EdgeStore:
         generation = self._live()
         while generation is not None:
             try:
-                manifest = read_manifest(generation)
+                manifest = self._manifest_of(generation)
                 self._check(generation)
                 return EdgeSearcher(generation, manifest)
             except SearchError:
@@ -238,6 +238,9 @@ class EdgeStore:
         finally:
             self._remove_all_but(self._live())
 
+    def _manifest_of(self, generation: Path) -> Manifest:
+        return Manifest.from_json(read_manifest(generation), self.where)
+
     def _live(self) -> Path | None:
         return live_generation(self._home)
 
@@ -279,7 +282,7 @@ class _EdgeWriter:
             self._shard.close()
             # The engine rewrites a few files when it first loads a shard: let it do so now.
             edge.EdgeShard.load(str(self._generation)).close()
-            seal(self._generation, self._manifest)
+            seal(self._generation, self._manifest.as_json())
             name_live_generation(self._home, self._generation)
 
 

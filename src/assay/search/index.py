@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +30,15 @@ from assay.search.embedding import (
 )
 from assay.search.metric import fit_metric
 from assay.search.retriever import Retriever
-from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Point, Store, point_id
+from assay.search.store import (
+    ChunkPayload,
+    DamagedIndexError,
+    Manifest,
+    Point,
+    Store,
+    collection_name,
+    point_id,
+)
 from assay.text import strip_controls
 
 if TYPE_CHECKING:
@@ -345,7 +352,7 @@ def open_store(name: str, embedder: Embedder, *, cluster: "ClusterSettings | Non
     built-in one has a collection of its own, so that no index replaces another's.
     """
     chosen = os.environ.get("COLLECTION_NAME")
-    collection = _collection(chosen or name)
+    collection = collection_name(chosen or name)
     if not (chosen or _is_builtin(embedder.name)):
         collection = f"{collection[:90]}-{hashlib.sha256(embedder.name.encode()).hexdigest()[:8]}"
     store = configured_store(collection, cluster)
@@ -387,8 +394,3 @@ def configured_store(collection: str, cluster: "ClusterSettings | None" = None) 
 
     path = os.environ.get("QDRANT_PATH")
     return EdgeStore(Path(path) if path else cache_folder() / "index", collection)
-
-
-def _collection(name: str) -> str:
-    """What both a folder and Qdrant accept."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "documents"

@@ -1,4 +1,4 @@
-"""The files of one embedded index, their checksums, and the lock of its writer.
+"""The files of one index, their checksums, and the lock of its writer.
 
 A generation is complete before it is named, and never changed afterwards: so each file has the
 SHA-256 it was sealed with, or it is damaged. The engine is given no file that was not checked,
@@ -19,7 +19,7 @@ from assay.errors import SearchError
 from assay.files import FileLock, atomic_write, sync_file
 from assay.net.json import JsonObject
 from assay.progress import Progress
-from assay.search.store import DamagedIndexError, Manifest
+from assay.search.store import DamagedIndexError
 
 _MANIFEST = "manifest.json"
 _CURRENT = "current"
@@ -60,20 +60,23 @@ def name_live_generation(home: Path, generation: Path) -> None:
     atomic_write(home / _CURRENT, generation.name.encode("ascii"))
 
 
-def seal(generation: Path, manifest: Manifest) -> None:
-    """Nothing is written to the generation after this; a power cut leaves all of it or nothing."""
+def seal(generation: Path, manifest: JsonObject) -> None:
+    """Nothing is written to the generation after this; a power cut leaves all of it or nothing.
+
+    `manifest`: what the index says about itself.
+    """
     files = _describe(generation)
     for name in files:
         sync_file(generation / name)
-    content: JsonObject = {"manifest": manifest.as_json(), "files": files}
+    content: JsonObject = {"manifest": manifest, "files": files}
     content["sha256"] = _content_hash(content)
     atomic_write(generation / _MANIFEST, json.dumps(content, indent=1).encode())
 
 
-def read_manifest(generation: Path) -> Manifest:
+def read_manifest(generation: Path) -> JsonObject:
     """What the index says about itself."""
-    content = _content(generation)
-    return Manifest.from_json(content["manifest"], str(generation.parent))
+    manifest: JsonObject = _content(generation)["manifest"]
+    return manifest
 
 
 def check_files(generation: Path, *, every: bool = False) -> None:

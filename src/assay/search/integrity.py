@@ -40,6 +40,8 @@ def check_kept_files() -> Iterator[CheckedFile]:
         for home in sorted(folder.iterdir()) if folder.is_dir() else ():
             if home.is_dir():
                 yield _index(home)
+    for kept in sorted((cache / "bm25").glob("*/manifest.json")):
+        yield _bm25(kept.parent)
     yield _vectors(cache)
     for kept in sorted((cache / "models").glob("*.onnx")):
         if digest_file(kept).exists():
@@ -57,6 +59,15 @@ def _index(home: Path) -> CheckedFile:
         check_files(generation, every=True)
         if not has_checksums(generation):
             return CheckedFile(what, note="built by an earlier version, without checksums")
+    except DamagedIndexError as error:
+        return CheckedFile(what, f"{error.damage}; it is rebuilt when it is next used")
+    return CheckedFile(what)
+
+
+def _bm25(folder: Path) -> CheckedFile:
+    what = f"BM25 index {folder.name}"
+    try:
+        check_files(folder, every=True)
     except DamagedIndexError as error:
         return CheckedFile(what, f"{error.damage}; it is rebuilt when it is next used")
     return CheckedFile(what)

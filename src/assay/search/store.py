@@ -4,6 +4,7 @@ An index is never changed while it can be searched: a new one is written beside 
 from nothing, and takes its place in one step.
 """
 
+import re
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -14,7 +15,7 @@ from typing import Literal, NamedTuple, Protocol, TypedDict
 from assay.errors import SearchError, UsageError
 from assay.net.json import JsonObject
 from assay.progress import Progress
-from assay.search.bm25 import Bm25Model, Bm25Settings, SparseVector
+from assay.search.bm25 import Bm25Model, SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
 from assay.search.metric import CorpusMetric
@@ -47,6 +48,11 @@ class DamagedIndexError(SearchError):
 def point_id(doc_id: str, chunk_index: int) -> str:
     """The same in every process, so that writing a document again replaces it."""
     return str(uuid.uuid5(_NAMESPACE, f"{chunk_index}:{doc_id}"))
+
+
+def collection_name(name: str) -> str:
+    """A data set's name as both a folder and Qdrant accept it."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "documents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +98,13 @@ class Manifest:
         try:
             own = {"bm25", "metric"}
             parts = {one.name: value[one.name] for one in fields(cls) if one.name not in own}
-            bm25 = _bm25_model(value) if value["format"] != 1 else None
+            bm25 = Bm25Model.from_json(value["bm25"]) if value["format"] != 1 else None
             return cls(**parts, bm25=bm25, metric=_metric(value))
         except (KeyError, TypeError, UsageError):
             raise DamagedIndexError(
                 f"the index at {where} was made by another version of Assay, or is damaged: its "
                 "manifest cannot be parsed"
             ) from None
-
-
-def _bm25_model(value: JsonObject) -> Bm25Model:
-    parts = value["bm25"]
-    return Bm25Model(**parts | {"settings": Bm25Settings(**parts["settings"])})
 
 
 def _metric(value: JsonObject) -> CorpusMetric | None:

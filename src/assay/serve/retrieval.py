@@ -12,7 +12,8 @@ from assay.agents.threads import DaemonThreads
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
 from assay.progress import Progress, silent
-from assay.search.bm25 import Bm25Index, Bm25Settings
+from assay.search.bm25 import Bm25Settings
+from assay.search.bm25_index import open_bm25
 from assay.search.filters import FilterCondition, conditions, holds
 from assay.search.index import open_retriever
 from assay.search.reranking import with_reranker
@@ -74,7 +75,7 @@ def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
     dataset = load_dataset(name, progress=progress)
     dataset.require_documents("a search")
     if mode == "bm25":
-        return Retrieval(dataset, InMemorySearcher(dataset), mode)
+        return Retrieval(dataset, LexicalSearcher(dataset, progress), mode)
     return Retrieval(
         dataset,
         with_reranker(open_retriever(dataset, tuned=mode == "tuned", progress=progress)),
@@ -82,12 +83,12 @@ def _load(name: str, mode: Mode, progress: Progress) -> Retrieval:
     )
 
 
-class InMemorySearcher:
-    """BM25 without an index: a server in this mode is ready in a second, and needs no model."""
+class LexicalSearcher:
+    """BM25 alone: a server in this mode is ready in a second, and needs no model."""
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, progress: Progress = silent) -> None:
         self._documents = dataset.documents
-        self._index = Bm25Index(dataset.documents.values(), Bm25Settings.from_environment())
+        self._index = open_bm25(dataset, Bm25Settings.from_environment(), progress)
 
     def search(
         self,

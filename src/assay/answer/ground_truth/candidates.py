@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.data.dataset import Document, Fact
 from assay.net.json import parse_json
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 from assay.text import stems
 
 States = Callable[[str, Fact], bool]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from assay.answer.ground_truth.candidates import Rejection, States, quoted_in
 from assay.answer.questions.kinds import MadeQuestion, QuestionKind
 from assay.data.dataset import Document
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 from assay.text import stems
 
 _SAME = 0.75

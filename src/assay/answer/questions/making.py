@@ -18,7 +18,7 @@ from assay.answer.questions.templates import TemplateQuestions
 from assay.data.dataset import Document
 from assay.errors import UsageError
 from assay.progress import Progress, silent
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 
 _WRITTEN = (QuestionKind.SINGLE_HOP, QuestionKind.PARAPHRASED)
 _TRIES = 50

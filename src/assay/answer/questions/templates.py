@@ -13,7 +13,7 @@ from typing import TypeVar
 from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote
 from assay.answer.questions.statements import MeasuredPart, SourceSentence, sentences_of
 from assay.data.dataset import Document, Fact
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index
 from assay.text import normalize, stems
 
 MOST_DOCUMENTS = 5000

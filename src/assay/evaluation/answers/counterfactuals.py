@@ -21,7 +21,7 @@ from assay.measure.answers.answer_metrics import AnswerCase
 from assay.progress import Progress
 from assay.run.calls import Call
 from assay.run.config import RunConfig
-from assay.search.bm25 import Bm25Index
+from assay.search.bm25_index import Bm25Index, open_bm25
 
 
 class Context(StrEnum):
@@ -61,7 +61,7 @@ class ContextBuilder:
 
     def _distractors(self, case: AnswerCase, wanted: int) -> list[str]:
         if self._index is None:
-            self._index = Bm25Index(self._dataset.documents.values())
+            self._index = open_bm25(self._dataset)
         helpful = case.relevant_ids | case.needed
         found = self._index.search(case.question, wanted + len(helpful))
         return [doc_id for doc_id, _ in found if doc_id not in helpful][:wanted]
