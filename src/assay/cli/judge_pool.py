@@ -72,7 +72,11 @@ def pool(
 def labels(
     tables: Annotated[
         list[Path],
-        typer.Argument(help="A table of a pool for each person who graded.", metavar="POOL.csv"),
+        typer.Argument(
+            help="A table of a pool for each person who graded, or one that several graded in the "
+            "web UI.",
+            metavar="POOL.csv",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -95,47 +99,47 @@ def labels(
 
     Where graders differ, the median of their grades counts, the lower one of two in the middle.
     """
+    from itertools import combinations
+
     from assay.measure.grading.labels import combine_labels, grader_agreement, write_label_qrels
 
     if (dataset is None) != (dataset_out is None):
         raise UsageError("--dataset names what --dataset-out adds to: pass both or none")
-    read = {str(path): _labels_of(path) for path in tables}
+    read: dict[str, dict[tuple[str, str], int]] = {}
+    missing = 0
+    for path in tables:
+        found, rows = _graders_of(path)
+        read |= found
+        missing += sum(rows - len(labels) for labels in found.values())
     judged = combine_labels(list(read.values()))
-    agreement = [
-        (a, b, grader_agreement(read[a], read[b]))
-        for place, a in enumerate(read)
-        for b in list(read)[place + 1 :]
-    ]
+    agreement = [(a, b, grader_agreement(read[a], read[b])) for a, b in combinations(read, 2)]
     if out is not None:
         write_label_qrels(out, judged)
     if dataset is not None and dataset_out is not None:
         _add_to_dataset(dataset, split, judged, dataset_out)
-    missing = sum(1 for path in tables for _ in _unlabelled(path))
     if as_json:
         print_json(_as_json(read, judged, agreement, missing))
         return
     show(f"{len(judged):,} documents judged by {len(read)} grader{'s' * (len(read) > 1)}")
-    for a, b, found in agreement:
-        show(_agreement_line(a, b, found))
+    for a, b, pair in agreement:
+        show(_agreement_line(a, b, pair))
     if missing:
         say(f"{missing:,} rows have no label yet")
 
 
-def _labels_of(path: Path) -> dict[tuple[str, str], int]:
-    from assay.measure.grading.grade_file import read_pool
+def _graders_of(path: Path) -> tuple[dict[str, dict[tuple[str, str], int]], int]:
+    """The labels of a table and of those who graded it in the web UI, and how many rows it has."""
+    from assay.measure.grading.graded_pool import TABLE_GRADER, GradedPool
 
-    _, found = read_pool(path)
+    pool = GradedPool(path)
+    found = {
+        str(path) if grader == TABLE_GRADER else f"{grader} in {path}": labels
+        for grader, labels in pool.grades().items()
+        if labels
+    }
     if not found:
         raise UsageError(f"{path} has no label yet; fill in the column label with grades from 0")
-    return found
-
-
-def _unlabelled(path: Path) -> Sequence[tuple[str, str]]:
-    from assay.measure.grading.grade_file import read_pool
-
-    pairs, found = read_pool(path)
-    names = [(pair.query_id, pair.doc_id) for pair in pairs]
-    return [name for name in names if name not in found]
+    return found, len(pool.pairs)
 
 
 def _add_to_dataset(

@@ -19,6 +19,11 @@ class Journal:
     def __init__(self, out: Path) -> None:
         self.path = out.with_name(f"{out.name}.journal.jsonl")
 
+    @property
+    def size(self) -> int:
+        """In bytes; 0 where there is no journal."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
     def read(self) -> list[JsonObject]:
         """The lines of an interrupted run; an incomplete last line is removed."""
         if not self.path.exists():
@@ -35,12 +40,23 @@ class Journal:
             raise DataError(what, file=self.path)
         return fields
 
-    def append(self, fields: JsonObject) -> None:
-        """Add one line, in a single write."""
-        line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+    def read_from(self, offset: int) -> tuple[list[JsonObject], int]:
+        """The complete lines since `offset`, and where the next ones will begin."""
+        if not self.path.exists():
+            return [], 0
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            *lines, rest = file.read().split(b"\n")
+            return [self._parsed(line) for line in lines if line], file.tell() - len(rest)
+
+    def append(self, *lines: JsonObject, synced: bool = False) -> None:
+        """Add lines, in a single write; `synced` waits until they are on disk."""
+        text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(descriptor, line)
+            os.write(descriptor, text)
+            if synced:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

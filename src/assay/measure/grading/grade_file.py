@@ -24,6 +24,7 @@ _POOL: Mapping[str, tuple[str, ...]] = {
     "doc_id": ("doc_id", "document_id", "docid", "id"),
     "passage": ("passage", "text", "content", "document"),
     "label": ("label", "grade", "relevance"),
+    "title": ("title",),
 }
 
 
@@ -172,8 +173,9 @@ def read_pool(path: Path) -> tuple[list[PassagePair], dict[tuple[str, str], int]
             if not found[key].strip():
                 names = ", ".join(_POOL[key])
                 raise row.refusal(f"has no {key} (a column {names}), which a pool needs")
+        query_id = found["query_id"] or found["query"]
         pair = PassagePair(
-            found["query_id"] or found["query"], found["query"], found["doc_id"], found["passage"]
+            query_id, found["query"], found["doc_id"], found["passage"], found["title"].strip()
         )
         name = (pair.query_id, pair.doc_id)
         if pairs.setdefault(name, pair) != pair:

@@ -35,12 +35,13 @@ _ALL_THE_SAME = 20
 
 
 class PassagePair(NamedTuple):
-    """A query and a passage that was retrieved for it."""
+    """A query and a passage that was retrieved for it; `title` is shown to people."""
 
     query_id: str
     query: str
     doc_id: str
     passage: str
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.data.text_file import write_file
-from assay.errors import DataError
+from assay.errors import DataError, UsageError
 from assay.measure.answers.calibration import cohen_kappa
-from assay.measure.grading.grader import PassagePair
+from assay.measure.grading.grader import MAX_PASSAGE, PassagePair
 from assay.measure.statistics import weighted_kappa
 
 PairLabels = Mapping[tuple[str, str], int]
 """Grades by query id and document id."""
 
-POOL_COLUMNS = ("query_id", "query", "doc_id", "passage", "label")
-_PASSAGE = 8000
-"""Characters of a text that a person is shown; spreadsheets cut cells at 32,767."""
+POOL_COLUMNS = ("query_id", "query", "doc_id", "title", "passage", "label")
+"""A text is cut at `MAX_PASSAGE` characters; spreadsheets cut cells at 32,767."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +35,26 @@ class GraderAgreement:
 
 def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
     """Write the table with an empty column `label`, query by query."""
+    write_file(path, pool_table(sorted(pairs, key=lambda pair: pair.query_id)))
+
+
+def pool_table(pairs: Iterable[PassagePair], labels: PairLabels | None = None) -> bytes:
+    """The table that a person fills in, with the labels that there are, as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, POOL_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for pair in sorted(pairs, key=lambda pair: pair.query_id):
+    for pair in pairs:
         writer.writerow(
             {
                 "query_id": pair.query_id,
                 "query": _cell(pair.query),
                 "doc_id": pair.doc_id,
-                "passage": _cell(pair.passage[:_PASSAGE]),
-                "label": "",
+                "title": _cell(pair.title),
+                "passage": _cell(pair.passage[:MAX_PASSAGE]),
+                "label": (labels or {}).get((pair.query_id, pair.doc_id), ""),
             }
         )
-    write_file(path, text.getvalue().encode("utf-8", "replace"))
+    return text.getvalue().encode("utf-8", "replace")
 
 
 def _cell(text: str) -> str:
@@ -79,13 +84,17 @@ def grader_agreement(a: PairLabels, b: PairLabels) -> GraderAgreement:
 
 def write_label_qrels(path: Path, labels: PairLabels) -> None:
     """TREC's four columns."""
+    try:
+        write_file(path, label_qrels(labels))
+    except UsageError as error:
+        raise DataError(f"{error}; use --dataset-out instead", file=path) from None
+
+
+def label_qrels(labels: PairLabels) -> bytes:
+    """TREC's four columns as text. Raises `UsageError` for ids that these cannot hold."""
     lines = []
     for (query_id, doc_id), grade in labels.items():
         if any(len(each.split()) != 1 for each in (query_id, doc_id)):
-            raise DataError(
-                f"qrels cannot hold ids with white space, got {query_id!r} {doc_id!r}; use "
-                "--dataset-out instead",
-                file=path,
-            )
+            raise UsageError(f"qrels cannot hold ids with white space, got {query_id!r} {doc_id!r}")
         lines.append(f"{query_id} 0 {doc_id} {grade}\n")
-    write_file(path, "".join(lines).encode())
+    return "".join(lines).encode()

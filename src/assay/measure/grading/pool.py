@@ -98,11 +98,10 @@ def choose_pairs(
     labels = _drawn(judged, check, seed)
     unjudged = [name for name in wanted if name not in judged]
     names = [*unjudged, *labels]
+    documents = ((name, dataset.documents[name[1]]) for name in names)
     pairs = [
-        PassagePair(
-            query_id, dataset.queries[query_id].text, doc_id, dataset.documents[doc_id].full_text
-        )
-        for query_id, doc_id in names
+        PassagePair(query_id, dataset.queries[query_id].text, doc_id, found.full_text, found.title)
+        for (query_id, doc_id), found in documents
     ]
     return GradingPool(pairs, labels)
 

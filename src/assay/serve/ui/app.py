@@ -1,4 +1,4 @@
-"""The web UI: runs, reports, comparisons, leaderboard, evaluations, search and agent checks.
+"""The web UI: runs, reports, comparisons, leaderboard, evaluations, grading, search and checks.
 
 Every page works without JavaScript, which only updates progress and saves clicks. GET changes
 nothing, and nothing is loaded from other hosts.
@@ -18,17 +18,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import style_sheet
-from assay.serve.guards import GuessLimit, guarded
+from assay.serve.guards import BodyLimit, GuessLimit, guarded
 from assay.serve.readiness import health_routes
 from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_of
 from assay.serve.ui.check import check_routes
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_pages import evaluation_routes
+from assay.serve.ui.judging import UPLOAD_LIMIT, UPLOAD_PATH, Pools, judging_routes
 from assay.serve.ui.matrix import matrix_routes
 from assay.serve.ui.queries import query_routes
 from assay.serve.ui.runs import run_routes
@@ -64,7 +65,7 @@ def ui_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.ui, app.state.search = ui, search
+        app.state.ui, app.state.search, app.state.pools = ui, search, Pools(runs)
         app.state.token, app.state.guesses = token, guesses
         await ui.refresh()
         yield
@@ -76,9 +77,20 @@ def ui_app(
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error, AssayError: _assay_error},
     )
-    return guarded(
-        app, access=partial(UiAccess, token=token, guesses=guesses), body_limit=BODY_LIMIT
-    )
+    access = partial(UiAccess, token=token, guesses=guesses)
+    return guarded(_LimitedForms(app), access=access, body_limit=None)
+
+
+class _LimitedForms:
+    """Refuses large bodies, except where a table is uploaded."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._form = BodyLimit(app, BODY_LIMIT)
+        self._upload = BodyLimit(app, UPLOAD_LIMIT)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        uploads = scope["type"] == "http" and scope["path"] == UPLOAD_PATH
+        await (self._upload if uploads else self._form)(scope, receive, send)
 
 
 def ui_routes() -> list[BaseRoute]:
@@ -88,6 +100,7 @@ def ui_routes() -> list[BaseRoute]:
         *run_routes(),
         *query_routes(),
         *matrix_routes(),
+        *judging_routes(),
         *evaluation_routes(),
         *search_routes(),
         *check_routes(),

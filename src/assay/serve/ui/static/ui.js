@@ -66,8 +66,20 @@ function walk(table) {
   });
 }
 
+// Each key does what its button or link does, once: the next page is for the next key.
+function pressByKey(box) {
+  let busy = false;
+  window.addEventListener("pageshow", () => { busy = false; });
+  document.addEventListener("keydown", (event) => {
+    if (busy || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+    const control = box.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+    if (control) { busy = true; event.preventDefault(); control.click(); }
+  });
+}
+
 document.querySelectorAll("[data-live]").forEach(follow);
 document.querySelectorAll("form[data-auto]").forEach(submitOnChange);
 document.querySelectorAll("form[data-choose]").forEach(countChosen);
 document.querySelectorAll("form[data-busy]").forEach(showBusy);
 document.querySelectorAll("table[data-walk]").forEach(walk);
+document.querySelectorAll("[data-keys]").forEach(pressByKey);

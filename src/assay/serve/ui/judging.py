@@ -1,0 +1,356 @@
+"""People grade pooled documents: pools, the page to grade at, agreement, tables in and out.
+
+A pool is a table in `pools` under the folder of runs, as `assay judge pool` writes it, with a
+journal of the grades beside it.
+"""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email.parser import BytesParser
+from email.policy import HTTP
+from pathlib import Path
+from threading import Lock
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from assay.errors import AssayError, UsageError
+from assay.files import staging_folder
+from assay.measure.grading.grade_file import read_pool
+from assay.measure.grading.graded_pool import GradedPool, check_grade, check_grader
+from assay.measure.grading.grader import GRADES, MAX_PASSAGE, PassagePair
+from assay.measure.grading.labels import combine_labels, label_qrels, write_pool
+from assay.measure.grading.pool import PairName, choose_pairs
+from assay.run.folder import RunFolder
+from assay.serve.ui.context import Ui, chosen_runs, ui_of
+
+UPLOAD_PATH = "/judge/import"
+UPLOAD_LIMIT = 32 * 1024 * 1024
+MEANINGS = ("has nothing to do with it", "on its subject", "answers it in part", "the whole answer")
+_FOLDER = "pools"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DEPTH = 100
+_MOST_PAIRS = 50_000
+_OPEN = 8
+_DIFFERENCES = 50
+
+
+def judging_routes() -> list[BaseRoute]:
+    """The pools, the page of each, the page to grade at, and what comes in and goes out."""
+    return [
+        Route("/judge", pools_page),
+        Route("/judge/pools", make_pool, methods=["POST"]),
+        Route(UPLOAD_PATH, import_table, methods=["POST"]),
+        Route("/judge/{pool}", pool_page),
+        Route("/judge/{pool}/grade", grade_page, methods=["GET"]),
+        Route("/judge/{pool}/grade", save_grade, methods=["POST"]),
+        Route("/judge/{pool}/labels.qrels", qrels_file),
+        Route("/judge/{pool}/table.csv", table_file),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    """A pool as one line of the list; `problem` where it cannot be read."""
+
+    name: str
+    documents: int = 0
+    queries: int = 0
+    graders: Mapping[str, int] | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GradedDocument:
+    """A document as a grader sees it; `grade` is the one that was given before."""
+
+    place: int
+    pair: PassagePair
+    grade: int | None
+
+    @classmethod
+    def at(cls, pool: GradedPool, place: int, grades: Mapping[PairName, int]) -> "GradedDocument":
+        return cls(place, pool.pairs[place], grades.get(pool.name(place)))
+
+    @property
+    def text(self) -> str:
+        """The passage without its title, which is shown above it."""
+        return self.pair.passage[:MAX_PASSAGE].strip().removeprefix(self.pair.title).strip()
+
+
+class Pools:
+    """The pools of a folder of runs; those that were graded last are kept open."""
+
+    def __init__(self, runs: Path) -> None:
+        self.folder = runs / _FOLDER
+        self._open: OrderedDict[tuple[str, int], GradedPool] = OrderedDict()
+        self._lock = Lock()
+
+    def path(self, name: str) -> Path:
+        """The table of a pool. Raises `UsageError` for a name that is no plain file name."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"a pool's name has 1 to 64 letters, digits or . _ -, got {name[:80]!r}"
+            )
+        return self.folder / f"{name}.csv"
+
+    def open(self, name: str) -> GradedPool | None:
+        """The pool of that name, read again where its table has changed; None if there is none."""
+        if not _NAME.fullmatch(name) or not self.path(name).is_file():
+            return None
+        key = (name, self.path(name).stat().st_mtime_ns)
+        with self._lock:
+            if key not in self._open:
+                self._open[key] = GradedPool(self.path(name))
+            self._open.move_to_end(key)
+            while len(self._open) > _OPEN:
+                self._open.popitem(last=False)
+            return self._open[key]
+
+    def lines(self) -> list[PoolLine]:
+        """All of them, by name."""
+        names = sorted(path.stem for path in self.folder.glob("*.csv"))
+        return [self._line(name) for name in names if _NAME.fullmatch(name)]
+
+    def _line(self, name: str) -> PoolLine:
+        try:
+            pool = self.open(name)
+            assert pool is not None
+            graders = {grader: len(found) for grader, found in pool.grades().items()}
+        except AssayError as error:
+            return PoolLine(name, problem=str(error))
+        queries = len({pair.query_id for pair in pool.pairs})
+        return PoolLine(name, len(pool.pairs), queries, graders)
+
+
+async def pools_page(request: Request) -> Response:
+    """The pools, and the forms that make one of runs or of a table."""
+    ui = ui_of(request)
+    await ui.refresh()
+    chosen = ui.lines(chosen_runs(request.query_params.multi_items()))
+    pools = _pools(request)
+    lines = await asyncio.to_thread(pools.lines)
+    return ui.page(request, "judge.html", pools=lines, chosen=chosen, folder=pools.folder)
+
+
+async def make_pool(request: Request) -> Response:
+    """Collect what runs returned and nobody judged."""
+    ui = ui_of(request)
+    values = await ui.form_values(request)
+    given, names = dict(values), chosen_runs(values)
+    await ui.refresh()
+    lines = ui.lines(names)
+    if not lines:
+        raise UsageError("choose the runs whose documents are to be graded in the list of runs")
+    if len({line.fingerprint for line in lines}) > 1:
+        raise UsageError("these runs are on different data; choose runs on one data set")
+    depth = given.get("depth", "")
+    if not depth.isdecimal() or not 1 <= int(depth) <= _DEPTH:
+        raise UsageError(f"Depth must be an integer from 1 to {_DEPTH}, got {depth[:20]!r}")
+    name = given.get("name", "").strip()
+    path = _pools(request).path(name)
+    if path.exists():
+        raise UsageError(f"there is a pool {name!r} already; choose another name")
+    pairs = await _pairs(ui, [RunFolder(ui.runs / each) for each in names], int(depth))
+    await asyncio.to_thread(write_pool, path, pairs)
+    return RedirectResponse(f"/judge/{name}", 303)
+
+
+async def _pairs(ui: Ui, folders: Sequence[RunFolder], depth: int) -> Sequence[PassagePair]:
+    header = folders[0].read_header()
+    dataset = await ui.datasets.of(header)
+    if dataset is None:
+        raise UsageError(
+            f"the texts of run {folders[0].name!r} are not on this machine, or the run is private"
+        )
+
+    def collect() -> Sequence[PassagePair]:
+        rankings = [
+            {row.query_id: row.retrieved_docs[:depth] for row in each.read_rows()}
+            for each in folders
+        ]
+        people = dataset.judgments.get(header.config.split, {})
+        return choose_pairs(rankings, dataset, people, depth=depth, check=0).pairs
+
+    pairs = await asyncio.to_thread(collect)
+    if not pairs:
+        raise UsageError("every document that these runs return is judged: nothing is to be graded")
+    if len(pairs) > _MOST_PAIRS:
+        raise UsageError(
+            f"{len(pairs):,} documents are more than people can grade; choose fewer runs or a "
+            "smaller depth"
+        )
+    return pairs
+
+
+async def import_table(request: Request) -> Response:
+    """Take a table in: a new pool, or the grades of one person for a pool that is there."""
+    ui = ui_of(request)
+    form = await asyncio.to_thread(
+        _multipart, request.headers.get("content-type", ""), await request.body()
+    )
+    ui.check_form_token(form.pop("form_token", b"").decode("utf-8", "replace"))
+    name, grader = (form.get(key, b"").decode("utf-8", "replace").strip() for key in _FIELDS)
+    if grader:
+        check_grader(grader)
+    await asyncio.to_thread(_import, _pools(request), name, grader, form.get("table", b""))
+    return RedirectResponse(f"/judge/{name}", 303)
+
+
+_FIELDS = ("name", "grader")
+
+
+def _import(pools: Pools, name: str, grader: str, content: bytes) -> None:
+    path = pools.path(name)
+    with staging_folder(path) as part:
+        (part / path.name).write_bytes(content)
+        try:
+            pairs, labels = read_pool(part / path.name)
+        except AssayError as error:
+            raise UsageError(str(error).replace(str(part / path.name), "the table")) from None
+    if labels and not grader:
+        raise UsageError("the table has labels: say whose they are")
+    for grade in labels.values():
+        check_grade(grade)
+    if not path.exists():
+        write_pool(path, pairs)
+    pool = pools.open(name)
+    assert pool is not None
+    if labels:
+        pool.save(grader, labels)
+
+
+def _multipart(content_type: str, body: bytes) -> dict[str, bytes]:
+    """The fields of a form that has a file."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
+    message = BytesParser(policy=HTTP).parsebytes(head + body)
+    found = {}
+    for part in message.iter_parts() if message.is_multipart() else ():
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(content, bytes):
+            found[name] = content
+    return found
+
+
+async def pool_page(request: Request) -> Response:
+    """How far each grader is, how far they agree, and where they differ."""
+    ui, pool = ui_of(request), await _pool(request)
+    grades = await asyncio.to_thread(pool.grades)
+    return ui.page(
+        request,
+        "pool.html",
+        name=request.path_params["pool"],
+        path=pool.path,
+        total=len(pool.pairs),
+        graders={grader: len(found) for grader, found in grades.items()},
+        agreement=await asyncio.to_thread(pool.agreement),
+        differences=_differences(pool, grades),
+    )
+
+
+def _differences(
+    pool: GradedPool, grades: Mapping[str, Mapping[PairName, int]]
+) -> list[tuple[int, PassagePair, list[int | None]]]:
+    """Documents with different grades, those that are furthest apart first."""
+    found = []
+    for place, pair in enumerate(pool.pairs):
+        each = [labels.get(pool.name(place)) for labels in grades.values()]
+        given = [grade for grade in each if grade is not None]
+        if len(set(given)) > 1:
+            found.append((min(given) - max(given), place, pair, each))
+    return [(place, pair, each) for _, place, pair, each in sorted(found)[:_DIFFERENCES]]
+
+
+async def grade_page(request: Request) -> Response:
+    """One document with its query and the buttons; the next one without a grade by default."""
+    ui, pool = ui_of(request), await _pool(request)
+    grader = request.query_params.get("grader", "").strip()
+    check_grader(grader)
+    at = request.query_params.get("at", "")
+    grades = await asyncio.to_thread(pool.grades_of, grader)
+    place = int(at) if at.isdecimal() and len(at) < 9 else pool.next_ungraded(grader)
+    last = len(pool.pairs) - 1
+    address = f"/judge/{request.path_params['pool']}/grade"
+    shown = None if place is None else GradedDocument.at(pool, min(place, last), grades)
+    return ui.page(
+        request,
+        "grade.html",
+        name=request.path_params["pool"],
+        grader=grader,
+        address=address,
+        graded=len(grades),
+        total=len(pool.pairs),
+        scale=list(zip(GRADES, MEANINGS, strict=True)),
+        link=lambda to: f"{address}?{urlencode({'grader': grader, 'at': to})}",
+        shown=shown,
+        previous=last if shown is None else shown.place - 1 if shown.place else None,
+        next=shown.place + 1 if shown is not None and shown.place < last else None,
+    )
+
+
+async def save_grade(request: Request) -> Response:
+    """Save one grade, or take the last one back; then the next document."""
+    ui, pool = ui_of(request), await _pool(request)
+    given = await ui.form(request)
+    grader = given.get("grader", "").strip()
+    check_grader(grader)
+    address = f"/judge/{request.path_params['pool']}/grade"
+    fields: dict[str, str | int] = {"grader": grader}
+    if given.get("undo"):
+        name = await asyncio.to_thread(pool.undo, grader)
+        if name is not None and name in pool.place:
+            fields["at"] = pool.place[name]
+        return RedirectResponse(f"{address}?{urlencode(fields)}", 303)
+    name = (given.get("query_id", ""), given.get("doc_id", ""))
+    grade = given.get("grade", "")
+    if grade not in map(str, GRADES):
+        raise UsageError(f"a grade is one of {', '.join(map(str, GRADES))}, got {grade[:20]!r}")
+    await asyncio.to_thread(pool.save, grader, {name: int(grade)})
+    following = await asyncio.to_thread(pool.next_ungraded, grader, pool.place[name])
+    if following is not None:
+        fields["at"] = following
+    return RedirectResponse(f"{address}?{urlencode(fields)}", 303)
+
+
+async def table_file(request: Request) -> Response:
+    """The table as one person filled it in."""
+    pool = await _pool(request)
+    grader = request.query_params.get("grader", "")
+    check_grader(grader)
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", grader).strip("-") or "grader"
+    content = await asyncio.to_thread(pool.table, grader)
+    return _download(content, f"{request.path_params['pool']}-{plain}.csv", "text/csv")
+
+
+async def qrels_file(request: Request) -> Response:
+    """The judgments that the graders make together."""
+    pool = await _pool(request)
+    grades = await asyncio.to_thread(pool.grades)
+    content = label_qrels(combine_labels(list(grades.values())))
+    return _download(content, f"{request.path_params['pool']}.qrels", "text/plain")
+
+
+def _download(content: bytes, name: str, kind: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=kind, headers=headers)
+
+
+async def _pool(request: Request) -> GradedPool:
+    name, pools = request.path_params["pool"], _pools(request)
+    pool = await asyncio.to_thread(pools.open, name)
+    if pool is None:
+        raise HTTPException(404, f"no pool {name[:80]!r} in {pools.folder}")
+    return pool
+
+
+def _pools(request: Request) -> Pools:
+    pools = request.app.state.pools
+    assert isinstance(pools, Pools)
+    return pools

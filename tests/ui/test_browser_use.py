@@ -1,0 +1,99 @@
+"""What people do in a real browser: grade by keyboard, and look at every size."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from tests.ui.conftest import running
+from tests.ui.test_browser import Keep, go, serious
+
+from assay.measure.grading.graded_pool import GradedPool
+from assay.measure.grading.grader import PassagePair
+from assay.measure.grading.labels import write_pool
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import expect
+
+
+@pytest.fixture(scope="module")
+def pools(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs with the pool `tea`."""
+    runs = tmp_path_factory.mktemp("judged") / "runs"
+    text = "Green tea steeps for two to three minutes at eighty degrees. " * 12
+    pairs = [
+        PassagePair(f"q{i // 3}", f"How long does tea number {i // 3} steep?", f"d{i}", text, "Tea")
+        for i in range(9)
+    ]
+    write_pool(runs / "pools" / "tea.csv", pairs)
+    return runs
+
+
+@pytest.fixture(scope="module")
+def judging(folder: Path, pools: Path) -> Iterator[httpx.Client]:
+    with running(folder, "--runs", str(pools)) as client:
+        yield client
+
+
+def test_a_pool_is_graded_by_keyboard_from_two_browsers(
+    page: "Page", browser: "Browser", judging: httpx.Client, pools: Path
+) -> None:
+    other = browser.new_page()
+    for each, grader in ((page, "Ann"), (other, "Bob")):
+        go(each, judging, "/judge/tea")
+        each.get_by_label("Your name").fill(grader)
+        each.keyboard.press("Enter")
+        expect(each.get_by_text("0 of 9 graded")).to_be_visible()
+    for number, (ann, bob) in enumerate(("31", "00", "22"), start=1):
+        page.keyboard.press(ann)
+        other.keyboard.press(bob)
+        for each in (page, other):
+            expect(each.get_by_text(f"{number} of 9 graded")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.get_by_text("d4, 5 of 9")).to_be_visible()
+    page.keyboard.press("k")
+    expect(page.get_by_text("d3, 4 of 9")).to_be_visible()
+    page.keyboard.press("k")
+    expect(page.get_by_text("d2, 3 of 9")).to_be_visible()
+    expect(page.get_by_role("button", name="2 answers it in part")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    page.keyboard.press("n")
+    expect(page.get_by_text("d3, 4 of 9")).to_be_visible()
+    page.keyboard.press("u")
+    expect(page.get_by_text("d2, 3 of 9")).to_be_visible()
+    expect(page.get_by_text("2 of 9 graded")).to_be_visible()
+    other.close()
+    grades = GradedPool(pools / "pools" / "tea.csv").grades()
+    assert [list(grades[name].values()) for name in ("Ann", "Bob")] == [[3, 0], [1, 0, 2]]
+
+
+WIDTHS = (390, 768, 1280, 1920)
+
+
+def look(page: "Page", keep: Keep, name: str) -> None:
+    """At every width: nothing is wider than the window."""
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        keep(page, f"{name}-{width}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/judge", "/judge/tea", "/judge/tea/grade?grader=Cleo"])
+def test_the_judging_pages_fit_every_window(
+    browser: "Browser", judging: httpx.Client, axe: str, keep: Keep, path: str, scheme: Any
+) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    try:
+        go(page, judging, path)
+        name = re.sub(r"\W+", "-", path.partition("?")[0]).strip("-")
+        look(page, keep, f"{name}-{scheme}")
+        assert serious(page, axe) == []
+    finally:
+        page.close()
