@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.app import verb_options
-from assay.cli.named_targets import NamedTarget, named_target
-from assay.cli.settings import read_settings
+from assay.cli.settings import NamedTarget, named_target, read_settings
 from assay.errors import UsageError
 
 FILE = """

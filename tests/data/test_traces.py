@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.cli.score_answers import holds_answers
+from assay.cli.score import holds_answers
 from assay.data.table import TableRow, read_table
 from assay.data.traces import trace_rows
 

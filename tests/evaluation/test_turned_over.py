@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from assay import Dataset, Document, Run, evaluate
+from assay.cli.after_run import say_regressions
 from assay.cli.app import app
-from assay.cli.ci_files import say_regressions
 from assay.cli.eval import eval_exit_code
 from assay.report.ci import render_markdown
 from assay.run.models import Report

@@ -1,12 +1,20 @@
-"""Output of the commands: results on stdout, all else on stderr, no control characters."""
+"""Output of the commands: results on stdout; notes and progress on stderr; no control characters."""
 
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from assay.net.redact import printable, printable_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.progress import Progress as Bars
+
+    from assay.evaluation.evaluation import Listener
+    from assay.evaluation.results import Tick
+    from assay.progress import Progress
 
 
 def print_json(value: Any) -> None:
@@ -42,3 +50,106 @@ def say(message: str) -> None:
 
 def warn(message: str) -> None:
     say(f"warning: {message}")
+
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def progress_bar() -> Iterator["Progress"]:
+    """For work in named stages: downloading, indexing, learning."""
+    if not sys.stderr.isatty():
+        yield _stage_lines()
+        return
+    with _bars() as bars:
+        yield _stages(bars)
+
+
+@contextmanager
+def evaluation_progress(label: str) -> Iterator[tuple["Listener", "Progress"]]:
+    """For a run, and for the stages in which its agent is prepared."""
+    from assay.evaluation.evaluation import Listener
+
+    if not sys.stderr.isatty():
+        lines = _stage_lines()
+        yield Listener(tick=_run_lines(label), say=say, progress=lines), lines
+        return
+    with _bars() as bars:
+
+        def speak(message: str) -> None:
+            bars.console.print(message, style="yellow", highlight=False, markup=False)
+
+        stages = _stages(bars)
+
+        def tick(now: "Tick") -> None:
+            stages(label, now.done, now.total)
+            bars.update(bars.task_ids[-1], figures=_figures(now))
+
+        yield Listener(tick=tick, say=speak, progress=stages), stages
+
+
+def _bars() -> "Bars":
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from assay.report.console import SafeConsole
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}", markup=False),
+        TimeRemainingColumn(compact=True),
+        console=SafeConsole(stderr=True),
+        transient=True,
+    )
+
+
+def _stages(bars: "Bars") -> "Progress":
+    tasks: dict[str, Any] = {}
+
+    def report(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what, total=total, figures="")
+        bars.update(tasks[what], completed=done, total=total)
+
+    return report
+
+
+def _stage_lines() -> "Progress":
+    said: dict[str, float] = {}
+
+    def report(what: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if what not in said:
+            said[what] = now
+            say(what)
+        elif total and done < total and now - said[what] >= _SECONDS_BETWEEN_LINES:
+            said[what] = now
+            say(f"{what}: {done:,} of {total:,}")
+
+    return report
+
+
+def _run_lines(label: str) -> Any:
+    last = time.monotonic()
+
+    def tick(now: "Tick") -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"{label}: {now.done} of {now.total}, {_figures(now)}")
+
+    return tick
+
+
+def _figures(now: "Tick") -> str:
+    from assay.report.numbers import figure
+
+    failures = f", {now.failed} failed" if now.failed else ""
+    return f"{now.metric} {figure(now.mean, 3)}{failures}"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, say, show
-from assay.cli.data_files import Archive, Columns, Json, check, import_dataset, sample
+from assay.cli.data_files import Archive, Columns, Json, check, import_dataset, rekey, sample
 from assay.cli.data_questions import questions
-from assay.cli.data_rekey import rekey
 from assay.cli.help import verbs
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def info(
     json: Json = False,
 ) -> None:
     """Describe a data set. Counts, grades, ceilings, overlap with train, queries needed."""
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.measure.describe import ASSUMED_STD, describe
 

@@ -146,7 +146,7 @@ async def _make(
 ) -> dict[str, Any]:
     from assay.answer.questions.files import write_questions
     from assay.answer.questions.making import make_questions
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.measure.answers.lexical import states
 
     writers = _writers(model)

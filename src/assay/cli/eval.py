@@ -17,20 +17,20 @@ from assay.agents.targets import (
     DEFAULT_TARGET,
     targets_help,
 )
-from assay.cli.after_run import print_run, say_where
-from assay.cli.ci_files import (
+from assay.cli.after_run import (
     FailOnRegression,
     Html,
     Junit,
     Markdown,
     errors_in_junit,
     labels_misfit,
+    print_run,
     say_regressions,
+    say_where,
     write_ci_files,
 )
-from assay.cli.console import say, warn
+from assay.cli.console import evaluation_progress, progress_bar, say, warn
 from assay.cli.index import Engine
-from assay.cli.progress import evaluation_progress, progress_bar
 from assay.cli.run_options import read_values, use_named_target, with_options
 from assay.errors import DownloadError, UsageError
 from assay.run.config import RunConfig

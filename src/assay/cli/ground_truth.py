@@ -256,7 +256,7 @@ async def _write_answers(
 ) -> dict[str, Any]:
     from assay.answer.ground_truth.generation import generate_ground_truth
     from assay.answer.ground_truth.writers import ExtractWriter, ModelWriter
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
 
     async def generate(writer: Any) -> "GenerationResult":
         with progress_bar() as progress:

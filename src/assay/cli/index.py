@@ -188,7 +188,7 @@ def index(
     The index is kept in QDRANT_PATH (default: in the cache), or on the Qdrant server at
     QDRANT_URL with QDRANT_API_KEY. Searches use the old index until the new one is complete.
     """
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder
@@ -285,7 +285,7 @@ def _embed_shard(
 
 def merge_index_parts(folders: list[Path], dataset: str | None, as_json: bool) -> None:
     """Build the index whose parts are in `folders`."""
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.errors import SearchError
     from assay.search.embedding import VectorCache, open_embedder

@@ -109,7 +109,7 @@ def calibrate(
     ] = False,
 ) -> None:
     """Measure how well the judge agrees with people. Accuracy, kappa, flips, corrected mean."""
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.measure.answers.calibration import calibrate_judge, read_labels
     from assay.measure.answers.judge import unreliable
 

@@ -98,7 +98,7 @@ def bench(
     A judge is asked whether documents support a claim. 0.5 is a coin, and a judge that always says
     the same.
     """
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.measure.answers.claim_sets import read_claims
     from assay.measure.answers.judge_bench import MODEL_FREE
 

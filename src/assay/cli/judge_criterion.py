@@ -22,7 +22,7 @@ def calibrate_criterion(
     labels: Path, criterion: Path, opened: dict[str, Any], as_json: bool, out: Path | None = None
 ) -> None:
     """Compare a judge's ratings by one criterion with those of people, and print the result."""
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.measure.answers.calibration import MIN_LABELS
     from assay.measure.answers.criteria import read_criteria
     from assay.measure.answers.rating_calibration import calibrate_ratings, read_rating_labels

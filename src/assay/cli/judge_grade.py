@@ -125,7 +125,7 @@ def grade(
     whether it puts them into the same order.
     """
     from assay.answer.providers.opening import open_provider
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.measure.grading.grader import RelevanceGrader
     from assay.measure.grading.pool import grade_pool
 

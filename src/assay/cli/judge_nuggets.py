@@ -33,7 +33,7 @@ def calibrate_nuggets(
 ) -> None:
     """Compare a judge's labels of nuggets with those of people, and print the result."""
     from assay.answer.prompt import load_prompt
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.evaluation.calibrated import NUGGETS
     from assay.measure.answers.calibration import MIN_LABELS
     from assay.measure.answers.calibration_record import add_record, make_record

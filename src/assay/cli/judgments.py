@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from assay.cli.console import warn
-from assay.cli.progress import progress_bar
+from assay.cli.console import progress_bar, warn
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

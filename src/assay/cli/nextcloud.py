@@ -93,7 +93,7 @@ def upload(
     An interrupted upload continues where it stopped. It succeeds only when every document has its
     note.
     """
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.nextcloud.upload import upload_documents
     from assay.report.numbers import count, counted, duration
@@ -174,7 +174,7 @@ def cleanup(
     as_json: Json = False,
 ) -> None:
     """Delete the notes of the mapping that are in the category."""
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.nextcloud.category import clean_up, plan_cleanup
     from assay.report.numbers import counted
 
@@ -232,7 +232,7 @@ def sync(
 
     Search them with: assay search QUERY --dataset DIR
     """
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import documents_by_note, read_note_mapping
     from assay.nextcloud.sync import sync_notes
@@ -318,7 +318,7 @@ def wait(
     whose search was not answered.
     """
     from assay.agents.targets import open_target
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.data.note_mapping import read_note_mapping
     from assay.nextcloud.wait import sample_documents

@@ -26,7 +26,7 @@ async def draw_nuggets(
     from assay.answer.nuggets.drawing import ExtractDrawer, ModelDrawer
     from assay.answer.nuggets.generation import generate_nuggets
     from assay.answer.providers.opening import open_provider
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
 
     async def generate(drawer: "NuggetDrawer") -> "NuggetResult":
         with progress_bar() as progress:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.cli.named_targets import named_target
+from assay.cli.settings import named_target
 from assay.run.options import RunSetting
 
 Command = Callable[..., None]

@@ -93,7 +93,7 @@ def search(
     tuned: words, meaning and judgments (relevant for similar queries). A terminal of 110 columns or
     more also shows the best matching passage.
     """
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder

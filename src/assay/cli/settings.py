@@ -17,13 +17,16 @@ index = "docs"
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.errors import UsageError, did_you_mean
+from assay.run.options import read_option_table
 
 if TYPE_CHECKING:
     from typer import Typer
+
 
 FILE = "assay.toml"
 
@@ -46,7 +49,7 @@ def read_settings(options: Mapping[str, Options], folder: Path | None = None) ->
     """Defaults for each verb, in the form that typer expects."""
     content = read_file(folder)
     if isinstance(content.get("target"), dict):
-        del content["target"]  # [target.NAME]: see named_targets
+        del content["target"]  # [target.NAME]: see `named_target`
     defaults = _defaults(options, {}, content, "")
     # Not above: that module is made of the verbs, and of this one.
     from assay.cli.app import app
@@ -145,3 +148,33 @@ def _fits(value: Any, kind: type) -> bool:
 
 def _name(key: str) -> str:
     return key.replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTarget:
+    """A target and its options, by the names of the parameters of `assay eval`."""
+
+    target: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
+    """The target that assay.toml calls `name`; None if `name` is not a plain name of the file.
+
+    Raises `UsageError` for a table with an unknown key or a value of the wrong type, and for a
+    plain name that only resembles one of the file.
+    """
+    if not name or ":" in name:
+        return None
+    tables = read_file(folder).get("target")
+    if not isinstance(tables, dict) or not tables:
+        return None
+    table = tables.get(name)
+    if not isinstance(table, dict):
+        hint = did_you_mean(name, tables)
+        raise UsageError(f"{FILE} has no [target.{name}]; it has: {', '.join(tables)}{hint}")
+    target = table.get("target")
+    if not isinstance(target, str) or not target:
+        raise UsageError(f'{FILE}: [target.{name}] needs target = "rest:URL", or any other target')
+    options = read_option_table(table, f"{FILE}: [target.{name}]", "target")
+    return NamedTarget(target, options)

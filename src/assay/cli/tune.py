@@ -53,7 +53,7 @@ def tune(
     if bm25:
         _pick_bm25(dataset, archive, seed, as_json)
         return
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import open_retriever
@@ -85,7 +85,7 @@ def tune(
 
 
 def _pick_bm25(dataset: str, archive: Path | None, seed: int, as_json: bool) -> None:
-    from assay.cli.progress import progress_bar
+    from assay.cli.console import progress_bar
     from assay.data import load_dataset
     from assay.search.bm25_choice import choose_bm25
 
