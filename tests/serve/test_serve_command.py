@@ -13,9 +13,8 @@ import httpx
 import pytest
 from tests import forked
 
-from assay.cli.serve_options import check_exposure
 from assay.errors import UsageError
-from assay.serve.listening import bind
+from assay.serve.listening import bind, check_exposure
 from assay.serve.purple.mcp_search import McpSearch
 
 

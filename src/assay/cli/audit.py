@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, show
-from assay.cli.data_files import Columns
-from assay.cli.judgments import (
-    Archive,
-    DatasetName,
+from assay.cli.options import (
+    ArchiveOption,
+    ColumnsOption,
+    JudgedDatasetOption,
     JudgmentSource,
-    Qrels,
-    Split,
+    QrelsOption,
+    SplitOption,
     from_dataset,
     from_qrels,
 )
@@ -36,11 +36,11 @@ def audit(
             metavar="REPORT.json",
         ),
     ],
-    qrels: Qrels = None,
-    dataset: DatasetName = None,
-    split: Split = "test",
-    archive: Archive = None,
-    columns: Columns = None,
+    qrels: QrelsOption = None,
+    dataset: JudgedDatasetOption = None,
+    split: SplitOption = "test",
+    archive: ArchiveOption = None,
+    columns: ColumnsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Recompute the figures of a report. Uses its retrieved lists, and explains differences.

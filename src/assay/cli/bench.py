@@ -7,7 +7,7 @@ import typer
 
 from assay.cli.console import print_json, say, show
 from assay.cli.eval import Archive, choose_dataset, run_evaluation
-from assay.cli.index import Engine
+from assay.cli.options import EngineOption, OutOption
 from assay.errors import AssayError, UsageError
 
 if TYPE_CHECKING:
@@ -39,11 +39,9 @@ def bench(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how much there is to do.")
     ] = False,
-    engine: Engine = None,
+    engine: EngineOption = None,
     archive: Archive = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder to write runs to.", envvar="ASSAY_OUT", metavar="DIR")
-    ] = Path("runs"),
+    out: OutOption = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Evaluate all targets of a suite on all its data sets.

@@ -1,4 +1,4 @@
-"""Output of the commands: results on stdout; notes and progress on stderr; no control characters."""
+"""Output of commands: results on stdout, notes and progress on stderr, no control characters."""
 
 import sys
 import time

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, say, show
-from assay.cli.data_files import Archive, Columns, Json, check, import_dataset, rekey, sample
+from assay.cli.data_files import check, import_dataset, rekey, sample
 from assay.cli.data_questions import questions
 from assay.cli.help import verbs
+from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +30,7 @@ data_app.command("questions")(questions)
 
 
 @data_app.command("list")
-def list_datasets(json: Json = False) -> None:
+def list_datasets(json: JsonOption = False) -> None:
     """List the data sets that Assay knows by name."""
     from assay.data.load import KNOWN
     from assay.data.sources import SOURCES
@@ -51,11 +52,11 @@ def info(
             "BEIR or MTEB folder, a BEIR zip or a table."
         ),
     ],
-    columns: Columns = None,
+    columns: ColumnsOption = None,
     split: Annotated[
         str, typer.Option(help="Which judgments to describe.", envvar="ASSAY_SPLIT")
     ] = "test",
-    archive: Archive = None,
+    archive: ArchiveOption = None,
     std: Annotated[
         float | None,
         typer.Option(
@@ -65,7 +66,7 @@ def info(
             min=0.0,
         ),
     ] = None,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Describe a data set. Counts, grades, ceilings, overlap with train, queries needed."""
     from assay.cli.console import progress_bar
@@ -160,24 +161,13 @@ def _resolution(facts: "DatasetFacts") -> "Table":
     return table
 
 
-def _fact(label: str, words: str) -> "RenderableType":
-    """A label and its words, which wrap beside it and not below it."""
-    from rich.table import Table
-    from rich.text import Text
+def _fact(label: str, words: str) -> "Table":
+    from assay.report.console import labeled
 
-    line = Table.grid(padding=(0, 1, 0, 0))
-    line.add_column(width=_LABEL_WIDTH)
-    line.add_column(overflow="fold")
-    line.add_row(Text(label, style="dim"), Text(words))
-    return line
+    return labeled(label, words, width=_LABEL_WIDTH)
 
 
 def _table(first: str, *figures: str) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
+    from assay.report.console import figures_table
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(Text(first), min_width=_LABEL_WIDTH, overflow="fold")
-    for heading in figures:
-        table.add_column(Text(heading), justify="right")
-    return table
+    return figures_table((first, _LABEL_WIDTH), *figures)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, progress_bar, say, show, show_unwrapped, warn
+from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,22 +17,6 @@ if TYPE_CHECKING:
     from assay.data.rekey import RekeyMatch, RekeyResult
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-Archive = Annotated[
-    Path | None,
-    typer.Option(
-        help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]"
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Which column of a table holds what: query=Frage,ids=docs. Keys: query, ids, grades, "
-        "doc_id, grade, query_id, answer, tags.",
-        envvar="ASSAY_COLUMNS",
-        metavar="KEY=COLUMN",
-    ),
-]
 Source = Annotated[
     str,
     typer.Argument(
@@ -52,7 +37,7 @@ Out = Annotated[
 def import_dataset(
     source: Source,
     out: Out,
-    columns: Columns = None,
+    columns: ColumnsOption = None,
     corpus: Annotated[
         Path | None,
         typer.Option(
@@ -70,8 +55,8 @@ def import_dataset(
             metavar="FILE",
         ),
     ] = None,
-    archive: Archive = None,
-    json: Json = False,
+    archive: ArchiveOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write a data set into a folder in BEIR format."""
     from assay.data.beir import write_new_beir
@@ -110,12 +95,12 @@ def import_dataset(
 
 def check(
     source: Source,
-    columns: Columns = None,
-    archive: Archive = None,
+    columns: ColumnsOption = None,
+    archive: ArchiveOption = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 for warnings as well.")
     ] = False,
-    json: Json = False,
+    json: JsonOption = False,
 ) -> None:
     """List what is wrong with a data set, with line numbers.
 
@@ -166,9 +151,9 @@ def sample(
     seed: Annotated[
         int, typer.Option(help="Random seed of the sample.", min=0, envvar="ASSAY_SEED")
     ] = 42,
-    columns: Columns = None,
-    archive: Archive = None,
-    json: Json = False,
+    columns: ColumnsOption = None,
+    archive: ArchiveOption = None,
+    json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Cut a small data set from a large one."""
     from assay.data.beir import write_new_beir

@@ -11,6 +11,7 @@ import typer
 from assay.answer.passages import EXTRACTIVE
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
+from assay.cli.options import ArchiveOption, MaxCostOption
 
 if TYPE_CHECKING:
     from assay.answer.ground_truth.writers import QuestionWriter
@@ -72,21 +73,8 @@ def questions(
             metavar="SPEC",
         ),
     ] = EXTRACTIVE,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop before spending more than this many US dollars.",
-            envvar="ASSAY_MAX_COST", min=0.0, metavar="USD",
-        ),
-    ] = None,
-    archive: Annotated[
-        Path | None,
-        typer.Option(
-            help="A local nfcorpus.zip to use instead of downloading it. "
-            "[env var: NFCORPUS_ARCHIVE]",
-            metavar="FILE",
-        ),
-    ] = None,
+    max_cost: MaxCostOption = None,
+    archive: ArchiveOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:  # fmt: skip
     """Make questions from documents, with answers.
@@ -222,22 +210,17 @@ def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document]
 
 def show_made_questions(summary: Mapping[str, Any]) -> None:
     """The summary as a table, then what to keep in mind."""
-    from rich.table import Table
-
     from assay.answer.ground_truth.candidates import Rejection
+    from assay.report.console import facts_table
     from assay.report.numbers import count, counted
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for name in ("provider", "model", "questions"):
-        value = summary[name]
-        table.add_row(name, count(value) if isinstance(value, int) else str(value))
-    for kind, number in summary["kinds"].items():
-        table.add_row(f"  {kind}", count(number))
-    table.add_row("drafted", count(summary["drafted"]))
+    facts = [("provider", summary["provider"]), ("model", summary["model"])]
+    facts.append(("questions", count(summary["questions"])))
+    facts += [(f"  {kind}", count(number)) for kind, number in summary["kinds"].items()]
+    facts.append(("drafted", count(summary["drafted"])))
     for name, dropped in summary["dropped"].items():
-        table.add_row(f"dropped: {Rejection[name.upper()]}", count(dropped))
-    table.add_row("result", summary["out"])
-    show(table)
+        facts.append((f"dropped: {Rejection[name.upper()]}", count(dropped)))
+    show(facts_table([*facts, ("result", summary["out"])]))
     say(summary["note"])
     if number := summary["ambiguous"]:
         words = counted(number, "question is", "questions are")

@@ -153,6 +153,8 @@ def _query_of(data: "Dataset | None") -> str:
 def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:
     from rich.text import Text
 
+    from assay.report.console import labeled
+
     yield Text(found.target, style="bold")
     for label, words in _facts(found):
         yield labeled(label, words)
@@ -207,15 +209,3 @@ def _answer_text(call: "SampleCall") -> str:
     more = "..." if call.answer_length > len(call.answer) else ""
     sizes = f"{counted(call.answer_length, 'character')}, {counted(call.citations, 'citation')}"
     return f"{sizes}: {call.answer}{more}"
-
-
-def labeled(label: str, words: str, style: str = "") -> "RenderableType":
-    """A label and its text, which wraps beside the label."""
-    from rich.table import Table
-    from rich.text import Text
-
-    line = Table.grid(padding=(0, 1, 0, 0))
-    line.add_column(width=20)
-    line.add_column(overflow="fold")
-    line.add_row(Text(label, style=style or "dim"), Text(words))
-    return line

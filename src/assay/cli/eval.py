@@ -30,7 +30,7 @@ from assay.cli.after_run import (
     write_ci_files,
 )
 from assay.cli.console import evaluation_progress, progress_bar, say, warn
-from assay.cli.index import Engine
+from assay.cli.options import EngineOption
 from assay.cli.run_options import read_values, use_named_target, with_options
 from assay.errors import DownloadError, UsageError
 from assay.run.config import RunConfig
@@ -104,7 +104,7 @@ def evaluate(
             rich_help_panel="Data",
         ),
     ] = None,
-    engine: Engine = None,
+    engine: EngineOption = None,
     fail_on_regression: FailOnRegression = False,
     junit: Junit = None,
     markdown: Markdown = None,

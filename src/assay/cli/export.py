@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from assay.cli.console import say, warn
+from assay.cli.options import RunsOption
 from assay.errors import RunError, UsageError
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ def export(
     out: Annotated[
         Path | None, typer.Option(help="Write to this file instead of stdout.", metavar="FILE")
     ] = None,
-    folder: Annotated[
-        Path,
-        typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR"),
-    ] = Path("runs"),
+    folder: RunsOption = Path("runs"),
 ) -> None:
     """Write runs in the formats of other tools."""
     from assay.report.export import FORMATS, TABLES, ExportedRun

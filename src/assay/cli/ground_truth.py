@@ -1,4 +1,4 @@
-"""`assay ground-truth`: reference answers for a data set, or new questions from documents."""
+"""`assay ground-truth`: reference answers, nuggets, or new questions from documents."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +11,20 @@ import typer
 from assay.answer.passages import EXTRACTIVE
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
+from assay.cli.options import ArchiveOption, MaxCostOption, option
 from assay.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from assay.answer.ground_truth.generation import GenerationResult, GenerationTask
-    from assay.answer.providers.cached import CachedProvider
+    from assay.answer.nuggets.drawing import NuggetDrawer, Supported
+    from assay.answer.nuggets.generation import NuggetResult, NuggetTask
+    from assay.answer.nuggets.nugget_file import QuestionNuggets
+    from assay.answer.providers.provider import LLMProvider
+
 
 _FILE = Path("ground_truth.json")
+_NUGGETS_FILE = Path("nuggets.jsonl")
 _NAMED = 5
-
-
-def _option(help: str, variable: str | None = None, metavar: str | None = None) -> Any:
-    return typer.Option(help=help, envvar=variable, metavar=metavar)
 
 
 def ground_truth(
@@ -34,21 +36,21 @@ def ground_truth(
             metavar="DATASET|PATH",
         ),
     ],
-    split: Annotated[str, _option("Which judgments to use.", "ASSAY_SPLIT", "NAME")] = "test",
+    split: Annotated[str, option("Which judgments to use.", "ASSAY_SPLIT", "NAME")] = "test",
     queries: Annotated[
         str | None,
-        _option(
+        option(
             "The queries to answer. Default: all judged queries; on nfcorpus the five "
             "queries of the RAG tests.",
             metavar="ID,ID",
         ),
     ] = None,
     num_queries: Annotated[
-        int | None, _option("Draw this many queries at random instead.", "ASSAY_NUM_QUERIES", "N")
+        int | None, option("Draw this many queries at random instead.", "ASSAY_NUM_QUERIES", "N")
     ] = None,
     questions: Annotated[
         int | None,
-        _option(
+        option(
             "Write this many new questions from the documents instead, as assay data questions "
             "--kinds single-hop does.",
             metavar="N",
@@ -64,7 +66,7 @@ def ground_truth(
     ] = False,
     export: Annotated[
         Path | None,
-        _option("With --nuggets: write those of --out as a table to edit.", metavar="FILE.csv"),
+        option("With --nuggets: write those of --out as a table to edit.", metavar="FILE.csv"),
     ] = None,
     import_: Annotated[
         Path | None,
@@ -74,10 +76,10 @@ def ground_truth(
             metavar="FILE.csv",
         ),
     ] = None,
-    seed: Annotated[int, _option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
+    seed: Annotated[int, option("Random seed of the sample.", "ASSAY_SEED", "S")] = 42,
     provider: Annotated[
         str,
-        _option(
+        option(
             f"The model that writes: {PROVIDER_FORMS}; or extractive, which quotes the documents "
             "and uses no model.",
             "RAG_EVAL_PROVIDER",
@@ -96,7 +98,7 @@ def ground_truth(
     ] = None,
     out: Annotated[
         Path | None,
-        _option(
+        option(
             "Where to write the result. Default: ground_truth.json; with --questions, the folder "
             "questions; with --nuggets, nuggets.jsonl.",
             metavar="FILE|DIR",
@@ -116,22 +118,8 @@ def ground_truth(
             "not be redistributed. Extracts only.",
         ),
     ] = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop before spending more than this many US dollars.",
-            envvar="ASSAY_MAX_COST",
-            min=0.0,
-            metavar="USD",
-        ),
-    ] = None,
-    archive: Annotated[
-        Path | None,
-        _option(
-            "A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
-            metavar="FILE",
-        ),
-    ] = None,
+    max_cost: MaxCostOption = None,
+    archive: ArchiveOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Write reference answers, nuggets or new questions.
@@ -166,9 +154,7 @@ def ground_truth(
     if as_json:
         print_json(summary)
     elif nuggets:
-        from assay.cli.nuggets import show_nuggets
-
-        show_nuggets(summary)
+        _show_nuggets(summary)
     elif questions is not None:
         from assay.cli.data_questions import show_made_questions
 
@@ -203,17 +189,16 @@ def _nuggets(
     tables: tuple[Path | None, Path | None],
 ) -> dict[str, Any]:
     from assay.answer.nuggets.generation import MAX_DOCUMENTS, NuggetTask
-    from assay.cli.nuggets import NUGGETS_FILE, draw_nuggets, export_table, import_table
 
-    path = out or NUGGETS_FILE
+    path = out or _NUGGETS_FILE
     exported, imported = tables
-    if exported or imported:
-        if exported and imported:
-            raise UsageError("give --export or --import, not both")
-        return import_table(path, imported) if imported else export_table(path, exported or path)
+    if exported and imported:
+        raise UsageError("give --export or --import, not both")
+    if table := exported or imported:
+        return _edit_table(path, table, import_edits=imported is not None)
     chosen, (spec, max_cost, documents) = task(), drawing
     wanted = NuggetTask(chosen.dataset, chosen.split, chosen.queries, documents or MAX_DOCUMENTS)
-    return asyncio.run(draw_nuggets(wanted, spec, max_cost, path, resume))
+    return asyncio.run(_draw_nuggets(wanted, spec, max_cost, path, resume))
 
 
 def _refuse_with_questions(*options: Any) -> None:
@@ -256,6 +241,7 @@ async def _write_answers(
 ) -> dict[str, Any]:
     from assay.answer.ground_truth.generation import generate_ground_truth
     from assay.answer.ground_truth.writers import ExtractWriter, ModelWriter
+    from assay.answer.providers.opening import open_provider
     from assay.cli.console import progress_bar
 
     async def generate(writer: Any) -> "GenerationResult":
@@ -266,22 +252,21 @@ async def _write_answers(
 
     if spec == EXTRACTIVE:
         return _answers_summary(await generate(ExtractWriter()), out, spec)
-    async with _opened(spec, max_cost) as model:
+    async with open_provider(spec, max_cost=max_cost) as model:
         made = await generate(ModelWriter(model))
         return _answers_summary(made, out, model.name) | {"spending": asdict(model.spending)}
 
 
-def _opened(spec: str, max_cost: float | None) -> "CachedProvider":
-    from assay.answer.providers.opening import open_provider
-
-    return open_provider(spec, max_cost=max_cost)
+def _warn_left_out(what: str, left_out: Mapping[str, str]) -> None:
+    """Which questions are without `what`, by the reason."""
+    for why in dict.fromkeys(left_out.values()):
+        ids = [query_id for query_id, reason in left_out.items() if reason == why]
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        warn(f"without {what}: {', '.join(ids[:_NAMED])}{more}: {why}")
 
 
 def _answers_summary(made: "GenerationResult", out: Path, provider: str) -> dict[str, Any]:
-    for why in dict.fromkeys(made.left_out.values()):
-        ids = [query_id for query_id, reason in made.left_out.items() if reason == why]
-        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-        warn(f"without a reference answer: {', '.join(ids[:_NAMED])}{more}: {why}")
+    _warn_left_out("a reference answer", made.left_out)
     if made.cut:
         warn(f"truncated at the token limit: {', '.join(made.cut)}")
     return {
@@ -295,15 +280,112 @@ def _answers_summary(made: "GenerationResult", out: Path, provider: str) -> dict
 
 
 def _show(summary: Mapping[str, Any]) -> None:
-    from rich.table import Table
-
+    from assay.report.console import facts_table
     from assay.report.numbers import count
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for name in ("provider", "written", "kept"):
-        value = summary[name]
-        table.add_row(name, count(value) if isinstance(value, int) else str(value))
+    facts = [("provider", summary["provider"])]
+    facts += [(name, count(summary[name])) for name in ("written", "kept")]
     if summary["left_out"]:
-        table.add_row("left out", count(len(summary["left_out"])))
-    table.add_row("result", summary["out"])
-    show(table)
+        facts.append(("left out", count(len(summary["left_out"]))))
+    show(facts_table([*facts, ("result", summary["out"])]))
+
+
+async def _draw_nuggets(
+    task: "NuggetTask", spec: str, max_cost: float | None, out: Path, resume: bool
+) -> dict[str, Any]:
+    """Draw nuggets with the provider that `spec` names, and summarize."""
+    from assay.answer.nuggets.drawing import ExtractDrawer, ModelDrawer
+    from assay.answer.nuggets.generation import generate_nuggets
+    from assay.answer.providers.opening import open_provider
+    from assay.cli.console import progress_bar
+
+    async def generate(drawer: "NuggetDrawer") -> "NuggetResult":
+        with progress_bar() as progress:
+            return await generate_nuggets(task, drawer, out, resume=resume, progress=progress)
+
+    if spec == EXTRACTIVE:
+        return _nuggets_summary(await generate(ExtractDrawer()), out, spec)
+    async with open_provider(spec, max_cost=max_cost) as model:
+        result = await generate(ModelDrawer(model, supported_by_words, _by_judge(model)))
+        return _nuggets_summary(result, out, model.name) | {"spending": asdict(model.spending)}
+
+
+async def supported_by_words(text: str, sources: Sequence[str]) -> bool:
+    """Whether the sources hold the words and numbers of a text, and do not deny it."""
+    from assay.measure.answers.lexical import unsupported
+
+    return not unsupported(text, sources)
+
+
+def _by_judge(provider: "LLMProvider") -> "Supported":
+    from assay.measure.answers.judge import Judge, Vote
+
+    judge = Judge(provider)
+
+    async def supported(text: str, sources: Sequence[str]) -> bool:
+        """TRUE in both orders, as a verdict about an answer needs it."""
+        votes = [await judge.supports(text, sources, vote) for vote in (0, 1)]
+        return votes == [Vote.TRUE, Vote.TRUE]
+
+    return supported
+
+
+def _edit_table(path: Path, table: Path, *, import_edits: bool) -> dict[str, Any]:
+    """Write the nuggets of a file as a table, or put the changes of that table into the file."""
+    from assay.answer.nuggets.nugget_file import read_nuggets, write_nuggets
+    from assay.answer.nuggets.nugget_table import read_edits, write_table
+
+    if table.suffix.lower() != ".csv":
+        raise UsageError(f"a table of nuggets is a .csv file, got {table.name!r}")
+    questions = read_nuggets(path)
+    if import_edits:
+        questions = read_edits(table, questions)
+        write_nuggets(path, questions)
+    else:
+        write_table(table, questions)
+    return {"out": str(path if import_edits else table), **_counts(questions)}
+
+
+def _nuggets_summary(result: "NuggetResult", out: Path, provider: str) -> dict[str, Any]:
+    _warn_left_out("nuggets", result.left_out)
+    return {
+        "out": str(out),
+        "provider": provider,
+        "drawn": result.drawn,
+        "kept": result.kept,
+        **_counts(result.questions),
+        "left_out": dict(result.left_out),
+        "rejected": {each.name.lower(): n for each, n in result.rejected.items() if n},
+    }
+
+
+def _counts(questions: "Sequence[QuestionNuggets]") -> dict[str, Any]:
+    nuggets = [nugget for question in questions for nugget in question.nuggets]
+    makers = sorted({each.by.value for each in nuggets})
+    return {
+        "questions": sum(bool(each.nuggets) for each in questions),
+        "nuggets": len(nuggets),
+        "vital": sum(each.vital for each in nuggets),
+        "by": {maker: sum(each.by == maker for each in nuggets) for maker in makers},
+    }
+
+
+def _show_nuggets(summary: Mapping[str, Any]) -> None:
+    """The summary for people."""
+    from assay.answer.nuggets.drawing import EXTRACT_NOTE, NuggetRejection
+    from assay.report.console import facts_table
+    from assay.report.numbers import count
+
+    facts: list[tuple[str, str]] = []
+    for name in ("provider", "drawn", "kept", "questions", "nuggets", "vital"):
+        if name in summary:
+            value = summary[name]
+            facts.append((name, count(value) if isinstance(value, int) else str(value)))
+    facts.append(("made by", ", ".join(f"{who} {count(n)}" for who, n in summary["by"].items())))
+    if summary.get("left_out"):
+        facts.append(("left out", count(len(summary["left_out"]))))
+    for name, number in summary.get("rejected", {}).items():
+        facts.append(("rejected", f"{count(number)}: {NuggetRejection[name.upper()]}"))
+    show(facts_table([*facts, ("result", summary["out"])]))
+    if summary.get("provider") == EXTRACTIVE:
+        say(EXTRACT_NOTE)

@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from assay.cli.console import print_json, show
+from assay.cli.options import (
+    ArchiveOption,
+    BOption,
+    DatasetOption,
+    DeviceOption,
+    EmbedderOption,
+    EngineOption,
+    JsonOption,
+    K1Option,
+    ModelOption,
+)
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,74 +30,6 @@ if TYPE_CHECKING:
     from assay.search.index import IndexReport
     from assay.search.store import Store
 
-DatasetOption = Annotated[
-    str,
-    typer.Option(
-        help="nfcorpus, notes, or the path of a BEIR folder or zip.",
-        envvar="ASSAY_DATASET",
-        metavar="NAME|PATH",
-    ),
-]
-ArchiveOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A local nfcorpus.zip to use instead of downloading it. [env var: NFCORPUS_ARCHIVE]",
-        metavar="FILE",
-    ),
-]
-ModelOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="A folder with model.onnx and tokenizer.json. Default: the built-in all-MiniLM-L6-v2.",
-        envvar="ASSAY_MODEL",
-        metavar="DIR",
-    ),
-]
-EmbedderOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Another embedder than the built-in one: st:NAME|DIR (sentence-transformers), "
-        "openai:MODEL[@URL], ollama:MODEL[@URL] or tei:URL. A server's API key is read from "
-        "OPENAI_API_KEY or ASSAY_EMBEDDER_KEY.",
-        envvar="ASSAY_EMBEDDER",
-        metavar="SPEC",
-    ),
-]
-DeviceOption = Annotated[
-    str,
-    typer.Option(
-        help="Where st: and --model embedders run: auto, cpu, cuda, cuda:N or mps.",
-        envvar="ASSAY_DEVICE",
-        metavar="DEVICE",
-    ),
-]
-RerankerOption = Annotated[
-    str | None,
-    typer.Option(
-        help="A cross-encoder that orders the first 50 documents anew: st:NAME|DIR "
-        "(sentence-transformers) or tei:URL. A server's API key is read from ASSAY_RERANKER_KEY.",
-        envvar="ASSAY_RERANKER",
-        metavar="SPEC",
-    ),
-]
-K1Option = Annotated[
-    float,
-    typer.Option(
-        "--bm25-k1",
-        help="BM25 term-frequency saturation, 0 or more.",
-        envvar="ASSAY_BM25_K1",
-        metavar="K1",
-    ),
-]
-BOption = Annotated[
-    float,
-    typer.Option(
-        "--bm25-b",
-        help="BM25 length normalization, 0 to 1.",
-        envvar="ASSAY_BM25_B",
-        metavar="B",
-    ),
-]
 ShardNumber = Annotated[
     int | None,
     typer.Option(
@@ -135,16 +78,6 @@ OnDisk = Annotated[
         envvar="QDRANT_ON_DISK",
     ),
 ]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        help="Embed on a Ray cluster: ray for the one at RAY_ADDRESS or on this machine, or "
-        "ray://HOST:PORT.",
-        envvar="ASSAY_ENGINE",
-        metavar="ray[://ADDRESS]",
-        rich_help_panel="Built-in retriever",
-    ),
-]
 Shard = Annotated[
     str | None,
     typer.Option(
@@ -162,7 +95,6 @@ PartFolder = Annotated[
         metavar="DIR",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 def index(
@@ -178,7 +110,7 @@ def index(
     write_consistency: WriteConsistency = None,
     quantization: QuantizationOption = "none",
     on_disk: OnDisk = False,
-    engine: Engine = None,
+    engine: EngineOption = None,
     shard: Shard = None,
     part: PartFolder = None,
     as_json: JsonOption = False,

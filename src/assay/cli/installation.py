@@ -186,7 +186,7 @@ def _rendered(found: Installation) -> Iterator[Any]:
     from rich.table import Table
     from rich.text import Text
 
-    from assay.cli.doctor import labeled
+    from assay.report.console import labeled
 
     yield Text("current settings", style="bold")
     table = Table(box=None, pad_edge=False, header_style="dim")

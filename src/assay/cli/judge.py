@@ -11,17 +11,22 @@ import typer
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.help import verbs
-from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption, bench
-from assay.cli.judge_criterion import calibrate_criterion
+from assay.cli.judge_bench import bench
+from assay.cli.judge_criterion import (
+    calibrate_criterion,
+    calibrate_nuggets,
+    estimate_words,
+    require_asked,
+)
 from assay.cli.judge_grade import grade
-from assay.cli.judge_nuggets import calibrate_nuggets, require_asked
 from assay.cli.judge_pool import labels, pool
+from assay.cli.options import JsonOption, JudgeConcurrencyOption, JudgeTimeoutOption, MaxCostOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from assay.measure.answers.calibration import Calibration, Estimate, LabeledAnswer
+    from assay.measure.answers.calibration import Calibration, LabeledAnswer
     from assay.measure.answers.judge import Judgment
     from assay.progress import Progress
 
@@ -94,8 +99,8 @@ def calibrate(
             "and label (support, partial or none). --judge rules calibrates the rules.",
         ),
     ] = False,
-    judge_timeout: TimeoutOption = None,
-    judge_concurrency: ConcurrencyOption = None,
+    judge_timeout: JudgeTimeoutOption = None,
+    judge_concurrency: JudgeConcurrencyOption = None,
     max_cost: MaxCostOption = None,
     out: Annotated[
         Path | None,
@@ -104,9 +109,7 @@ def calibrate(
             metavar="FILE",
         ),
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON on stdout.")
-    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Measure how well the judge agrees with people. Accuracy, kappa, flips, corrected mean."""
     from assay.cli.console import progress_bar
@@ -191,48 +194,28 @@ async def _judgments(
 
 
 def _rendered(result: "Calibration") -> Iterator["RenderableType"]:
-    from rich.table import Table
-
+    from assay.report.console import confusion_table, facts_table
     from assay.report.numbers import count, figure, percent
 
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_row("labeled answers", count(result.labelled))
-    facts.add_row("accuracy", _estimate(result.accuracy))
-    facts.add_row("Cohen's kappa", figure(result.kappa))
-    facts.add_row("flip rate", percent(result.flip_rate))
-    facts.add_row("undecided", count(result.undecided))
-    facts.add_row("votes that could not be parsed", count(result.unparseable_votes))
-    yield facts
-    yield ""
-    yield _confusion(result)
-    yield ""
-    means = Table.grid(padding=(0, 2, 0, 0))
-    means.add_row("correct, by the labels alone", _estimate(result.labels_mean))
+    yield facts_table(
+        [
+            ("labeled answers", count(result.labelled)),
+            ("accuracy", estimate_words(result.accuracy)),
+            ("Cohen's kappa", figure(result.kappa)),
+            ("flip rate", percent(result.flip_rate)),
+            ("undecided", count(result.undecided)),
+            ("votes that could not be parsed", count(result.unparseable_votes)),
+        ]
+    )
+    yield from ("", confusion_table(result.confusion), "")
+    means = [("correct, by the labels alone", estimate_words(result.labels_mean))]
     if result.corrected is not None:
-        means.add_row("unlabeled answers", count(result.unlabelled))
-        means.add_row("correct, by the judge alone", figure(result.uncorrected))
-        means.add_row("correct, judge corrected by the labels", _estimate(result.corrected))
-    yield means
-
-
-def _confusion(result: "Calibration") -> "RenderableType":
-    from rich.table import Table
-
-    from assay.report.numbers import count
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("people say")
-    for verdict in result.confusion["true"]:
-        table.add_column(f"judge: {verdict}", justify="right")
-    for label, verdicts in result.confusion.items():
-        table.add_row(label, *map(count, verdicts.values()))
-    return table
-
-
-def _estimate(estimate: "Estimate") -> str:
-    from assay.report.numbers import with_interval
-
-    return with_interval(estimate.mean, estimate.low, estimate.high)
+        means += [
+            ("unlabeled answers", count(result.unlabelled)),
+            ("correct, by the judge alone", figure(result.uncorrected)),
+            ("correct, judge corrected by the labels", estimate_words(result.corrected)),
+        ]
+    yield facts_table(means)
 
 
 def _show_warnings(result: "Calibration") -> None:

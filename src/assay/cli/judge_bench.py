@@ -10,6 +10,7 @@ import typer
 
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, show, warn
+from assay.cli.options import JsonOption, JudgeConcurrencyOption, JudgeTimeoutOption, MaxCostOption
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,38 +20,6 @@ if TYPE_CHECKING:
     from assay.progress import Progress
 
 _MODEL_FREE = "words, rules, small-model"
-
-
-# Alike in every command that asks a judge.
-TimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Timeout of one call to the judge in seconds. Default: 120, or 600 for a model on "
-        "this machine.",
-        envvar="ASSAY_JUDGE_TIMEOUT",
-        min=0.1,
-        metavar="S",
-    ),
-]
-ConcurrencyOption = Annotated[
-    int | None,
-    typer.Option(
-        help="How many calls to send to the judge at once. Default: 4, or 1 for a model on "
-        "this machine.",
-        envvar="ASSAY_JUDGE_CONCURRENCY",
-        min=1,
-        metavar="N",
-    ),
-]
-MaxCostOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Stop before spending more than this many US dollars.",
-        envvar="ASSAY_MAX_COST",
-        min=0.0,
-        metavar="USD",
-    ),
-]
 
 
 def bench(
@@ -82,16 +51,14 @@ def bench(
             metavar="N",
         ),
     ] = 2,
-    judge_timeout: TimeoutOption = None,
-    judge_concurrency: ConcurrencyOption = None,
+    judge_timeout: JudgeTimeoutOption = None,
+    judge_concurrency: JudgeConcurrencyOption = None,
     limit: Annotated[
         int | None,
         typer.Option(help="Draw at most N claims of each set.", min=2, metavar="N"),
     ] = None,
     max_cost: MaxCostOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON on stdout.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure judges on labeled claims. Balanced accuracy, kappa, flips, cost.
 
@@ -161,10 +128,9 @@ def _table(results: "Sequence[tuple[BenchResult, dict[str, Any] | None]]") -> "R
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("judge")
     table.add_column("claims")
-    for heading in ("n", "balanced accuracy", "95% interval", "kappa", "flips", "undecided"):
+    figures = ("n", "balanced accuracy", "95% interval", "kappa", "flips", "undecided", "ms")
+    for heading in (*figures, "US dollars"):
         table.add_column(heading, justify="right")
-    table.add_column("ms", justify="right")
-    table.add_column("US dollars", justify="right")
     for result, spending in results:
         cost = (spending or {}).get("cost")
         table.add_row(

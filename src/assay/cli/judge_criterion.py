@@ -1,4 +1,4 @@
-"""The part of `assay judge calibrate` that is about a criterion of the user's own."""
+"""The parts of `assay judge calibrate` for nuggets and for a criterion of the user."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -7,15 +7,102 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.cli.console import print_json, show, warn
-from assay.cli.judge_nuggets import require_asked
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from assay.measure.answers.calibration import Estimate
     from assay.measure.answers.criteria import Criterion, CriterionRating
+    from assay.measure.answers.nugget_calibration import LabeledNugget, NuggetCalibration
+    from assay.measure.answers.nuggets import NuggetAssignment
     from assay.measure.answers.rating_calibration import LabeledRating, RatingCalibration
     from assay.progress import Progress
+
+
+_RULES = "rules"
+
+
+def require_asked(recorded: int) -> None:
+    """A record names a judge, so nothing in it may come from verdicts that were recorded."""
+    if recorded:
+        raise UsageError(
+            f"{recorded} labeled lines have recorded verdicts, and nobody knows which judge gave "
+            "them; for --out, remove these and let the judge judge"
+        )
+
+
+def calibrate_nuggets(
+    labels: Path, opened: dict[str, Any], votes: int, out: Path | None, as_json: bool
+) -> None:
+    """Compare a judge's labels of nuggets with those of people, and print the result."""
+    from assay.answer.prompt import load_prompt
+    from assay.cli.console import progress_bar
+    from assay.evaluation.calibrated import NUGGETS
+    from assay.measure.answers.calibration import MIN_LABELS
+    from assay.measure.answers.calibration_record import add_record, make_record
+    from assay.measure.answers.nugget_calibration import calibrate_assignments, read_nugget_labels
+    from assay.measure.answers.nuggets import PROMPT, assign_by_rules
+
+    rows = read_nugget_labels(labels)
+    record: dict[str, Any] = {"provider": _RULES}
+    if opened["spec"] == _RULES:
+        assigned = [assign_by_rules(row.question, row.answer, row.nugget) for row in rows]
+    else:
+        with progress_bar() as progress:
+            assigned, record = asyncio.run(_assigned(rows, opened, votes, progress))
+    result = calibrate_assignments([row.label for row in rows], assigned)
+    if out is not None and opened["spec"] != _RULES:
+        prompts = (load_prompt(PROMPT).id,)
+        questions = [row.question for row in rows]
+        found = (result.agreement.mean, result.kappa)
+        judge, number = record["provider"], int(record["votes"])
+        add_record(out, make_record(NUGGETS, judge, number, prompts, questions, *found))
+    if as_json:
+        print_json({"judge": record, **asdict(result)})
+    else:
+        show(*_rendered_nuggets(result))
+    if result.labelled < MIN_LABELS:
+        warn(f"only {result.labelled} labels: below {MIN_LABELS} the interval is not reliable")
+
+
+async def _assigned(
+    rows: "Sequence[LabeledNugget]", opened: dict[str, Any], votes: int, progress: "Progress"
+) -> "tuple[list[NuggetAssignment], dict[str, Any]]":
+    from assay.answer.providers.opening import open_provider
+    from assay.measure.answers.judge import Judge
+    from assay.measure.answers.nuggets import assign_by_judge
+    from assay.net.gather import gather_for
+
+    async with open_provider(**opened) as provider:
+        judge = Judge(provider, votes)
+
+        async def one(row: "LabeledNugget") -> "NuggetAssignment":
+            (found,) = await assign_by_judge(judge, row.question, row.answer, [row.nugget])
+            return found
+
+        assigned = await gather_for(rows, one, "assigning nuggets", progress)
+        facts = {"provider": provider.name, "votes": judge.votes}
+        return assigned, {**facts, "spending": asdict(provider.spending)}
+
+
+def _rendered_nuggets(result: "NuggetCalibration") -> "Iterator[RenderableType]":
+    from assay.report.console import confusion_table, facts_table
+    from assay.report.numbers import count, figure, percent
+
+    yield facts_table(
+        [
+            ("labeled nuggets", count(result.labelled)),
+            ("same label", estimate_words(result.agreement)),
+            ("Cohen's kappa", figure(result.kappa)),
+            ("kappa, quadratic weights", figure(result.weighted_kappa)),
+            ("flip rate", percent(result.flip_rate)),
+            ("undecided", count(result.undecided)),
+            ("recall, by people", figure(result.labels_mean)),
+            ("recall, by the judge", figure(result.judged_mean)),
+        ]
+    )
+    yield from ("", confusion_table(result.confusion))
 
 
 def calibrate_criterion(
@@ -70,59 +157,53 @@ async def _ratings(
     from assay.answer.providers.opening import open_provider
     from assay.measure.answers.criteria import rate_answer
     from assay.measure.answers.judge import Judge
-    from assay.net.gather import gather
+    from assay.net.gather import gather_for
 
-    done = 0
     async with open_provider(**opened) as provider:
         judge = Judge(provider)
 
         async def one(row: "LabeledRating") -> "CriterionRating":
-            nonlocal done
-            rating = row.recorded
-            if rating is None:
-                rating = await rate_answer(judge, criterion, row.question, row.answer, row.sources)
-            done += 1
-            progress("rating answers", done, len(rows))
-            return rating
+            if row.recorded is not None:
+                return row.recorded
+            return await rate_answer(judge, criterion, row.question, row.answer, row.sources)
 
-        ratings = await gather(map(one, rows))
+        ratings = await gather_for(rows, one, "rating answers", progress)
         return ratings, {"provider": provider.name, "spending": asdict(provider.spending)}
 
 
 def _rendered(result: "RatingCalibration") -> Iterator["RenderableType"]:
-    from rich.table import Table
+    from assay.report.console import confusion_table, facts_table
+    from assay.report.numbers import count, difference, figure, percent
 
-    from assay.report.numbers import count, difference, figure, percent, with_interval
-
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_row("criterion", result.criterion)
-    facts.add_row("labeled answers", count(result.labelled))
-    for name, each in (("same level", result.agreement), ("within one level", result.within_one)):
-        facts.add_row(name, with_interval(each.mean, each.low, each.high))
-    facts.add_row("weighted kappa", figure(result.kappa))
+    facts = [
+        ("criterion", result.criterion),
+        ("labeled answers", count(result.labelled)),
+        ("same level", estimate_words(result.agreement)),
+        ("within one level", estimate_words(result.within_one)),
+        ("weighted kappa", figure(result.kappa)),
+    ]
     if bias := result.bias:
         words = "levels above people" if bias.mean >= 0 else "levels below people"
-        size = with_interval(bias.mean, bias.low, bias.high)
-        facts.add_row("bias", f"{difference(bias.mean)} {words}, {size}")
-    facts.add_row("mean distance", f"{figure(result.error)} levels")
-    facts.add_row("otherwise in the other order", percent(result.differing))
-    facts.add_row("undecided", count(result.undecided))
-    yield facts
-    yield ""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("people say")
-    for level in next(iter(result.confusion.values())):
-        table.add_column(f"judge: {level}", justify="right")
-    for label, ratings in result.confusion.items():
-        table.add_row(label, *map(count, ratings.values()))
-    yield table
-    yield ""
-    means = Table.grid(padding=(0, 2, 0, 0))
-    mean = result.labels_mean
-    means.add_row("mean, by the labels alone", with_interval(mean.mean, mean.low, mean.high))
-    if (fixed := result.corrected) is not None:
-        means.add_row("unlabeled answers", count(result.unlabelled))
-        means.add_row("mean, by the judge alone", figure(result.uncorrected))
-        corrected = with_interval(fixed.mean, fixed.low, fixed.high)
-        means.add_row("mean, judge corrected by the labels", corrected)
-    yield means
+        facts.append(("bias", f"{difference(bias.mean)} {words}, {estimate_words(bias)}"))
+    facts += [
+        ("mean distance", f"{figure(result.error)} levels"),
+        ("otherwise in the other order", percent(result.differing)),
+        ("undecided", count(result.undecided)),
+    ]
+    yield facts_table(facts)
+    yield from ("", confusion_table(result.confusion), "")
+    means = [("mean, by the labels alone", estimate_words(result.labels_mean))]
+    if result.corrected is not None:
+        means += [
+            ("unlabeled answers", count(result.unlabelled)),
+            ("mean, by the judge alone", figure(result.uncorrected)),
+            ("mean, judge corrected by the labels", estimate_words(result.corrected)),
+        ]
+    yield facts_table(means)
+
+
+def estimate_words(estimate: "Estimate") -> str:
+    """A mean with its interval."""
+    from assay.report.numbers import with_interval
+
+    return with_interval(estimate.mean, estimate.low, estimate.high)

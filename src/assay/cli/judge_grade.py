@@ -10,7 +10,7 @@ import typer
 
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
-from assay.cli.judge_bench import ConcurrencyOption, MaxCostOption, TimeoutOption
+from assay.cli.options import JudgeConcurrencyOption, JudgeTimeoutOption, MaxCostOption, RunsOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def grade(
             metavar="N",
         ),
     ] = 5,
-    judge_timeout: TimeoutOption = None,
-    judge_concurrency: ConcurrencyOption = None,
+    judge_timeout: JudgeTimeoutOption = None,
+    judge_concurrency: JudgeConcurrencyOption = None,
     max_cost: MaxCostOption = None,
     depth: Annotated[
         int, typer.Option(help="How many documents of each ranking to grade.", min=1, metavar="K")
@@ -99,9 +99,7 @@ def grade(
             help="Which judgments are people's. Default: that of the runs.", metavar="NAME"
         ),
     ] = None,
-    runs: Annotated[
-        Path, typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT")
-    ] = Path("runs"),
+    runs: RunsOption = Path("runs"),
     out: Annotated[
         Path,
         typer.Option(help="Where to write the grades; qrels go beside it.", metavar="FILE.csv"),
@@ -270,13 +268,12 @@ class _Summary:
         }
 
     def rendered(self, out: Path) -> "Iterator[RenderableType]":
-        from assay.report.console import facts_table
+        from assay.report.console import confusion_table, facts_table
 
         agreement = self.agreement()
         yield facts_table(self._facts(out, agreement))
         if agreement is not None:
-            yield ""
-            yield _confusion(agreement)
+            yield from ("", confusion_table(agreement.confusion, "model"))
         if (orders := self.orders()) is not None:
             yield ""
             yield _systems(orders)
@@ -314,29 +311,12 @@ class _Summary:
             yield f"only {agreement.labelled} labels: below {FEW_LABELS} the agreement says little"
 
 
-def _confusion(agreement: "GradeAgreement") -> "RenderableType":
-    from rich.table import Table
-
-    from assay.report.numbers import count
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("people say")
-    for grade in range(4):
-        table.add_column(f"model: {grade}", justify="right")
-    for label, grades in agreement.confusion.items():
-        table.add_row(label, *map(count, grades.values()))
-    return table
-
-
 def _systems(orders: "SystemOrder") -> "RenderableType":
-    from rich.table import Table
-
+    from assay.report.console import figures_table
     from assay.report.numbers import count, figure
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(f"nDCG@{orders.depth}, {count(orders.queries)} queries")
-    table.add_column("people", justify="right")
-    table.add_column("model", justify="right")
+    name = f"nDCG@{orders.depth}, {count(orders.queries)} queries"
+    table = figures_table((name, 0), "people", "model")
     for name, mean in orders.by_people.items():
         table.add_row(name, figure(mean), figure(orders.by_model[name]))
     table.add_row("Kendall's tau", "", figure(orders.tau))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, say, show
+from assay.cli.options import RunsOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ def pool(
     ] = 10,
     dataset: DatasetOption = None,
     split: SplitOption = None,
-    runs: Annotated[
-        Path, typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR")
-    ] = Path("runs"),
+    runs: RunsOption = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
     """Collect what several runs found and nobody judged.

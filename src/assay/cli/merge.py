@@ -7,6 +7,7 @@ import typer
 
 from assay.cli.after_run import show_run
 from assay.cli.eval import Archive, choose_dataset
+from assay.cli.options import RunsOption
 from assay.errors import UsageError
 
 
@@ -93,10 +94,7 @@ def submission(
         Path | None,
         typer.Option(help="Write to this file instead of stdout.", metavar="FILE"),
     ] = None,
-    folder: Annotated[
-        Path,
-        typer.Option("--runs", help="Folder of the runs.", envvar="ASSAY_OUT", metavar="DIR"),
-    ] = Path("runs"),
+    folder: RunsOption = Path("runs"),
 ) -> None:
     """Write a run as a result file of AgentBeats. Its leaderboards read such files; see
     docs/leaderboard.md."""

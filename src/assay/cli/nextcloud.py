@@ -10,11 +10,12 @@ import typer
 
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.help import verbs
-from assay.cli.index import (
+from assay.cli.options import (
     ArchiveOption,
     DatasetOption,
     DeviceOption,
     EmbedderOption,
+    JsonOption,
     ModelOption,
 )
 from assay.errors import UsageError
@@ -64,8 +65,6 @@ NoteMapping = Annotated[
         metavar="FILE",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-
 Concurrency = Annotated[
     int,
     typer.Option(
@@ -86,7 +85,7 @@ def upload(
     concurrency: Concurrency = 8,
     host: Host = None,
     username: Username = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Upload each document as a note. Existing notes are kept or updated.
 
@@ -138,7 +137,7 @@ def status(
     mapping: NoteMapping = MAPPING,
     host: Host = None,
     username: Username = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what the category contains. Also whether every mapped document still has its note."""
     from assay.nextcloud.category import category_status
@@ -171,7 +170,7 @@ def cleanup(
     concurrency: Concurrency = 8,
     host: Host = None,
     username: Username = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete the notes of the mapping that are in the category."""
     from assay.cli.console import progress_bar
@@ -226,7 +225,7 @@ def sync(
     device: DeviceOption = "auto",
     host: Host = None,
     username: Username = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Update Assay's own index with the notes that changed.
 
@@ -310,7 +309,7 @@ def wait(
         ),
     ] = 600.0,
     concurrency: Concurrency = 4,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Wait until a search returns a sample of the documents. They are then known to be indexed.
 

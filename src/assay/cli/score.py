@@ -10,12 +10,12 @@ import orjson
 import typer
 
 from assay.cli.console import print_json, say, show, warn
-from assay.cli.judgments import (
-    Archive,
-    DatasetName,
+from assay.cli.options import (
+    ArchiveOption,
+    JudgedDatasetOption,
     JudgmentSource,
-    Qrels,
-    Split,
+    QrelsOption,
+    SplitOption,
     from_dataset,
     from_qrels,
 )
@@ -185,10 +185,10 @@ def score(
     strict: Annotated[
         bool, typer.Option("--strict", help="Logged answers: fail if a row cannot be read.")
     ] = False,
-    qrels: Qrels = None,
-    dataset: DatasetName = None,
-    split: Split = "test",
-    archive: Archive = None,
+    qrels: QrelsOption = None,
+    dataset: JudgedDatasetOption = None,
+    split: SplitOption = "test",
+    archive: ArchiveOption = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(

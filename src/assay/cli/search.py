@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, show
-from assay.cli.index import (
+from assay.cli.options import (
     ArchiveOption,
     BOption,
     DatasetOption,

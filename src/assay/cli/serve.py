@@ -9,19 +9,18 @@ from typing import Annotated
 
 import typer
 
-from assay.cli.console import say
+from assay.cli.console import print_json, say
 from assay.cli.help import verbs
-from assay.cli.serve_hostile import hostile
-from assay.cli.serve_options import (
-    CardUrl,
-    DatasetName,
-    Host,
-    Open,
-    Port,
-    SearchMode,
-    announce,
-    check_exposure,
+from assay.cli.options import (
+    CardUrlOption,
+    DatasetOption,
+    HostOption,
+    OpenOption,
+    OutOption,
+    PortOption,
+    SearchModeOption,
     check_mode,
+    option,
 )
 from assay.errors import AssayError, UsageError
 
@@ -30,28 +29,24 @@ serve_app = verbs("serve", "Start one of Assay's servers.")
 
 @serve_app.command("purple")
 def purple(
-    mode: SearchMode = "hybrid",
-    dataset: DatasetName = "nfcorpus",
+    mode: SearchModeOption = "hybrid",
+    dataset: DatasetOption = "nfcorpus",
     mcp_server_url: Annotated[
         str | None,
-        typer.Option(
-            help="Search through this MCP server instead of in process.",
-            envvar="MCP_SERVER_URL",
-            metavar="URL",
-        ),
+        option("Search through this MCP server instead of in process.", "MCP_SERVER_URL", "URL"),
     ] = None,
     answers: Annotated[
         bool,
-        typer.Option(
-            help="Answer from what is found, with citations: by quoting, or with the model that "
+        option(
+            "Answer from what is found, with citations: by quoting, or with the model that "
             "RAG_EVAL_PROVIDER names.",
-            envvar="ASSAY_ANSWERS",
+            "ASSAY_ANSWERS",
         ),
     ] = False,
-    host: Host = "127.0.0.1",
-    is_open: Open = False,
-    port: Port = 9010,
-    card_url: CardUrl = None,
+    host: HostOption = "127.0.0.1",
+    is_open: OpenOption = False,
+    port: PortOption = 9010,
+    card_url: CardUrlOption = None,
     stop_with_stdin: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
     """Serve the retrieval agent over A2A. It takes a query and returns ranked document ids.
@@ -61,25 +56,21 @@ def purple(
 
     With ASSAY_TOKEN set, callers need that bearer token.
     """
-    check_exposure(host, is_open=is_open)
     check_mode(mode)
     from assay.data.load import require_dataset
     from assay.serve.guards import server_token
-    from assay.serve.listening import bind, serve_on, url_of
-    from assay.serve.request_log import set_up_logging
+    from assay.serve.listening import check_exposure, listen, serve_on
 
+    check_exposure(host, is_open=is_open)
     require_dataset(dataset)
     if answers and mcp_server_url:
         raise UsageError(
             "--answers needs the documents, and with --mcp-server-url another server has them: "
             "leave one of the two out"
         )
-    with bind(host, port) as listener:
-        # Announced before the slow imports: clients can already connect and wait.
-        announce("purple agent", url_of(listener))
+    with listen("purple agent", host, port) as listener:
         from assay.serve.purple import agent as served
 
-        set_up_logging()
         if mcp_server_url:
             load, close = served.mcp_search(mcp_server_url)
         else:
@@ -98,45 +89,43 @@ def purple(
 
 @serve_app.command("green")
 def green(
-    dataset: DatasetName = "nfcorpus",
-    out: Annotated[
-        Path, typer.Option(help="Folder to write runs to.", envvar="ASSAY_OUT", metavar="DIR")
-    ] = Path("runs"),
+    dataset: DatasetOption = "nfcorpus",
+    out: OutOption = Path("runs"),
     allow_hosts: Annotated[
         str,
-        typer.Option(
-            help="Private hosts, host:port or networks that may be evaluated, "
+        option(
+            "Private hosts, host:port or networks that may be evaluated, "
             "separated by commas. Needed only when listening on more than loopback.",
-            envvar="ASSAY_ALLOWED_HOSTS",
-            metavar="HOST,...",
+            "ASSAY_ALLOWED_HOSTS",
+            "HOST,...",
         ),
     ] = "",
     concurrency: Annotated[
         int,
-        typer.Option(
-            help="How many queries of one evaluation are in flight at once.",
-            envvar="ASSAY_CONCURRENCY",
-            metavar="N",
+        option(
+            "How many queries of one evaluation are in flight at once.",
+            "ASSAY_CONCURRENCY",
+            "N",
             min=1,
             max=1000,
         ),
     ] = 8,
-    host: Host = "127.0.0.1",
-    is_open: Open = False,
-    port: Port = 9009,
-    card_url: CardUrl = None,
+    host: HostOption = "127.0.0.1",
+    is_open: OpenOption = False,
+    port: PortOption = 9009,
+    card_url: CardUrlOption = None,
     mcp_port: Annotated[
         int | None,
-        typer.Option(
-            help="Also serve search over MCP and plain HTTP on this port, as assay serve mcp "
+        option(
+            "Also serve search over MCP and plain HTTP on this port, as assay serve mcp "
             "does; 0 picks a free one.",
-            envvar="ASSAY_MCP_PORT",
-            metavar="PORT",
+            "ASSAY_MCP_PORT",
+            "PORT",
             min=0,
             max=65535,
         ),
     ] = None,
-    mode: SearchMode = "hybrid",
+    mode: SearchModeOption = "hybrid",
 ) -> None:
     """Serve the evaluator over A2A. It takes an agent's URL and returns its report.
 
@@ -147,25 +136,22 @@ def green(
     With --mcp-port, retrieval agents find a search over the same data set at this server, as
     those that expect it at green-agent:8000 do.
     """
-    check_exposure(host, is_open=is_open)
     check_mode(mode)
     from assay.data.load import require_dataset
     from assay.net.outbound import OutboundPolicy
     from assay.run.options import environment_defaults
     from assay.serve.guards import server_token
-    from assay.serve.listening import bind, serve_on, url_of
-    from assay.serve.request_log import set_up_logging
+    from assay.serve.listening import announce, bind, check_exposure, listen, serve_on
 
+    check_exposure(host, is_open=is_open)
     policy = OutboundPolicy.for_server(host, allow_hosts)
     environment_defaults(("timeout", "track", "answers", "warm_up"))  # refuse a wrong one now
     require_dataset(dataset)
     with ExitStack() as listeners:
-        listener = listeners.enter_context(bind(host, port))
         at_mcp = None if mcp_port is None else listeners.enter_context(bind(host, mcp_port))
-        announce("green agent", url_of(listener))
+        listener = listeners.enter_context(listen("green agent", host, port))
         from assay.serve.green.agent import dataset_loader, green_app
 
-        set_up_logging()
         app = green_app(
             dataset_loader(dataset),
             source=dataset,
@@ -177,7 +163,7 @@ def green(
         )
         beside = []
         if at_mcp is not None:
-            announce("MCP server", url_of(at_mcp), path="/mcp")
+            announce("MCP server", at_mcp, path="/mcp")
             from assay.serve.mcp.app import HOSTS_VARIABLE, search_app
 
             names = os.environ.get(HOSTS_VARIABLE, "")
@@ -187,49 +173,33 @@ def green(
 
 @serve_app.command("mcp")
 def mcp(
-    mode: SearchMode = "hybrid",
-    dataset: DatasetName = "nfcorpus",
+    mode: SearchModeOption = "hybrid",
+    dataset: DatasetOption = "nfcorpus",
     stdio: Annotated[
         bool, typer.Option("--stdio", help="Serve one client over stdio instead.")
     ] = False,
     allow_hosts: Annotated[
         str,
-        typer.Option(
-            help="Host names that clients may use for this server, separated by commas, "
+        option(
+            "Host names that clients may use for this server, separated by commas, "
             "besides localhost and the usual service names; * for any.",
-            envvar="MCP_ALLOWED_HOSTS",
-            metavar="HOST,...",
+            "MCP_ALLOWED_HOSTS",
+            "HOST,...",
         ),
     ] = "",
     session_idle: Annotated[
         float,
-        typer.Option(
-            help="Close a session after this many idle seconds.",
-            envvar="MCP_SESSION_IDLE",
-            metavar="S",
-            min=1,
-        ),
+        option("Close a session after this many idle seconds.", "MCP_SESSION_IDLE", "S", min=1),
     ] = 1800.0,
     max_sessions: Annotated[
         int,
-        typer.Option(
-            help="Maximum number of open sessions.",
-            envvar="MCP_MAX_SESSIONS",
-            metavar="N",
-            min=1,
-        ),
+        option("Maximum number of open sessions.", "MCP_MAX_SESSIONS", "N", min=1),
     ] = 1000,
-    host: Host = "127.0.0.1",
-    is_open: Open = False,
+    host: HostOption = "127.0.0.1",
+    is_open: OpenOption = False,
     port: Annotated[
         int,
-        typer.Option(
-            help="Port to listen on; 0 picks a free one.",
-            envvar="MCP_PORT",
-            metavar="PORT",
-            min=0,
-            max=65535,
-        ),
+        option("Port to listen on; 0 picks a free one.", "MCP_PORT", "PORT", min=0, max=65535),
     ] = 8000,
 ) -> None:
     """Serve search over MCP and plain HTTP. MCP is at /mcp, HTTP at POST /search_nfcorpus.
@@ -238,33 +208,25 @@ def mcp(
     the token ASSAY_ADMIN_TOKEN.
     """
     check_mode(mode)
-    from assay.serve.request_log import set_up_logging
-
     if stdio:
         import asyncio
 
         from assay.serve.mcp.app import serve_stdio
+        from assay.serve.request_log import set_up_logging
 
         set_up_logging()
         asyncio.run(serve_stdio(dataset, mode))
         return
-    check_exposure(host, is_open=is_open)
     from assay.data.load import require_dataset
-    from assay.serve.listening import bind, serve_on, url_of
+    from assay.serve.listening import check_exposure, listen, serve_on
 
+    check_exposure(host, is_open=is_open)
     require_dataset(dataset)
-    with bind(host, port) as listener:
-        announce("MCP server", url_of(listener), path="/mcp")
+    with listen("MCP server", host, port, path="/mcp") as listener:
         from assay.serve.mcp.app import search_app
 
-        set_up_logging()
         app = search_app(
-            dataset,
-            mode,
-            host,
-            allow_hosts,
-            session_idle_s=session_idle,
-            max_sessions=max_sessions,
+            dataset, mode, host, allow_hosts, session_idle_s=session_idle, max_sessions=max_sessions
         )
         serve_on(app, listener)
 
@@ -281,19 +243,17 @@ def agent(
             show_default=False,
         ),
     ],
-    mode: SearchMode = "hybrid",
-    dataset: DatasetName = "nfcorpus",
+    mode: SearchModeOption = "hybrid",
+    dataset: DatasetOption = "nfcorpus",
     policy: Annotated[
         Path | None,
-        typer.Option(
-            help="A rules file for POLICY_REVIEW instead of the bundled one.",
-            envvar="ASSAY_POLICY",
-            metavar="FILE",
+        option(
+            "A rules file for POLICY_REVIEW instead of the bundled one.", "ASSAY_POLICY", "FILE"
         ),
     ] = None,
-    host: Host = "127.0.0.1",
-    is_open: Open = False,
-    port: Port = 8000,
+    host: HostOption = "127.0.0.1",
+    is_open: OpenOption = False,
+    port: PortOption = 8000,
 ) -> None:
     """Serve agents that implement the HTTP agent contract. It is described in docs/agent-
     contract.md.
@@ -301,28 +261,23 @@ def agent(
     Documents ingested with RAG_INGEST are stored in the cache, or on the Qdrant server at
     QDRANT_URL. With ASSAY_TOKEN set, callers need that bearer token.
     """
-    check_exposure(host, is_open=is_open)
     check_mode(mode)
     from assay.serve.guards import server_token
-    from assay.serve.listening import bind, serve_on, url_of
+    from assay.serve.listening import bind, check_exposure, serve_on, url_of
     from assay.serve.request_log import set_up_logging
 
+    check_exposure(host, is_open=is_open)
     with bind(host, port) as listener:
         url = url_of(listener)
-        from assay.serve.contract_agents.apps import (
-            agents_app,
-            known_tasks,
-            open_resources,
-            path_of,
-        )
+        from assay.serve.contract_agents import apps
 
-        wanted = known_tasks(tasks)
-        resources = open_resources(dataset, mode, policy=policy)
+        wanted = apps.known_tasks(tasks)
+        resources = apps.open_resources(dataset, mode, policy=policy)
         print(url, flush=True)
         for task in wanted:
-            say(f"{task} on {url}{path_of(task) if len(wanted) > 1 else ''}")
+            say(f"{task} on {url}{apps.path_of(task) if len(wanted) > 1 else ''}")
         set_up_logging()
-        app = agents_app(wanted, resources, token=server_token(), hosts={host})
+        app = apps.agents_app(wanted, resources, token=server_token(), hosts={host})
         serve_on(app, listener)
 
 
@@ -333,32 +288,31 @@ def ui(
     ] = Path("runs"),
     dataset: Annotated[
         str,
-        typer.Option(
-            help="The data set of the search page: nfcorpus, notes, or the path of a "
+        option(
+            "The data set of the search page: nfcorpus, notes, or the path of a "
             "BEIR folder or zip.",
-            envvar="ASSAY_DATASET",
-            metavar="NAME|PATH",
+            "ASSAY_DATASET",
+            "NAME|PATH",
         ),
     ] = "nfcorpus",
     allow_hosts: Annotated[
         str,
-        typer.Option(
-            help="Hosts or host:port, separated by commas, whose agents may be evaluated "
+        option(
+            "Hosts or host:port, separated by commas, whose agents may be evaluated "
             "and checked. Needed only when listening on more than loopback.",
-            envvar="ASSAY_ALLOWED_HOSTS",
-            metavar="HOST,...",
+            "ASSAY_ALLOWED_HOSTS",
+            "HOST,...",
         ),
     ] = "",
     host: Annotated[
         str,
-        typer.Option(
-            help="Address to listen on; 0.0.0.0 for all network interfaces, "
-            "which requires a token.",
-            envvar="ASSAY_HOST",
-            metavar="HOST",
+        option(
+            "Address to listen on; 0.0.0.0 for all network interfaces, which requires a token.",
+            "ASSAY_HOST",
+            "HOST",
         ),
     ] = "127.0.0.1",
-    port: Port = 9000,
+    port: PortOption = 9000,
     read_only: Annotated[
         bool,
         typer.Option(
@@ -382,7 +336,7 @@ def ui(
     """
     from assay.net.outbound import OutboundPolicy, is_loopback
     from assay.serve.guards import TOKEN_VARIABLE, server_token
-    from assay.serve.listening import bind, serve_on, url_of
+    from assay.serve.listening import listen, serve_on
 
     token = server_token()
     if token is None and with_token:
@@ -394,17 +348,49 @@ def ui(
             "a secret that visitors must enter, add --token for a new one, or listen on 127.0.0.1"
         )
     policy = OutboundPolicy.for_server(host, allow_hosts)
-    with bind(host, port) as listener:
-        announce(f"web UI for the runs in {runs}", url_of(listener))
-        from assay.serve.request_log import set_up_logging
+    with listen(f"web UI for the runs in {runs}", host, port) as listener:
         from assay.serve.ui.app import ui_app
 
-        set_up_logging()
         app = ui_app(runs, token=token, policy=policy, dataset=dataset, read_only=read_only)
         serve_on(app, listener)
 
 
-serve_app.command("hostile")(hostile)
+@serve_app.command("hostile")
+def hostile(
+    list_all: Annotated[
+        bool, typer.Option("--list", help="Print the catalogue of misbehaviors instead.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
+    host: HostOption = "127.0.0.1",
+    is_open: OpenOption = False,
+    port: PortOption = 9666,
+) -> None:
+    """Serve an agent that misbehaves on demand. For testing clients; see docs/hostile.md.
+
+    The path chooses how: http://127.0.0.1:9666/gzip-bomb answers with a gzip bomb, in A2A, MCP,
+    the HTTP agent contract and plain JSON.
+    """
+    from assay.serve.hostile.server import describe, serve_hostile
+
+    if list_all or as_json:
+        if as_json:
+            print_json(describe())
+        else:
+            for each in describe():
+                print(f"{each['group']:10} {each['name']:22} {each['expected']:15}", end=" ")
+                print(each["description"])
+        return
+    from assay.net.outbound import is_loopback
+    from assay.serve.listening import listen, url_of
+
+    if not is_open and not is_loopback(host):
+        raise UsageError(
+            f"--host {host} lets other machines ask this server for endless responses; add --open "
+            "if they may, or listen on 127.0.0.1"
+        )
+    with listen("hostile agent", host, port, path="/NAME") as listener:
+        serve_hostile(listener, url_of(listener))
+
 
 if __name__ == "__main__":  # how Assay starts a server of its own: agents.purple_process
     try:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from assay.cli.console import print_json, show
-from assay.cli.index import (
+from assay.cli.options import (
     ArchiveOption,
     DatasetOption,
     DeviceOption,

@@ -1,9 +1,11 @@
 """Concurrent calls with a limit, whose first failure stops the others."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+
+from assay.progress import Progress
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -17,6 +19,25 @@ async def gather(calls: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def gather_for(
+    items: Sequence[Item],
+    work: Callable[[Item], Awaitable[Result]],
+    what: str,
+    progress: Progress,
+) -> list[Result]:
+    """The result of `work` for each item, in order; `progress` counts them as they come."""
+    done = 0
+
+    async def one(item: Item) -> Result:
+        nonlocal done
+        result = await work(item)
+        done += 1
+        progress(what, done, len(items))
+        return result
+
+    return await gather(map(one, items))
 
 
 async def for_each(

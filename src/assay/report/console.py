@@ -1,6 +1,6 @@
 """The console that every result is printed on, and tables of facts for it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.net.redact import printable
+from assay.report.numbers import count
 
 _LABEL_WIDTH = 9
 
@@ -47,3 +48,21 @@ def figures_table(first: tuple[str, int], *headings: str) -> Table:
     for each in headings:
         table.add_column(each, justify="right")
     return table
+
+
+def confusion_table(found: Mapping[str, Mapping[str, int]], by: str = "judge") -> Table:
+    """What people say in rows, and what a model says about the same in columns."""
+    answers = next(iter(found.values()), {})
+    table = figures_table(("people say", 0), *(f"{by}: {each}" for each in answers))
+    for label, numbers in found.items():
+        table.add_row(label, *map(count, numbers.values()))
+    return table
+
+
+def labeled(label: str, words: str, style: str = "dim", *, width: int = 20) -> Table:
+    """A label and its text, which wraps beside the label."""
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_column(width=width)
+    line.add_column(overflow="fold")
+    line.add_row(Text(label, style=style), Text(words))
+    return line

@@ -3,9 +3,10 @@
 import asyncio
 import errno
 import socket
+import sys
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any, BinaryIO
 
@@ -14,6 +15,9 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.errors import UsageError
+from assay.net.outbound import is_loopback
+from assay.serve.guards import TOKEN_VARIABLE, server_token
+from assay.serve.request_log import set_up_logging
 
 END_WORK = "end_work"
 """The key under which an application's lifespan may yield the function that ends its long work."""
@@ -173,6 +177,31 @@ def bind(host: str, port: int) -> socket.socket:
         raise UsageError(_refusal(host, port, error)) from error
     listener.listen(_BACKLOG)
     return listener
+
+
+def check_exposure(host: str, *, is_open: bool) -> None:
+    """Refuse to listen beyond this machine without a token, unless the operator wants that."""
+    if server_token() is None and not is_open and not is_loopback(host):
+        raise UsageError(
+            f"--host {host} lets other machines call this server: set {TOKEN_VARIABLE} to a secret "
+            "that callers must send, add --open to serve everyone, or listen on 127.0.0.1"
+        )
+
+
+@contextmanager
+def listen(what: str, host: str, port: int, path: str = "") -> Iterator[socket.socket]:
+    """A bound socket, announced at once: clients can connect and wait for what is slow to load."""
+    with bind(host, port) as listener:
+        announce(what, listener, path)
+        set_up_logging()
+        yield listener
+
+
+def announce(what: str, listener: socket.socket, path: str = "") -> None:
+    """The URL on stdout, for scripts that asked for a free port; the sentence for people."""
+    url = url_of(listener)
+    print(url, flush=True)
+    print(f"{what} on {url}{path} (press Ctrl-C to stop)", file=sys.stderr, flush=True)
 
 
 def _stop_at_end(pipe: BinaryIO, server: uvicorn.Server) -> None:

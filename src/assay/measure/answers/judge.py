@@ -18,7 +18,7 @@ from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.measure.answers.abstention import abstained, clearly_abstained, may_decline
 from assay.measure.graded import Floats
-from assay.net.gather import gather
+from assay.net.gather import gather, gather_for
 from assay.net.json import parse_json
 from assay.progress import Progress, silent
 from assay.text import sentences
@@ -384,15 +384,10 @@ async def judge_answers(
     A failure of the provider is raised; votes up to then are in its cache, so calling again
     continues from there.
     """
-    done = 0
 
     async def one(case: JudgeInput) -> Judgment:
-        nonlocal done
-        judgment = Judgment((Vote.FALSE,), by_rule=True)
-        if case.answer is not None:
-            judgment = await judge.correctness(case.question, case.answer, case.reference)
-        done += 1
-        progress("judging", done, len(inputs))
-        return judgment
+        if case.answer is None:
+            return Judgment((Vote.FALSE,), by_rule=True)
+        return await judge.correctness(case.question, case.answer, case.reference)
 
-    return await gather(one(case) for case in inputs)
+    return await gather_for(inputs, one, "judging", progress)
