@@ -1,11 +1,12 @@
 """Mutation testing of the core: change one thing in the code, and see whether a test notices.
 
-    .venv/bin/python scripts/mutants.py [--sample 12] [--seed 17] [AREA...]
+    .venv/bin/python scripts/mutants.py [--sample 12 | --all] [--seed 17] [AREA...]
     .venv/bin/python scripts/mutants.py --known
 
-A sample of all mutants of each area is tried, the same for the same seed. Each runs the tests of
-its area in a fork of this process, on a copy of the sources. `--known` tries those that once
-survived.
+A sample of all mutants of each area is tried, the same for the same seed. The tests of the area run
+once with coverage, which says which of them execute which line; each mutant then runs those of its
+line, the quickest first, in a fork of this process, on a copy of the sources. `--known` tries those
+that once survived.
 
 mutmut and cosmic-ray run the whole suite, or a copy of the project, for each mutant; half of this
 suite starts servers and processes, so that a mutant would take minutes.
@@ -13,6 +14,7 @@ suite starts servers and processes, so that a mutant would take minutes.
 
 import argparse
 import ast
+import json
 import os
 import random
 import shutil
@@ -20,12 +22,21 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT_S = 300
+LIMIT_S = 900
+"""For all tests of an area."""
+SECONDS = 60.0
+"""Of tests for each mutant."""
+SECONDS_OF_ANY = 5.0
+"""Of tests for a mutant of a line that only the import executes, which any test may notice."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +59,19 @@ AREAS = {
     "run folder": Area(
         ("run/calls.py", "run/folder.py", "run/report_file.py"),
         (
-            *("tests/run", "tests/cli/test_damaged_files.py"),
+            *("tests/run", "tests/cli/test_damaged_files.py", "tests/fuzz/test_run_folder.py"),
             *("tests/evaluation/test_evaluation.py", "tests/evaluation/test_resuming.py"),
+            *("tests/evaluation/test_merge.py", "tests/crash/test_clock.py"),
         ),
     ),
     "gates": Area(
         ("evaluation/gates.py",),
-        ("tests/evaluation/test_gates.py",),
+        (
+            *("tests/evaluation/test_gates.py", "tests/evaluation/test_compare_to.py"),
+            *("tests/evaluation/test_criteria_run.py", "tests/evaluation/test_nuggets.py"),
+            *("tests/evaluation/test_calibrated.py", "tests/evaluation/test_judged_answers.py"),
+            *("tests/evaluation/test_logged_rows.py", "tests/poison/test_poison_run.py"),
+        ),
     ),
     "outbound policy": Area(("net/outbound.py",), ("tests/net/test_outbound.py",)),
     "contract checks": Area(
@@ -62,6 +79,53 @@ AREAS = {
         ("tests/contract/test_response_shape.py", "tests/contract/test_checks.py"),
     ),
 }
+
+
+class _Outcomes:
+    """A plugin for pytest: how long each test takes, and which fail."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.seconds: dict[str, float] = {}
+        self.failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: "pytest.TestReport") -> None:
+        """Called for setup, call and teardown of each test."""
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        """Called at the end."""
+        self.file.write_text(json.dumps({"seconds": self.seconds, "failed": self.failed}))
+
+
+@dataclass(frozen=True)
+class TestsOfLines:
+    """Which tests execute a line, and how long they take."""
+
+    seconds: Mapping[str, float]
+    contexts: Mapping[str, Mapping[int, Sequence[str]]]
+    """For each file the tests by line."""
+
+    def covering(self, mutant: "Mutant") -> list[str]:
+        """The tests that may notice it, the quickest first, as many as the time allows."""
+        lines = self.contexts.get(mutant.path, {})
+        first, last = mutant.lines
+        found = {
+            name.partition("|")[0] for at in range(first, last + 1) for name in lines.get(at, ())
+        }
+        names = [name for name in found if name in self.seconds]
+        chosen: list[str] = []
+        left = SECONDS
+        if not names and found == {""}:
+            names, left = list(self.seconds), SECONDS_OF_ANY
+        for name in sorted(names, key=self.seconds.__getitem__):
+            left -= self.seconds[name]
+            if left < 0 and chosen:
+                break
+            chosen.append(name)
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -72,6 +136,8 @@ class Mutant:
     line: int
     what: str
     source: str
+    lines: tuple[int, int]
+    """The first and last line of the statement that is changed, without the block under it."""
 
 
 _RESUMING = "tests/evaluation/test_resuming.py::"
@@ -231,7 +297,18 @@ def mutants_of(path: str) -> Iterator[Mutant]:
     for number in range(counting.count):
         change, tree = _Change(number), ast.parse(source)
         changed = ast.unparse(ast.fix_missing_locations(change.visit(tree)))
-        yield Mutant(path, change.line, change.what, changed)
+        yield Mutant(path, change.line, change.what, changed, _statement(source, change.line))
+
+
+def _statement(source: str, line: int) -> tuple[int, int]:
+    best = (line, line)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
+            body = getattr(node, "body", None)
+            last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or line
+            if line <= last:
+                best = (node.lineno, last)  # nested statements come later
+    return best
 
 
 def is_killed(source: str, path: str, tests: Sequence[str], copy: Path) -> bool:
@@ -239,24 +316,29 @@ def is_killed(source: str, path: str, tests: Sequence[str], copy: Path) -> bool:
     place = copy / "assay" / path
     original = place.read_text()
     place.write_text(source)
-    child = os.fork()
-    if child == 0:
-        _run_tests(tests, copy)
-    end, status = time.monotonic() + LIMIT_S, 0
     try:
-        while time.monotonic() < end:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status) != 0
-            time.sleep(0.05)
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return True
+        return run_tests(tests, copy) != 0
     finally:
         place.write_text(original)
 
 
-def _run_tests(tests: Sequence[str], copy: Path) -> None:
+def run_tests(tests: Sequence[str], copy: Path, *options: str) -> int:
+    """Pytest's exit code, 124 if it does not end. What happened is in `outcomes.json`."""
+    child = os.fork()
+    if child == 0:
+        _become_pytest([*(options or ("-x",)), *tests], copy)
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 124
+
+
+def _become_pytest(words: Sequence[str], copy: Path) -> None:
     os.setpgid(0, 0)
     os.chdir(ROOT)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -264,29 +346,42 @@ def _run_tests(tests: Sequence[str], copy: Path) -> None:
         os.dup2(nothing, number)
     sys.path[:0] = [str(copy), str(ROOT)]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(copy), str(ROOT)])
+    os.environ["COVERAGE_FILE"] = str(copy / "coverage")
     code = 1
     try:
         import pytest
 
         imported = "ignore::pytest.PytestAssertRewriteWarning"  # before the fork
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--numprocesses=0", "-W", imported]
-        code = pytest.main([*options, *tests])
+        options = ["-q", "-p", "no:cacheprovider", "--numprocesses=0", "-W", imported]
+        code = pytest.main([*options, *words], plugins=[_Outcomes(copy / "outcomes.json")])
     finally:
         os._exit(int(code))
 
 
-def require_passing(path: str, tests: Sequence[str], copy: Path) -> None:
-    """Tests that fail without any change would kill every mutant."""
-    source = (ROOT / "src/assay" / path).read_text()
-    if is_killed(source, path, tests, copy):
-        raise SystemExit(f"{' '.join(tests)} fail without any change")
+def map_tests(area: Area, copy: Path) -> TestsOfLines:
+    """Run the tests of an area without any change, and note which lines each executes."""
+    import coverage
+
+    settings = copy / "coveragerc"
+    settings.write_text("[run]\nbranch = false\n")
+    traced = (f"--cov={copy / 'assay'}", "--cov-context=test", "--cov-report=")
+    code = run_tests(area.tests, copy, *traced, f"--cov-config={settings}")
+    outcomes = json.loads((copy / "outcomes.json").read_text()) if code in (0, 1) else {}
+    if code:
+        failed = " ".join(outcomes.get("failed", [])[:5]) or f"exit code {code}"
+        raise SystemExit(f"{' '.join(area.tests)} fail without any change: {failed}")
+    data = coverage.CoverageData(str(copy / "coverage"))
+    data.read()
+    contexts = {path: data.contexts_by_lineno(str(copy / "assay" / path)) for path in area.modules}
+    return TestsOfLines(outcomes["seconds"], contexts)
 
 
 def try_known(copy: Path) -> list[str]:
     """Those that survive of the ones that once did."""
     survivors = []
-    for test, path in {test: path for _, path, _, _, test in KNOWN}.items():
-        require_passing(path, [test], copy)
+    tests = sorted({test for *_, test in KNOWN})
+    if code := run_tests(tests, copy):
+        raise SystemExit(f"the tests of the known mutants fail without any change ({code})")
     for what, path, old, new, test in KNOWN:
         source = (ROOT / "src/assay" / path).read_text()
         assert source.count(old) == 1, f"{path} has no {old!r} any more"
@@ -296,15 +391,18 @@ def try_known(copy: Path) -> list[str]:
     return survivors
 
 
-def try_sample(area: str, sample: int, seed: int, copy: Path) -> list[str]:
-    """Those that survive of a sample of an area's mutants."""
+def try_sample(area: str, sample: int | None, seed: int, copy: Path) -> list[str]:
+    """Those that survive of a sample of an area's mutants, or of all."""
     everything = [mutant for path in AREAS[area].modules for mutant in mutants_of(path)]
-    chosen = random.Random(seed).sample(everything, min(sample, len(everything)))
+    size = len(everything) if sample is None else min(sample, len(everything))
+    chosen = random.Random(seed).sample(everything, size)
     survivors = []
-    require_passing(AREAS[area].modules[0], AREAS[area].tests, copy)
+    tests = map_tests(AREAS[area], copy)
     for mutant in sorted(chosen, key=lambda each: (each.path, each.line)):
-        if not is_killed(mutant.source, mutant.path, AREAS[area].tests, copy):
-            survivors.append(f"{mutant.path}:{mutant.line}: {mutant.what}")
+        covering = tests.covering(mutant)
+        if not covering or not is_killed(mutant.source, mutant.path, covering, copy):
+            why = "" if covering else ", which no test executes"
+            survivors.append(f"{mutant.path}:{mutant.line}: {mutant.what}{why}")
             print(f"  survived: {survivors[-1]}", flush=True)
     killed = len(chosen) - len(survivors)
     share = 100 * killed // max(1, len(chosen))
@@ -319,6 +417,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("area", nargs="*", help=f"of {', '.join(AREAS)}; all by default")
     parser.add_argument("--sample", type=int, default=12, help="mutants of each area")
+    parser.add_argument("--all", action="store_true", help="all mutants, not a sample")
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--known", action="store_true", help="those that once survived")
     given = parser.parse_args()
@@ -335,7 +434,7 @@ def main() -> int:
         if given.known:
             return 1 if try_known(copy) else 0
         for area in given.area or AREAS:
-            try_sample(area, given.sample, given.seed, copy)
+            try_sample(area, None if given.all else given.sample, given.seed, copy)
     return 0
 
 
