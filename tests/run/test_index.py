@@ -10,9 +10,10 @@ import pytest
 from tests.conftest import MakeDataset
 
 from assay import Dataset, evaluate_agent
-from assay.evaluation.leaderboard import rank_lines, significant_pairs
+from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
 from assay.run.calls import CallWriter
-from assay.run.index import RunIndex, RunLine
+from assay.run.index import RunIndex
+from assay.run.trend import read_trend_points
 
 Evaluate = Callable[..., str]
 
@@ -147,44 +148,64 @@ def test_the_run_of_a_process_is_found(index: RunIndex, evaluate: Evaluate) -> N
     assert index.of_process(os.getpid(), "2999-01-01T00:00:00+00:00") is None
 
 
-def test_a_board_holds_the_newest_full_run_of_each_target_of_one_track(
-    index: RunIndex, evaluate: Evaluate, make_dataset: MakeDataset
+def boards(index: RunIndex, runs: Path, figure: str = "") -> list[Board]:
+    """Every board of the only data set."""
+    index.refresh()
+    (chosen,) = index.datasets()
+    return make_boards(runs, read_trend_points(runs, index.newest_of_each_target(*chosen)), figure)
+
+
+def targets(board: Board) -> list[str]:
+    return [str(place.point.line.target).rpartition(":")[2] for place in board.places]
+
+
+def test_a_board_holds_the_newest_run_of_each_target_and_only_what_compares(
+    index: RunIndex, evaluate: Evaluate, runs: Path, make_dataset: MakeDataset
 ) -> None:
     evaluate("a", 30)
-    older, newer = sorted([evaluate("b", 5), evaluate("b", 6)])
+    evaluate("b", 30)
+    worse = evaluate("b1", 6)  # newer runs of a target have larger names
+    (runs / worse).rename(runs / f"9{worse}")
+    _rename_target(runs / f"9{worse}", "b1", "b")
     evaluate("c", 30, num_queries=4)
     evaluate("d", 30, track="trained")
     evaluate("e", 30, data=make_dataset(31))
-    index.refresh()
-    boards = index.boards()
-    assert len(boards) == 3  # two tracks of one data set, and another data set
-    (board,) = [each for each in boards if each.targets == 3]
-    lines = index.latest_of_each_target(board, limit=10)
-    assert [str(line.target).rpartition(":")[2] for line in lines] == ["a", "b"]
-    assert lines[1].name in (newer, older)
+    found = boards(index, runs)
+    assert sorted(map(targets, found)) == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert targets(found[-1]) == ["c"]  # a sample comes last
+    (board,) = [each for each in found if len(each.places) == 2]
+    assert board.places[1].point.line.name == f"9{worse}"
 
 
-def test_ranks_are_shared_where_the_queries_cannot_tell(
+def _rename_target(run: Path, old: str, new: str) -> None:
+    for file in ("run.json", "report.json"):
+        text = (run / file).read_text()
+        (run / file).write_text(text.replace(f':{old}"', f':{new}"'))
+
+
+def test_ranks_are_ranges_where_the_queries_cannot_tell(
     index: RunIndex, evaluate: Evaluate, runs: Path
 ) -> None:
     for name, right in (("best", 30), ("nearly", 29), ("half", 15), ("none", 0)):
         evaluate(name, right)
-    index.refresh()
-    lines = index.latest_of_each_target(index.boards()[0], limit=10)
-    places = rank_lines(lines, significant_pairs(runs, lines))
-    assert [(place.rank, place.shared) for place in places] == [
-        (1, True),
-        (1, True),
-        (3, False),
-        (4, False),
+    (board,) = boards(index, runs)
+    assert [place.ranks for place in board.places] == ["1–2", "1–2", "3", "4"]
+    best, nearly, half, _ = board.places
+    assert board.test(best, nearly) is not None
+    found = board.test(half, best)
+    assert found is not None
+    assert found.significant
+    assert found.difference == -(board.test(best, half) or found).difference
+    assert board.test(best, best) is None
+
+
+def test_a_rank_range_counts_who_is_surely_better_and_surely_worse() -> None:
+    """A chain of small steps: the middle overlaps with both ends, which do not overlap."""
+    assert rank_ranges(["a", "b", "c"], lambda x, y: (x, y) == ("a", "c")) == [
+        (1, 2),
+        (1, 3),
+        (2, 3),
     ]
-
-
-def test_a_rank_is_measured_against_its_best_and_not_against_a_neighbour() -> None:
-    """Else a chain of small steps would let the last share the rank of the first."""
-    lines = [RunLine("run", "complete", mean=mean) for mean in (1.0, 0.9, 0.8, 0.7)]
-    places = rank_lines(lines, lambda best, other: (best.mean or 0) - (other.mean or 0) > 0.15)
-    assert [place.rank for place in places] == [1, 1, 3, 3]
 
 
 def test_ranks_are_tested_together_over_all_pairs_of_a_board(
@@ -193,15 +214,34 @@ def test_ranks_are_tested_together_over_all_pairs_of_a_board(
     """Six queries of thirty tell two targets apart; among ten pairs they could be chance."""
     for name, right in (("a", 30), ("b", 24)):
         evaluate(name, right)
-    index.refresh()
-    board = index.boards()[0]
-    two = index.latest_of_each_target(board, limit=10)
-    assert [place.rank for place in rank_lines(two, significant_pairs(runs, two))] == [1, 2]
+    assert [place.ranks for place in boards(index, runs)[0].places] == ["1", "2"]
     for name in ("c", "d", "e"):
         evaluate(name, 24)
-    index.refresh()
-    five = index.latest_of_each_target(board, limit=10)
-    assert [place.rank for place in rank_lines(five, significant_pairs(runs, five))] == [1] * 5
+    assert [place.ranks for place in boards(index, runs)[0].places] == ["1–5"] * 5
+
+
+def test_a_target_that_answered_nothing_has_no_place(
+    index: RunIndex, evaluate: Evaluate, runs: Path, make_dataset: MakeDataset
+) -> None:
+    def refuses(query: str, top_k: int) -> list[str]:
+        raise ValueError("closed")
+
+    evaluate("a", 3)
+    evaluate_agent(refuses, make_dataset(30), out=runs, retries=0)
+    (board,) = boards(index, runs)
+    assert targets(board) == ["a"]
+    assert [name.rpartition(".")[2] for name in board.silent] == ["refuses"]
+
+
+def test_a_board_can_rank_by_any_metric_that_its_runs_have(
+    index: RunIndex, evaluate: Evaluate, runs: Path
+) -> None:
+    evaluate("a", 3)
+    (board,) = boards(index, runs, "recall@5")
+    assert board.figure == "recall@5"
+    assert board.places[0].value.mean == board.places[0].point.values["recall@5"].mean
+    assert boards(index, runs, "recall@50") == []
+    assert board.key != boards(index, runs)[0].key
 
 
 def test_a_line_has_the_correctness_of_answers_where_there_is_one(
@@ -236,15 +276,12 @@ def test_of_a_process_that_ran_a_baseline_too_the_target_s_run_is_found(
 
 
 def test_a_board_never_mixes_samples_of_different_seeds(
-    index: RunIndex, evaluate: Evaluate
+    index: RunIndex, evaluate: Evaluate, runs: Path
 ) -> None:
-    evaluate("a1", 30, num_queries=10, seed=1)  # names decide within one second
-    evaluate("b1", 30, num_queries=10, seed=2)
-    evaluate("c1", 20, num_queries=10, seed=2)
-    index.refresh()
-    lines = index.latest_of_each_target(index.boards()[0], limit=10)
-    assert {str(line.target).rpartition(":")[2] for line in lines} == {"b1", "c1"}
+    evaluate("a", 30, num_queries=10, seed=1)
+    evaluate("b", 30, num_queries=10, seed=2)
+    evaluate("c", 20, num_queries=10, seed=2)
     evaluate("whole", 10)
-    index.refresh()
-    lines = index.latest_of_each_target(index.boards()[0], limit=10)
-    assert [str(line.target).rpartition(":")[2] for line in lines] == ["whole"]
+    whole, *samples = boards(index, runs)
+    assert targets(whole) == ["whole"]
+    assert sorted(map(sorted, map(targets, samples))) == [["a"], ["b", "c"]]

@@ -25,9 +25,8 @@ from assay.measure.scoring import score_rankings
 from assay.report.numbers import figure
 from assay.run.config import RunConfig
 from assay.run.models import RunSummary
-from assay.run.run_record import GateResult
+from assay.run.run_record import GATE_SHAPE, GateResult
 
-_SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 _RELATIVE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[^\s<>=].*)")
 # A blank parts two gates only where a number ends: "ndcg@5 >= 0.3" is one.
 _BETWEEN = re.compile(r"[;,\n]|(?<=[\d.])\s+(?=[a-zA-Z])")
@@ -69,7 +68,7 @@ def split_gates(text: str) -> list[str]:
 
 def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     """`compare_to` is the name of the run that a gate may be relative to: `ndcg@5>=main-0.01`."""
-    match = _SHAPE.fullmatch(text.strip())
+    match = GATE_SHAPE.fullmatch(text.strip())
     relative = _RELATIVE.fullmatch(text.strip()) if match is None and compare_to else None
     if relative is not None and relative["bound"].startswith(compare_to):
         return _parse_relative(text, relative, top_k, compare_to)

@@ -1,5 +1,10 @@
-"""The leaderboard: targets in order; those that do not differ significantly share a rank."""
+"""The leaderboard: targets in order, with the ranks that paired tests leave possible for each.
 
+A board holds runs that were asked the same queries on the same data and measured in one way; each
+track, sample and number of documents has a board of its own.
+"""
+
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,66 +13,184 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.measure.metrics import parse_metric
-from assay.measure.statistics import compare_paired, holm, shared_ranks
-from assay.run.index import RunLine
+from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.statistics import compare_paired, holm
+from assay.run.folder import RunFolder
+from assay.run.listing import drawn_with
 from assay.run.report_file import read_query_rows
+from assay.run.trend import TrendPoint, TrendValue
 
-Separates = Callable[[RunLine, RunLine], bool]
+ALPHA = 0.05
+RANKED_LIMIT = 30
+"""Targets of one board: every pair of them is tested."""
+
 _File = tuple[str, int]
 """A report and when it was written: what is known of it holds until it is written anew."""
 
 
 @dataclass(frozen=True, slots=True)
+class PairTest:
+    """How two targets of a board differ; `p` is corrected for all pairs of the board (Holm)."""
+
+    difference: float
+    p: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the two can be told apart."""
+        return self.p < ALPHA and self.difference != 0
+
+
+@dataclass(frozen=True, slots=True)
 class BoardPlace:
-    """`shared` if others have the same rank: they do not differ significantly from its best."""
+    """A target of a board.
 
-    rank: int
-    shared: bool
-    line: RunLine
-
-
-def rank_lines(lines: Sequence[RunLine], separates: Separates) -> list[BoardPlace]:
-    """`lines` best first. A target ranks lower only if the leader is significantly
-    better."""
-    ranks = shared_ranks(lines, separates)
-    return [BoardPlace(r, ranks.count(r) > 1, line) for r, line in zip(ranks, lines, strict=True)]
-
-
-def significant_pairs(folder: Path, lines: Sequence[RunLine]) -> Separates:
-    """Whether two of the runs differ at 0.05, on the queries of both.
-
-    All pairs of the board are tested, and their p-values corrected together (Holm): of twenty
-    equal targets some pair always differs by chance.
+    `best` and `worst` are the ranks that it can have: all targets that are significantly better
+    stand before it, all that are significantly worse behind it, the others on either side.
     """
-    pairs = list(combinations(lines, 2))
-    adjusted = holm([_pair_p_value(folder, a, b) for a, b in pairs])
-    apart = {
-        frozenset((a.name, b.name))
-        for (a, b), p_value in zip(pairs, adjusted, strict=True)
-        if p_value < 0.05
+
+    best: int
+    worst: int
+    point: TrendPoint
+    value: TrendValue
+
+    @property
+    def ranks(self) -> str:
+        """`1`, or `2–4` where tests do not decide."""
+        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Targets that compare, best first, with the tests of all pairs.
+
+    `silent` are targets that answered nothing, and have no place. `left_out` counts those beyond
+    RANKED_LIMIT.
+    """
+
+    key: str
+    figure: str
+    places: Sequence[BoardPlace]
+    tests: Mapping[tuple[str, str], PairTest]
+    silent: Sequence[str] = ()
+    left_out: int = 0
+
+    def test(self, row: BoardPlace, column: BoardPlace) -> PairTest | None:
+        """The first of two targets against the second; None for a target against itself."""
+        a, b = row.point.line.name, column.point.line.name
+        if (a, b) in self.tests:
+            return self.tests[a, b]
+        turned = self.tests.get((b, a))
+        return None if turned is None else PairTest(-turned.difference, turned.p)
+
+
+def make_boards(
+    folder: Path, points: Sequence[TrendPoint], figure: str = "", only: str = ""
+) -> list[Board]:
+    """Every board that runs on one data set and split allow; whole sets before samples.
+
+    Parameters:
+        folder: where the runs are.
+        points: the newest run of each target, for each kind of run that compares, oldest first.
+        figure: what to rank by; empty for the headline metric of each run.
+        only: the key of one board.
+    """
+    groups: dict[tuple[object, ...], list[TrendPoint]] = {}
+    for point in points:
+        name = figure or point.line.metric or ""
+        if name in point.values:
+            groups.setdefault((name, *point.key(name)), []).append(point)
+    newest = {point.line.fingerprint: point.moment for point in points}  # these are oldest first
+    ordered = sorted(groups.items(), key=lambda item: _order(item[1], newest))
+    keys = {key: hashlib.sha256(repr(key).encode()).hexdigest()[:10] for key in groups}
+    return [
+        make_board(folder, group, str(key[0]), keys[key])
+        for key, group in ordered
+        if only in ("", keys[key])
+    ]
+
+
+def _order(group: Sequence[TrendPoint], newest: Mapping[str | None, float]) -> tuple[object, ...]:
+    """Whole sets first, the newest version of the data, then the most queries and targets."""
+    line = group[0].line
+    sample = drawn_with(line) is not None
+    size = (-(line.queries or 0), -len(group))
+    return (sample, -newest[line.fingerprint], *size, line.track or "", line.metric or "")
+
+
+def make_board(folder: Path, points: Sequence[TrendPoint], figure: str, key: str = "") -> Board:
+    """Rank runs that compare, one for each target."""
+    answered = [each for each in points if (each.line.failed or 0) < (each.line.queries or 0)]
+    ordered = sorted(answered, key=lambda e: (-e.values[figure].mean, e.line.target or ""))
+    ranked = ordered[:RANKED_LIMIT]
+    tests = compare_pairs(folder, ranked, figure)
+    names = [each.line.name for each in ranked]
+    ranges = rank_ranges(
+        names, lambda a, b: (found := tests.get((a, b))) is not None and found.significant
+    )
+    places = [
+        BoardPlace(best, worst, each, each.values[figure])
+        for each, (best, worst) in zip(ranked, ranges, strict=True)
+    ]
+    silent = [each.line.target or "" for each in points if each not in answered]
+    return Board(key, figure, places, tests, silent, len(ordered) - len(ranked))
+
+
+def rank_ranges(
+    items: Sequence[str], separates: Callable[[str, str], bool]
+) -> list[tuple[int, int]]:
+    """The first and last rank of each of `items`, which are best first.
+
+    `separates` tells whether an item is significantly better than one after it.
+    """
+    ranges = []
+    for place, item in enumerate(items):
+        better = sum(separates(other, item) for other in items[:place])
+        worse = sum(separates(item, other) for other in items[place + 1 :])
+        ranges.append((1 + better, len(items) - worse))
+    return ranges
+
+
+def compare_pairs(
+    folder: Path, points: Sequence[TrendPoint], figure: str
+) -> dict[tuple[str, str], PairTest]:
+    """Every pair of runs on the queries of both, the better one first.
+
+    The p-values are corrected together (Holm): of twenty equal targets some pair always differs by
+    chance.
+    """
+    pairs = list(combinations(points, 2))
+    p_values = holm([_pair_p_value(folder, a.line.name, b.line.name, figure) for a, b in pairs])
+    return {
+        (a.line.name, b.line.name): PairTest(a.values[figure].mean - b.values[figure].mean, p)
+        for (a, b), p in zip(pairs, p_values, strict=True)
     }
-    return lambda better, other: frozenset((better.name, other.name)) in apart
 
 
-def _pair_p_value(folder: Path, a: RunLine, b: RunLine) -> float:
-    reports = [folder / line.name / "report.json" for line in (a, b)]
+def _pair_p_value(folder: Path, a: str, b: str, figure: str) -> float:
+    reports = [folder / name / "report.json" for name in (a, b)]
     if not all(report.exists() for report in reports):
         return 1.0
     first, second = ((str(report), report.stat().st_mtime_ns) for report in reports)
-    return _p_value(str(a.metric), first, second)
+    return _p_value(figure, first, second)
 
 
 @lru_cache(maxsize=5000)
-def _p_value(metric: str, a: _File, b: _File) -> float:
+def _p_value(figure: str, a: _File, b: _File) -> float:
     """Kept, because a page of ranks asks the same again and reports hardly ever change."""
-    scores_a, scores_b = _scores(metric, a), _scores(metric, b)
+    scores_a, scores_b = _scores(figure, a), _scores(figure, b)
     shared = [query_id for query_id in scores_a if query_id in scores_b]
+    if not shared:
+        return 1.0
     first, second = (np.array([each[q] for q in shared]) for each in (scores_a, scores_b))
     return compare_paired(first, second).p_value
 
 
 @lru_cache(maxsize=32)
-def _scores(metric: str, report: _File) -> Mapping[str, float]:
-    key = parse_metric(metric).key
-    return {row.query_id: row.score(key) for row in read_query_rows(Path(report[0]))}
+def _scores(figure: str, report: _File) -> Mapping[str, float]:
+    parsed, path = parse_figure(figure), Path(report[0])
+    if isinstance(parsed, AnswerFigure):
+        rows = RunFolder(path.parent).read_answers()
+        found = {row.query_id: row.score(parsed.key) for row in rows}
+        return {query_id: score for query_id, score in found.items() if score is not None}
+    return {row.query_id: row.score(parsed) for row in read_query_rows(path)}

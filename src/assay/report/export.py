@@ -169,7 +169,7 @@ def compare_with_first(runs: Sequence[ExportedRun], figures: Sequence[str]) -> l
 
 
 def write_rows(rows: Iterable[Row], form: Format, stream: BinaryIO) -> None:
-    """Write a table as CSV, JSON lines, Markdown or Parquet."""
+    """Write a table as CSV, JSON lines, Markdown, LaTeX or Parquet."""
     if form == "parquet":
         _write_parquet(rows, stream)
     elif form == "jsonl":
@@ -177,6 +177,8 @@ def write_rows(rows: Iterable[Row], form: Format, stream: BinaryIO) -> None:
             stream.write(orjson.dumps(dict(row), option=orjson.OPT_APPEND_NEWLINE))
     elif form == "csv":
         _write_csv(rows, stream)
+    elif form == "latex":
+        _write_lines(_latex_rows(list(rows)), stream)
     else:
         _write_lines(_markdown_lines(list(rows)), stream)
 
@@ -317,15 +319,24 @@ def _plain(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) ->
         yield f"† {note}"
 
 
+def _latex_rows(rows: Sequence[Row]) -> Iterator[str]:
+    first, *headings = list(rows[0]) if rows else [""]
+    cells = [
+        [_latex(figure(v) if isinstance(v, float) else str(_flat(v) or "")) for v in row.values()]
+        for row in rows
+    ]
+    return _latex_lines(headings, cells, "", first)
+
+
 def _latex_lines(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str
+    headings: Sequence[str], rows: Sequence[Sequence[str]], note: str, first: str = "System"
 ) -> Iterator[str]:
     yield r"% needs \usepackage{booktabs}"
     if note:
         yield f"% dagger: {note}"
     yield rf"\begin{{tabular}}{{l{'r' * len(headings)}}}"
     yield r"\toprule"
-    yield rf"System & {' & '.join(map(_latex, headings))} \\"
+    yield rf"{' & '.join(map(_latex, (first, *headings)))} \\"
     yield r"\midrule"
     for row in rows:
         yield rf"{' & '.join(row)} \\"

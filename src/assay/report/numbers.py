@@ -92,6 +92,14 @@ def duration(seconds: float | None) -> str:
     return f"{count(minutes // 60)} h {minutes % 60:02d} min"
 
 
+def dollars(value: float | None) -> str:
+    """US dollars, with digits that mean something: `$12.30`, `$0.0042`."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    digits = 2 if value >= 1 or value == 0 else 4
+    return f"${value:,.{digits}f}"
+
+
 def _no_negative_zero(value: float, digits: int) -> float:
     """`-0.0000` would claim a direction that the digits do not show."""
     rounded = round(value, digits)

@@ -1,11 +1,31 @@
-"""The plots of the report, the comparison and the web pages, drawn as plain SVG."""
+"""The plots of the report, the comparison and the web pages, drawn as plain SVG.
 
+`score_line`, `whisker` and `sparkline` are marks beside the figures that they show. The others are
+charts: each point has a tooltip and can have the focus, and the data are a table behind the plot.
+"""
+
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
 from assay.report.numbers import count, counted, difference, duration, figure, interval, share
-from assay.report.svg import Scale, axis_below, axis_beside, drawing, element, line, text, tip
+from assay.report.svg import (
+    REACHED,
+    DataTable,
+    Scale,
+    apart,
+    axis_below,
+    axis_beside,
+    chart,
+    drawing,
+    element,
+    line,
+    point,
+    shortened,
+    text,
+    tip,
+)
 from assay.run.answers import Quadrants
 
 WIDTH, HEIGHT = 440, 220
@@ -27,7 +47,7 @@ def score_line(mean: float, low: float | None, high: float | None, ceiling: floa
     parts.append(text(f"ceiling {figure(ceiling)}", where, 10, "end" if end else "start", "tick"))
     parts += [text("0", 2, 54, "start", "tick"), text("1", 438, 54, "end", "tick")]
     says = f"{figure(mean)}, 95% interval {interval(low, high)}, ceiling {figure(ceiling)}"
-    return drawing(440, 60, parts, says, "score-line")
+    return drawing(440, 60, [tip(says), *parts], says, "score-line")
 
 
 def whisker(
@@ -42,7 +62,7 @@ def whisker(
         parts += _whisker(across(low), across(high), 9, 5)
     parts.append(element("circle", cx=across(mean), cy=9, r=4, class_="dot"))
     says = f"{figure(mean)}, 95% interval {interval(low, high)}"
-    return drawing(180, 18, parts, says, "whisker")
+    return drawing(180, 18, [tip(says), *parts], says, "whisker")
 
 
 def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
@@ -55,14 +75,16 @@ def histogram(counts: Sequence[int], zeros: int, label: str) -> Markup:
     parts += axis_below(across, up(0), lambda value: f"{value:.1f}" if value else "")
     parts.append(line(_LEFT, up(0), _LEFT + 26, up(0), "axis"))
     parts.append(text("0", _LEFT + 13, up(0) + 15, "middle", "tick"))
+    rows = [("exactly 0", count(zeros))]
     parts.append(_bar(_LEFT + 3, 20, up, zeros, f"{counted(zeros, 'query', 'queries')}: 0", "bad"))
     for place, number in enumerate(counts):
-        low, high = place / len(counts), (place + 1) / len(counts)
-        words = f"{counted(number, 'query', 'queries')}: {low:.2f} to {high:.2f}"
+        scores = f"{place / len(counts):.2f} to {(place + 1) / len(counts):.2f}"
+        rows.append((scores, count(number)))
+        words = f"{counted(number, 'query', 'queries')}: {scores}"
         parts.append(_bar(across.start + place * step + 1, step - 2, up, number, words, "bar"))
     parts.append(text(label, (across.start + across.end) / 2, HEIGHT - 4, "middle", "label"))
     says = f"Distribution of {label}: {counted(zeros, 'query', 'queries')} at exactly 0"
-    return drawing(WIDTH, HEIGHT, parts, says, "histogram")
+    return chart(WIDTH, HEIGHT, parts, says, "histogram", DataTable((label, "Queries"), rows))
 
 
 def latency_lines(
@@ -77,17 +99,34 @@ def latency_lines(
     parts = axis_beside(up, _LEFT + 8, across.end, lambda value: _seconds(value / 1000))
     words: Callable[[float], str] = _seconds if axis == "seconds" else lambda v: count(round(v))
     parts += axis_below(across, HEIGHT - _BOTTOM, words)
+    when: Callable[[float], str] = (
+        (lambda v: f"after {duration(v)}")
+        if axis == "seconds"
+        else (lambda v: f"after {counted(round(v), 'query', 'queries')}")
+    )
+    lasts = {}
+    few = len(known) <= REACHED
     for name, values in series.items():
         known_points = [(x, v) for x, v in zip(places, values, strict=True) if v is not None]
         points = [f"{across(x):.1f},{up(v):.1f}" for x, v in known_points]
         parts.append(element("polyline", points=" ".join(points), class_=f"line {name}"))
+        for x, v in known_points:
+            shape = element("circle", cx=across(x), cy=up(v), r=3.5, class_=f"spot {name}")
+            said = f"{name} {duration(v / 1000)} {when(x)}"
+            parts.append(point(shape, said, x=_LEFT + 8, room=WIDTH - 70, few=few))
         if known_points:
-            last = up(known_points[-1][1])
-            parts.append(text(name, across.end + 4, last + 4, "start", f"tick {name}"))
+            lasts[name] = up(known_points[-1][1]) + 4
+    ends = apart(list(lasts.values()), 13, _TOP + 4, HEIGHT - _BOTTOM)
+    for name, y in zip(lasts, ends, strict=True):
+        parts.append(text(name, across.end + 6, y, "start", f"tick {name}"))
     title = "time into the run" if axis == "seconds" else "queries asked"
     parts.append(text(title, (across.start + across.end) / 2, HEIGHT - 4, "middle", "label"))
     says = f"Latency over the run: {duration(low / 1000)} to {duration(high / 1000)}"
-    return drawing(WIDTH, HEIGHT, parts, says, "latency")
+    shown = [
+        [when(x), *(duration(None if v is None else v / 1000) for v in values)]
+        for x, *values in zip(places, *series.values(), strict=True)
+    ]
+    return chart(WIDTH, HEIGHT, parts, says, "latency", DataTable((title, *series), shown))
 
 
 def scatter(points: Sequence[tuple[float, float, str]], x_label: str, y_label: str) -> Markup:
@@ -98,20 +137,27 @@ def scatter(points: Sequence[tuple[float, float, str]], x_label: str, y_label: s
     parts = axis_beside(up, 44, size - 10, lambda value: f"{value:.1f}")
     parts += axis_below(across, size - 40, lambda value: f"{value:.1f}")
     parts.append(line(across(0), up(0), across(1), up(1), "diagonal"))
+    few = len(points) <= REACHED
     for x, y, words in points:
         class_ = "better" if y > x else "worse" if y < x else "same"
-        mark = element("circle", tip(words), cx=across(x), cy=up(y), r=3, class_=f"query {class_}")
-        parts.append(mark)
-    parts.append(text(x_label, (across.start + across.end) / 2, size - 6, "middle"))
+        mark = element("circle", cx=across(x), cy=up(y), r=3, class_=f"query {class_}")
+        parts.append(point(mark, words, x=44, room=size - 60, few=few))
+    room = across.end - across.start
+    parts.append(
+        text(shortened(x_label, size - 20), (across.start + across.end) / 2, size - 6, "middle")
+    )
     turned = element(
         "text",
-        _escaped(y_label),
+        _escaped(shortened(y_label, room)),
         transform=f"translate(11 {(up.start + up.end) / 2:g}) rotate(-90)",
         text_anchor="middle",
         class_="label",
     )
     says = f"{counted(len(points), 'query', 'queries')}: {y_label} against {x_label}"
-    return drawing(size, size, [*parts, turned], says, "scatter")
+    widest = sorted(points, key=lambda each: -abs(each[1] - each[0]))
+    rows = [(words, figure(x, 3), figure(y, 3)) for x, y, words in widest]
+    table = DataTable(("Query", x_label, y_label), rows)
+    return chart(size, size, [*parts, turned], says, "scatter", table)
 
 
 def win_loss(differences: Sequence[float], label: str) -> Markup:
@@ -122,6 +168,7 @@ def win_loss(differences: Sequence[float], label: str) -> Markup:
     across = Scale(0, len(ordered), _LEFT, WIDTH - _RIGHT)
     parts = axis_beside(up, _LEFT, WIDTH - _RIGHT, lambda value: difference(value, 1))
     zero = up(0)
+    rows = []
     for sign, class_ in ((1, "better"), (-1, "worse")):
         places = [(i, value) for i, value in enumerate(ordered) if value * sign > 0]
         if places:
@@ -130,7 +177,15 @@ def win_loss(differences: Sequence[float], label: str) -> Markup:
                 steps.append(f"{across(place):.1f},{up(value):.1f}")
                 steps.append(f"{across(place + 1):.1f},{up(value):.1f}")
             steps.append(f"{across(places[-1][0] + 1):.1f},{zero:.1f}")
-            parts.append(element("polygon", points=" ".join(steps), class_=f"area {class_}"))
+            shape = element("polygon", points=" ".join(steps), class_=f"area {class_}")
+            sizes = [value for _, value in places]
+            middle, most = statistics.median(sizes), max(sizes, key=abs)
+            rows.append((class_, count(len(sizes)), difference(middle, 3), difference(most, 3)))
+            words = (
+                f"{counted(len(sizes), 'query', 'queries')} {class_}: median "
+                f"{difference(middle, 3)}, most {difference(most, 3)}"
+            )
+            parts.append(point(shape, words, x=_LEFT + 6, room=WIDTH - 70, few=True))
     parts.append(line(_LEFT, zero, WIDTH - _RIGHT, zero, "axis"))
     wins, losses = sum(v > 0 for v in ordered), sum(v < 0 for v in ordered)
     if wins:
@@ -141,7 +196,10 @@ def win_loss(differences: Sequence[float], label: str) -> Markup:
         )
     parts.append(text(label, (across.start + across.end) / 2, HEIGHT - 6, "middle"))
     says = f"{count(wins)} queries better, {count(losses)} worse of {count(len(ordered))}"
-    return drawing(WIDTH, HEIGHT, parts, says, "win-loss")
+    same = len(ordered) - wins - losses
+    rows.append(("the same", count(same), difference(0.0, 3), difference(0.0, 3)))
+    table = DataTable(("", "Queries", "Median difference", "Largest difference"), rows)
+    return chart(WIDTH, HEIGHT, parts, says, "win-loss", table)
 
 
 def sparkline(
@@ -163,7 +221,7 @@ def sparkline(
     last = len(values) - 1
     parts.append(element("circle", cx=across(last), cy=up(values[-1]), r=3, class_="dot"))
     says = f"{counted(len(values), 'run')}: from {figure(values[0])} to {figure(values[-1])}"
-    return drawing(160, 40, parts, says, "sparkline")
+    return drawing(160, 40, [tip(says), *parts], says, "sparkline")
 
 
 def _whisker(low: float, high: float, y: float, half: float) -> list[str]:
@@ -174,7 +232,8 @@ def _whisker(low: float, high: float, y: float, half: float) -> list[str]:
 def _bar(x: float, width: float, up: Scale, number: int, words: str, class_: str) -> str:
     top = up(number)
     height = up(0) - top
-    return element("rect", tip(words), x=x, y=top, width=width, height=height, class_=class_)
+    shape = element("rect", x=x, y=top, width=width, height=height, class_=class_)
+    return point(shape, words, x=_LEFT + 6, room=WIDTH - 70, few=True) if number else shape
 
 
 def _seconds(value: float) -> str:
@@ -218,7 +277,13 @@ def mosaic(quadrants: Quadrants) -> Markup:
         f"{words}: {count(columns[name][0])} right, {count(columns[name][1])} wrong"
         for name, words in _COLUMNS.items()
     )
-    return drawing(WIDTH, _MOSAIC_HEIGHT, parts, f"Retrieval against generation. {says}", "mosaic")
+    rows = [
+        (words, count(columns[name][0]), count(columns[name][1]))
+        for name, words in _COLUMNS.items()
+    ]
+    table = DataTable(("Retrieval", "Right", "Wrong"), rows)
+    says = f"Retrieval against generation. {says}"
+    return chart(WIDTH, _MOSAIC_HEIGHT, parts, says, "mosaic", table)
 
 
 def point_bars(points: Mapping[str, float]) -> Markup:
@@ -231,16 +296,16 @@ def point_bars(points: Mapping[str, float]) -> Markup:
         width = max(2.0, across(value) - across.start)
         words = f"{half}: {figure(value, 1)} points"
         parts.append(text(half, 108, y + 16, "end"))
-        parts.append(
-            element(
-                "rect", tip(words), x=across.start, y=y, width=width, height=24, rx=3, class_="bar"
-            )
-        )
+        shape = element("rect", x=across.start, y=y, width=width, height=24, rx=3, class_="bar")
+        parts.append(point(shape, words, x=across.start, room=0, few=True))
         parts.append(text(figure(value, 1), across.start + width + 6, y + 16, "start", "value"))
     height = 8 + 34 * len(shown)
     parts.append(line(across.start, 2, across.start, height, "axis"))
     says = ", ".join(f"{half} {figure(value, 1)}" for half, value in shown.items())
-    return drawing(WIDTH, height + 4, parts, f"Percentage points per component: {says}", "points")
+    rows = [(half, figure(value, 1)) for half, value in shown.items()]
+    table = DataTable(("Component", "Percentage points"), rows)
+    says = f"Percentage points per component: {says}"
+    return chart(WIDTH, height + 4, parts, says, "points", table)
 
 
 def _mosaic_column(name: str, numbers: list[int], x: float, width: float, total: int) -> list[str]:
@@ -265,10 +330,9 @@ def _mosaic_cell(
 ) -> list[str]:
     x, y, width, height = box
     words = f"{counted(number, 'question')} {verdict} ({share(number, total)}): {_MEANINGS[name]}"
+    shape = element("rect", x=x, y=y, width=width, height=height, rx=4, class_=f"cell {verdict}")
     parts = [
-        element(
-            "rect", tip(words), x=x, y=y, width=width, height=height, rx=4, class_=f"cell {verdict}"
-        ),
+        point(shape, words, x=x, room=0, few=True),
         text(f"{count(number)} {verdict}", x + 10, y + 18, "start", f"cell-count {verdict}"),
     ]
     if height >= 44 and width >= 130:

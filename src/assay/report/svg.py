@@ -1,12 +1,14 @@
-"""The parts that a plot is made of: elements, a scale, an axis.
+"""The parts that a plot is made of: elements, points, a scale, an axis, a table behind it.
 
 Colors come from CSS classes, so that one plot serves light mode, dark mode and paper. A plot never
-has a style attribute or a script: the pages forbid both.
+has a style attribute or a script: the pages forbid both. What a point says is its title, and is
+written into the plot while the point has the focus, so that neither needs a script.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 
 from markupsafe import Markup
@@ -40,12 +42,163 @@ def tip(words: str) -> str:
     return element("title", escape(words))
 
 
-def drawing(width: float, height: float, parts: Iterable[str], says: str, class_: str) -> Markup:
+def drawing(
+    width: float, height: float, parts: Iterable[str], says: str, class_: str, role: str = "img"
+) -> Markup:
     """A whole plot; `says` is its text alternative for screen readers."""
     box = f"0 0 {width:g} {height:g}"
     return Markup(
-        element("svg", *parts, viewBox=box, role="img", aria_label=says, class_=f"plot {class_}")
+        element("svg", *parts, viewBox=box, role=role, aria_label=says, class_=f"plot {class_}")
     )
+
+
+REACHED = 60
+"""Points that the Tab key reaches one by one; of more, a script makes one stop with arrow keys."""
+
+TABLE_ROWS = 200
+"""Rows of the table behind a chart, at most."""
+
+
+def point(shape: str, words: str, *, x: float, room: float, few: bool, href: str = "") -> str:
+    """A mark with a tooltip that can have the focus.
+
+    Parameters:
+        shape: the mark itself.
+        words: what it stands for.
+        x: where in the plot the words are written while the mark has the focus.
+        room: how wide they may be; 0 where the plot says the same anyway.
+        few: whether the plot has so few points that each is a stop of the Tab key.
+        href: where it leads to.
+    """
+    parts = [tip(words), shape]
+    if few and room:
+        parts.append(text(shortened(words, room), x, 11, "start", "say"))
+    if href:
+        return element("a", *parts, href=href, class_="point")
+    stop = 0 if few else None
+    return element("g", *parts, class_="point", role="img", tabindex=stop)
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """The figures of a chart; `more` says what it leaves out."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    more: str = ""
+
+    @property
+    def html(self) -> str:
+        """The table, closed until somebody asks for it."""
+        head = "".join(element("th", escape(each), scope="col") for each in self.headings)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.rows[:TABLE_ROWS]
+        )
+        left = len(self.rows) - TABLE_ROWS
+        more = self.more or (f"The first {TABLE_ROWS} of {len(self.rows):,}." if left > 0 else "")
+        note = element("p", escape(more), class_="muted") if more else ""
+        # The rows of a table that nobody opened are not laid out, and not read aloud.
+        return (
+            '<details class="chart-data"><summary>Data of this chart</summary>'
+            '<div class="scroll" tabindex="0" role="region" aria-label="Data of this chart">'
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+            "</details>"
+        )
+
+
+def chart(
+    width: float,
+    height: float,
+    parts: Iterable[str],
+    says: str,
+    class_: str,
+    table: DataTable | None,
+) -> Markup:
+    """A plot whose points can be reached, with its data behind it.
+
+    `class_` also names the file that the plot is saved as.
+    """
+    svg = drawing(width, height, parts, says, class_, role="group")
+    return framed([svg], class_, table)
+
+
+def framed(plots: Iterable[str], name: str, table: DataTable | None) -> Markup:
+    """Drawings of the same data for several widths, of which the style shows one, and the data."""
+    data = table.html if table else ""
+    return Markup(f'<div class="chart" data-name="{escape(name)}">{"".join(plots)}{data}</div>')
+
+
+def text_width(words: str, size: float = 12) -> float:
+    """About how wide a text is, rather too wide: fonts differ."""
+    wide = sum(1.0 if ord(letter) > 0x2E7F else 0.58 for letter in words)
+    return wide * size
+
+
+def shortened(words: str, room: float, size: float = 12) -> str:
+    """As much of a text as fits."""
+    if text_width(words, size) <= room:
+        return words
+    while words and text_width(f"{words}…", size) > room:
+        words = words[:-1]
+    return f"{words.rstrip()}…"
+
+
+def without_overlap(labels: Iterable[tuple[float, str]], gap: float = 8) -> list[tuple[float, str]]:
+    """Those of the labels, centered at a place each, that leave the ones before them free."""
+    kept: list[tuple[float, str]] = []
+    for x, words in labels:
+        half = text_width(words) / 2
+        if all(abs(x - other) >= half + text_width(o) / 2 + gap for other, o in kept):
+            kept.append((x, words))
+    return kept
+
+
+def place_labels(
+    labels: Iterable[tuple[float, float, str]],
+    marks: Sequence[tuple[float, float]],
+    across: tuple[float, float],
+    top: float,
+) -> list[str]:
+    """Labels of points, above or below each, where they cover neither a mark nor another label.
+
+    Parameters:
+        labels: the point of each and its words, those first that matter most.
+        marks: the points that must stay in sight.
+        across: the left and right edge.
+        top: the upper edge.
+    """
+    boxes: list[tuple[float, float, float]] = []
+    parts = []
+    for x, y, words in labels:
+        half = text_width(words, 11.5) / 2
+        center = min(max(x, across[0] + half), across[1] - half)
+        for base in (y - 9, y + 17):
+            free = base - 11 >= top and all(
+                abs(center - bx) > half + bh + 4 or abs(base - by) > 14 for bx, by, bh in boxes
+            )
+            if free and not any(
+                abs(center - mx) < half + 4 and base - 14 < my < base + 5 for mx, my in marks
+            ):
+                boxes.append((center, base, half))
+                parts.append(text(words, center, base, "middle", "run-label"))
+                break
+    return parts
+
+
+def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """The places, moved so far that any two are `gap` apart, in the same order."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    moved = list(places)
+    floor = low
+    for i in order:
+        moved[i] = floor = max(floor, places[i])
+        floor += gap
+    roof = high
+    for i in reversed(order):
+        moved[i] = roof = min(roof, moved[i])
+        roof -= gap
+    return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +248,48 @@ def round_steps(low: float, high: float, most: int) -> list[float]:
 def axis_below(scale: Scale, y: float, words: Callable[[float], str], most: int = 5) -> list[str]:
     """A horizontal axis with its ticks; `words` labels a value."""
     marks = [line(scale.start, y, scale.end, y, "axis")]
-    for value in scale.ticks(most):
-        marks.append(text(words(value), scale(value), y + 15, "middle", "tick"))
+    for x, label in without_overlap((scale(v), words(v)) for v in scale.ticks(most)):
+        marks.append(text(label, x, y + 15, "middle", "tick"))
     return marks
+
+
+_HOUR, _DAY = 3600, 86400
+_STEPS = (
+    *((_HOUR * n, "%b %-d %H:%M") for n in (1, 3, 6, 12)),
+    *((_DAY * n, "%b %-d") for n in (1, 2, 7, 14)),
+)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120)
+
+
+def date_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """At most so many round times between two times in seconds since 1970, with their words."""
+    span = max(high - low, 1.0)
+    for step, form in _STEPS:
+        if span / step <= most:
+            # Days of a week are counted from a Monday, others from the first of the epoch.
+            offset = 4 * _DAY if step >= 7 * _DAY else 0
+            first = math.ceil((low - offset) / step) * step + offset
+            count = int((high - first) // step) + 1
+            moments = [datetime.fromtimestamp(first + n * step, UTC) for n in range(count)]
+            return [(each.timestamp(), _date_words(each, form)) for each in moments]
+    months = next((n for n in _MONTHS if span / (n * 30.4 * _DAY) <= most), _MONTHS[-1])
+    return list(_month_ticks(low, high, months))
+
+
+def _month_ticks(low: float, high: float, months: int) -> Iterable[tuple[float, str]]:
+    first = datetime.fromtimestamp(low, UTC)
+    number = -(-(first.year * 12 + first.month - 1) // months) * months
+    while True:
+        moment = datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
+        if moment.timestamp() > high:
+            return
+        if moment.timestamp() >= low:
+            yield moment.timestamp(), str(moment.year) if months >= 12 else f"{moment:%b %Y}"
+        number += months
+
+
+def _date_words(moment: datetime, form: str) -> str:
+    return moment.strftime(form.replace("%-d", str(moment.day)))
 
 
 def axis_beside(

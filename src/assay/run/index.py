@@ -14,7 +14,7 @@ from typing import Any
 
 from assay.errors import AssayError
 from assay.run.folder import UNFINISHED, RunFolder
-from assay.run.listing import COLUMNS, Signature, run_signatures
+from assay.run.listing import COLUMNS, Signature, comparable_key, run_signatures
 from assay.run.listing import DAMAGED as DAMAGED
 from assay.run.listing import RunLine as RunLine
 from assay.run.models import COMPLETE, Report, RunHeader
@@ -63,18 +63,6 @@ class Trend:
     metric: str
     runs: int
     points: Sequence[RunLine]
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """One leaderboard: runs with the same judgments, metric and track."""
-
-    dataset: str
-    split: str
-    fingerprint: str
-    metric: str
-    track: str
-    targets: int
 
 
 class RunIndex:
@@ -156,8 +144,7 @@ class RunIndex:
         where, values = _where({**(filters or {}), "state": COMPLETE})
         series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
         for line in self._lines(f"{where} ORDER BY name", values):
-            how = (line.target, line.dataset, line.split, line.track, line.metric, line.top_k)
-            series[(*how, line.fingerprint, line.queries, _drawn(line))].append(line)
+            series[(line.target, *comparable_key(line))].append(line)
         several = [lines for lines in series.values() if len(lines) > 1]
         several.sort(key=lambda lines: lines[-1].name, reverse=True)
         return [
@@ -173,38 +160,26 @@ class RunIndex:
             for lines in several[:limit]
         ]
 
-    def boards(self) -> list[Board]:
-        """Every ranking that the runs allow."""
-        keys = "dataset, split, fingerprint, metric, track"
-        rows = self._rows(
-            f"SELECT {keys}, count(DISTINCT target) FROM runs WHERE state = ? GROUP BY {keys} "
-            "ORDER BY dataset, split, fingerprint, track DESC, metric",
-            [COMPLETE],
-        )
-        return [Board(*row) for row in rows]
+    def datasets(self) -> list[tuple[str, str]]:
+        """Every data set and split that has a complete run."""
+        question = "SELECT DISTINCT dataset, split FROM runs WHERE state = ? ORDER BY 1, 2"
+        return [(row[0], row[1]) for row in self._rows(question, [COMPLETE])]
 
-    def latest_of_each_target(self, board: Board, *, limit: int) -> list[RunLine]:
-        """The newest complete run of each target, with as many queries as any has; best first.
+    def newest_of_each_target(
+        self, dataset: str, split: str, *, answers: bool = False
+    ) -> list[RunLine]:
+        """The newest complete run of each target, for each kind of run that compares.
 
-        A sample is left out where some target was asked everything, or where the newest of its size
-        was drawn with another seed: means over other queries do not compare.
+        A run in which nothing was answered stands for its target only if there is no other.
+
+        Parameters:
+            answers: only runs whose answers were compared with references.
         """
-        on_board = (
-            "state = ? AND dataset = ? AND split = ? AND fingerprint = ? AND metric = ? "
-            "AND track = ?"
-        )
-        values = [COMPLETE, board.dataset, board.split, board.fingerprint, board.metric]
-        lines = self._lines(f"WHERE {on_board} ORDER BY name", [*values, board.track])
-        most = max((line.queries or 0 for line in lines), default=0)
-        full = [line for line in lines if (line.queries or 0) == most]
-        drawn = _drawn(full[-1]) if full else None
-        newest = {
-            line.target: line
-            for line in full
-            if _drawn(line) == drawn and (line.failed or 0) < most  # it answered something
-        }
-        best_first = sorted(newest.values(), key=lambda line: (-(line.mean or 0.0), line.target))
-        return best_first[:limit]
+        condition = "WHERE state = ? AND dataset = ? AND split = ?"
+        condition += " AND correctness IS NOT NULL" if answers else ""
+        order = "ORDER BY coalesce(failed, 0) < coalesce(queries, 0), name"
+        lines = self._lines(f"{condition} {order}", [COMPLETE, dataset, split])
+        return list({(line.target, *comparable_key(line)): line for line in lines}.values())
 
     def _values(self, column: str) -> list[str]:
         rows = self._rows(
@@ -218,11 +193,6 @@ class RunIndex:
     def _rows(self, question: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._database.execute(question, list(values)).fetchall()
-
-
-def _drawn(line: RunLine) -> int | None:
-    """What decided which queries were drawn; None where all were asked."""
-    return None if line.sample is None else line.seed
 
 
 def _where(filters: Mapping[str, str]) -> tuple[str, list[str]]:

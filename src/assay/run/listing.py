@@ -65,6 +65,17 @@ class RunLine:
     correctness_high: float | None = None
 
 
+def drawn_with(line: RunLine) -> int | None:
+    """The seed that decided which queries were drawn; None where all were asked."""
+    return None if line.sample is None else line.seed
+
+
+def comparable_key(line: RunLine) -> tuple[object, ...]:
+    """Equal for runs that were asked the same queries on the same data, measured in one way."""
+    data = (line.dataset, line.split, line.fingerprint, line.queries, drawn_with(line))
+    return (*data, line.track, line.metric, line.top_k)
+
+
 COLUMNS = tuple(each.name for each in fields(RunLine))
 
 

@@ -1,5 +1,6 @@
 """`RunRecord`, which all typed values of a run extend, and two of them: gates and pacing."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Literal
 
@@ -30,6 +31,9 @@ def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
 MetricName = Annotated[str, _readable_by(parse_metric)]
 FigureName = Annotated[str, _readable_by(parse_figure)]
 
+GATE_SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
+"""A condition on a figure; one that names another run has another shape."""
+
 
 class GateResult(RunRecord):
     """How a gate ended.
@@ -47,6 +51,15 @@ class GateResult(RunRecord):
     passed: bool
     reason: str | None = None
     note: str | None = None
+
+    @property
+    def limit(self) -> tuple[str, float] | None:
+        """The figure's name and its bound; None where the bound depends on another run."""
+        found = GATE_SHAPE.fullmatch(self.gate.strip())
+        try:
+            return None if found is None else (found["name"].strip(), float(found["bound"]))
+        except ValueError:
+            return None
 
     def failed_because(self, reason: str) -> "GateResult":
         """The same gate as one that failed, whatever its figure is."""

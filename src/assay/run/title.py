@@ -49,6 +49,17 @@ def _differs(fact: _Fact, headers: Sequence[RunHeader]) -> bool:
     return len({fact(each) for each in headers}) > 1
 
 
+def described_settings(header: RunHeader) -> dict[str, str]:
+    """What may change the scores of a target, by name: settings, retriever, the agent's version."""
+    names = [name for name in settings() if name not in _NOT_SETTINGS and name not in _SAMPLE]
+    found = {name: _setting(name, header) for name in names}
+    found |= {f"retriever {key}": _retriever(key, header) for key in header.retriever or {}}
+    found["embedder"] = f"embedder {header.embedder}" if header.embedder else ""
+    found["agent"] = header.target.agent or ""
+    found["assay"] = _version(header)
+    return {name: words for name, words in found.items() if words}
+
+
 def comparison_title(names: Sequence[str]) -> str:
     """What a comparison of runs of these names is called; the others are against the first."""
     return f"{' and '.join(names[1:])} against {names[0]}"

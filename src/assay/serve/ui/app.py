@@ -30,10 +30,12 @@ from assay.serve.ui.check import check_routes
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_pages import evaluation_routes
 from assay.serve.ui.judging import UPLOAD_LIMIT, UPLOAD_PATH, Pools, judging_routes
+from assay.serve.ui.leaderboard import leaderboard_routes
 from assay.serve.ui.matrix import matrix_routes
 from assay.serve.ui.queries import query_routes
 from assay.serve.ui.runs import run_routes
 from assay.serve.ui.search import SearchService, search_routes
+from assay.serve.ui.trends import trend_routes
 
 BODY_LIMIT = 64 * 1024
 _STATIC = Path(__file__).parent / "static"
@@ -98,6 +100,8 @@ def ui_routes() -> list[BaseRoute]:
     return [
         *health_routes("ui"),
         *run_routes(),
+        *leaderboard_routes(),
+        *trend_routes(),
         *query_routes(),
         *matrix_routes(),
         *judging_routes(),

@@ -1,4 +1,4 @@
-"""The list of runs, the report of a run, comparisons and the leaderboard."""
+"""The list of runs, the report of a run, and comparisons."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,34 +6,31 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
-from assay.evaluation.leaderboard import BoardPlace, rank_lines, significant_pairs
 from assay.evaluation.reporting import render_report_page
 from assay.report.html import QueryFigures, RunView, hide_password, run_view
 from assay.report.html_comparison import ComparedSide, ComparisonView, comparison_view
-from assay.report.plots import sparkline
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RUNNING, RunFolder, remove_run
-from assay.run.index import FILTERS, ONLY, Board, RunLine, Trend
+from assay.run.index import FILTERS, ONLY, RunLine
 from assay.run.models import COMPLETE
 from assay.serve.ui.context import PER_PAGE, Ui, chosen_runs, slice_of, ui_of
 from assay.serve.ui.evaluation_pages import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
+from assay.serve.ui.trends import trend_spark
 
 COMPARED_LIMIT = 6
-RANKED_LIMIT = 30
 _OFFERED = 100
 _OTHERS = 40
 
 
 def run_routes() -> list[BaseRoute]:
-    """The list, the pages and files of each run, comparisons and the leaderboard."""
+    """The list, the pages and files of each run, and comparisons."""
     return [
         Route("/", runs_page),
         Route("/runs/{name}", run_page),
@@ -43,7 +40,6 @@ def run_routes() -> list[BaseRoute]:
         Route("/compare", compare_page),
         Route("/delete", confirm_delete, methods=["GET"]),
         Route("/delete", delete_runs, methods=["POST"]),
-        Route("/leaderboard", leaderboard_page),
     ]
 
 
@@ -65,7 +61,7 @@ async def runs_page(request: Request) -> Response:
         answers=any(line.correctness is not None for line in lines),
         pages=pages,
         running=ui.index.find({"state": RUNNING}).lines,
-        trends=[(trend, _sparkline(trend)) for trend in trends],
+        trends=[(trend, trend_spark(trend)) for trend in trends],
         filters=asked,
         choices=ui.index.choices(),
         only=list(ONLY),
@@ -178,22 +174,6 @@ def _why_kept(ui: Ui, line: RunLine, chosen: Sequence[str]) -> str:
     return ""
 
 
-async def leaderboard_page(request: Request) -> Response:
-    """The rankings of one data set and split, a table for each track and metric."""
-    ui = ui_of(request)
-    await ui.refresh()
-    boards = ui.index.boards()
-    datasets = list(dict.fromkeys((board.dataset, board.split) for board in boards))
-    chosen = (request.query_params.get("dataset", ""), request.query_params.get("split", "test"))
-    if chosen not in datasets and datasets:
-        if chosen[0]:
-            raise HTTPException(404, f"there is no complete run on {chosen[0]!r} {chosen[1]!r}")
-        chosen = datasets[0]
-    shown = [board for board in boards if (board.dataset, board.split) == chosen]
-    ranked = await asyncio.to_thread(_ranked, ui, shown)
-    return ui.page(request, "leaderboard.html", datasets=datasets, chosen=chosen, boards=ranked)
-
-
 def require_report(folder: RunFolder) -> None:
     """Answer 404 for a run that has no report."""
     if not folder.report_file.exists():
@@ -226,14 +206,6 @@ def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
         and other.mean is not None
         and other.fingerprint == line.fingerprint
     ]
-
-
-def _sparkline(trend: Trend) -> Markup:
-    return sparkline(
-        [point.mean or 0.0 for point in trend.points],
-        [point.low for point in trend.points],
-        [point.high for point in trend.points],
-    )
 
 
 def _view(folder: RunFolder, dataset: Dataset | None) -> RunView:
@@ -290,11 +262,3 @@ def _cached_comparison(changed: tuple[tuple[str, int], ...], key: "_DatasetKey")
     judgments = None if dataset is None else dataset.judgments_in(first.report.config.split)
     comparisons = compare_with_each(first, others, judgments=judgments)
     return comparison_view(sides, comparisons, dataset)
-
-
-def _ranked(ui: Ui, boards: Sequence[Board]) -> list[tuple[Board, list[BoardPlace]]]:
-    ranked = []
-    for board in boards:
-        lines = ui.index.latest_of_each_target(board, limit=RANKED_LIMIT)
-        ranked.append((board, rank_lines(lines, significant_pairs(ui.runs, lines))))
-    return ranked

@@ -1,0 +1,248 @@
+"""A target on a data set over time: its runs, which of them compare, and what changed in between.
+
+Runs are joined only where they were asked the same queries on the same data and measured in one
+way (`comparable_key`); a branch is a series of its own. What starts a new series, and what was set
+otherwise within one, is told in words.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from assay.errors import AssayError
+from assay.measure.figures import AnswerFigure, parse_figure
+from assay.run.folder import RunFolder
+from assay.run.listing import RunLine, comparable_key, drawn_with
+from assay.run.models import Report, RunHeader
+from assay.run.title import described_settings
+
+LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", "cost_usd", "judge_cost_usd"
+"""Figures of a trend that are no scores. `cost_usd` is a tag: only its operator knows what an agent
+costs."""
+
+NO_BRANCH = "no branch"
+
+
+@dataclass(frozen=True, slots=True)
+class TrendValue:
+    """A figure of a run, with its 95% interval where it has one."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """One run of a trend.
+
+    Attributes:
+        line: the run as it is listed.
+        moment: when it started, in seconds since 1970.
+        values: every figure that it has, by name.
+        bounds: the bounds of its gates, by the figure that each is on.
+        settings: what may change a score, by name, in words.
+        labels: fingerprint of the judgments; None in runs of an older Assay.
+        shard: which part of a divided evaluation it is.
+        answers_by: how answers were measured; empty where they were not.
+    """
+
+    line: RunLine
+    moment: float
+    values: Mapping[str, TrendValue]
+    bounds: Mapping[str, float]
+    settings: Mapping[str, str]
+    labels: str | None = None
+    shard: tuple[int, int] = (0, 1)
+    answers_by: str = ""
+
+    @property
+    def branch(self) -> str:
+        """The branch that it was made on."""
+        return self.line.branch or NO_BRANCH
+
+    def key(self, figure: str) -> tuple[object, ...]:
+        """Equal for runs whose figures of this name compare."""
+        way = self.answers_by if is_answer_figure(figure) else ""
+        return (*comparable_key(self.line), self.shard, way)
+
+
+@dataclass(frozen=True, slots=True)
+class TrendSeries:
+    """Runs of one branch that compare with each other, oldest first.
+
+    `current` where the newest run of the trend compares with them.
+    """
+
+    branch: str
+    points: Sequence[TrendPoint]
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TrendChange:
+    """What is different from a run on; `breaks` where earlier runs do not compare with it."""
+
+    point: TrendPoint
+    words: str
+    breaks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTrend:
+    """One figure of a target on a data set, over the runs that have it.
+
+    `silent` counts complete runs in which the target answered nothing: they have no place in it.
+    """
+
+    figure: str
+    points: Sequence[TrendPoint]
+    series: Sequence[TrendSeries]
+    changes: Sequence[TrendChange]
+    silent: int = 0
+
+    @property
+    def comparable(self) -> list[TrendPoint]:
+        """The runs that compare with the newest, on all branches."""
+        return [point for series in self.series if series.current for point in series.points]
+
+
+def is_answer_figure(name: str) -> bool:
+    """Whether a figure of a trend is about answers."""
+    if name in (LATENCY, SLOW, COST, JUDGE_COST):
+        return False
+    return isinstance(parse_figure(name), AnswerFigure)
+
+
+def read_trend_points(folder: Path, lines: Iterable[RunLine]) -> list[TrendPoint]:
+    """The points of complete runs, oldest first; one that cannot be read is left out."""
+    points = []
+    for line in lines:
+        run = RunFolder(folder / line.name)
+        with suppress(AssayError, OSError):
+            changed = (run.header_file.stat().st_mtime_ns, run.report_file.stat().st_mtime_ns)
+            points.append(_read_point(str(run.path), changed, line))
+    return sorted(points, key=lambda point: (point.moment, point.line.name))
+
+
+@lru_cache(maxsize=5000)
+def _read_point(path: str, _changed: tuple[int, int], line: RunLine) -> TrendPoint:
+    """Kept: a page of a thousand runs is asked for again with another filter."""
+    run = RunFolder(Path(path))
+    header, report = run.read_header(), run.read_report()
+    answers = report.answers
+    return TrendPoint(
+        line=line,
+        moment=_seconds(header.started),
+        values=dict(_values(header, report)),
+        bounds=dict(_bounds(report)),
+        settings=described_settings(header),
+        labels=header.dataset.labels,
+        shard=(header.config.shard_index, header.config.num_shards),
+        answers_by=f"{answers.correctness_by} {answers.references}" if answers else "",
+    )
+
+
+def _values(header: RunHeader, report: Report) -> Iterator[tuple[str, TrendValue]]:
+    for name, each in report.statistics.items():
+        yield name, TrendValue(each.mean, each.low, each.high)
+    for name, answer in (report.answers.statistics if report.answers else {}).items():
+        yield name, TrendValue(answer.mean, answer.low, answer.high)
+    if report.summary.successful_queries:
+        yield LATENCY, TrendValue(report.latency_ms.p50)
+        yield SLOW, TrendValue(report.latency_ms.p95)
+    with suppress(KeyError, ValueError):
+        cost = float(header.tags[COST])
+        if 0 <= cost < float("inf"):
+            yield COST, TrendValue(cost)
+    judge = report.answers.judge if report.answers else None
+    if judge and judge.spending and judge.spending.cost is not None:
+        yield JUDGE_COST, TrendValue(judge.spending.cost)
+
+
+def _bounds(report: Report) -> Iterator[tuple[str, float]]:
+    for gate in report.gates:
+        if limit := gate.limit:
+            name, bound = limit
+            with suppress(AssayError):
+                known = name.lower() in (LATENCY, SLOW)
+                yield name.lower() if known else parse_figure(name).slug, bound
+
+
+def _seconds(started: str) -> float:
+    try:
+        moment = datetime.fromisoformat(started)
+    except ValueError:  # of a header that somebody else wrote
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def build_trend(points: Sequence[TrendPoint], figure: str) -> TargetTrend:
+    """Join what compares, branch by branch; `points` are oldest first."""
+    answered = [each for each in points if (each.line.failed or 0) < (each.line.queries or 0)]
+    having = [each for each in answered if figure in each.values]
+    joined: dict[tuple[object, ...], list[TrendPoint]] = {}
+    for each in having:
+        joined.setdefault((each.branch, *each.key(figure)), []).append(each)
+    newest = having[-1].key(figure) if having else ()
+    series = [
+        TrendSeries(group[0].branch, group, current=group[0].key(figure) == newest)
+        for group in joined.values()
+    ]
+    changes = list(_changes(having, figure))
+    return TargetTrend(figure, having, series, changes, len(points) - len(answered))
+
+
+def _changes(points: Sequence[TrendPoint], figure: str) -> Iterator[TrendChange]:
+    """A kind of run that was not there before, and other settings within a series."""
+    keys = set()
+    last: dict[tuple[object, ...], TrendPoint] = {}
+    on_branch: dict[str, TrendPoint] = {}
+    earlier: TrendPoint | None = None
+    for point in points:
+        key = point.key(figure)
+        before = on_branch.get(point.branch, earlier)
+        if key not in keys and before is not None:
+            yield TrendChange(point, "; ".join(_differences(before, point, figure)), breaks=True)
+        same = last.get((point.branch, *key))
+        if same is not None and same.settings != point.settings:
+            yield TrendChange(point, _settings_change(same, point), breaks=False)
+        keys.add(key)
+        last[point.branch, *key] = on_branch[point.branch] = earlier = point
+
+
+def _differences(before: TrendPoint, after: TrendPoint, figure: str) -> Iterator[str]:
+    """Why two runs do not compare."""
+    a, b = before.line, after.line
+    if a.fingerprint != b.fingerprint:
+        same = before.labels is not None and before.labels == after.labels
+        yield "the documents changed, the judgments did not" if same else "the data changed"
+    if (a.queries, drawn_with(a)) != (b.queries, drawn_with(b)):
+        yield f"{sample_words(b)} (before: {sample_words(a)})"
+    if a.top_k != b.top_k or a.metric != b.metric:
+        yield f"asked for {b.top_k} documents (before: {a.top_k})"
+    if a.track != b.track:
+        yield f"{b.track} track (before: {a.track})"
+    if before.shard != after.shard:
+        yield f"shard {after.shard[0] + 1} of {after.shard[1]}"
+    if is_answer_figure(figure) and before.answers_by != after.answers_by:
+        yield "answers are measured in another way"
+
+
+def sample_words(line: RunLine) -> str:
+    """Which queries a run was asked: all of them, or a sample with its seed."""
+    seed = drawn_with(line)
+    asked = f"{line.queries or 0:,} queries"
+    return f"all {asked}" if seed is None else f"a sample of {asked} (seed {seed})"
+
+
+def _settings_change(before: TrendPoint, after: TrendPoint) -> str:
+    words = []
+    for name in {**before.settings, **after.settings}:
+        old, new = before.settings.get(name), after.settings.get(name)
+        if old != new:
+            words.append(f"{old} → {new}" if old and new else new or f"without {old}")
+    return "; ".join(words)
