@@ -15,7 +15,7 @@ from assay import Dataset, Run, compare_runs, evaluate, nDCG
 from assay.evaluation.reporting import render_report_page
 from assay.report.html import QueryFigures, command_of, render_summary
 from assay.report.html_queries import LISTED, JudgedDocuments, RunningMean, form_of, query_view
-from assay.report.html_templates import moment
+from assay.report.html_templates import label_cells, moment
 from assay.report.numbers import figure, interval
 from assay.run.config import RunConfig
 from assay.run.models import QueryRow
@@ -297,3 +297,19 @@ def test_a_notebook_gets_the_figures_without_page_and_script(hostile_run: Run) -
     assert "nDCG@5" in page.text
     assert "gate ndcg@5>=0.9 failed" in page.text
     assert not page.tags("html")
+
+
+def test_a_cell_says_what_it_is_where_a_row_becomes_a_card() -> None:
+    head = '<thead><tr><th>Query</th><th>a &#34;b&#34;</th><th><span aria-hidden="true">^</span>'
+    page = label_cells(
+        f'<table class="x">{head}Mean</th><th><span class="hidden">Plot</span></th></tr></thead>'
+        '<tr><th scope="row">q</th><td>1</td><td class="number">2</td><td>3</td></tr>'
+        '<tr><td colspan="3">none</td><td>4</td></tr></table>'
+        "<table><thead><tr><th>two</th><th>columns</th></tr></thead><tr><td>5</td></tr></table>"
+    )
+    cells = [(each.get("data-label"), each.get("class")) for each in read_page(page).tags("td")]
+    assert cells == [
+        *[('a "b"', None), ("Mean", "number"), ("Plot", None)],
+        *[(None, None), ("Plot", None), (None, None)],
+    ]
+    assert [each.get("class") for each in read_page(page).tags("table")] == ["cards x", None]

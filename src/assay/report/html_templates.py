@@ -69,12 +69,68 @@ def render_page(template: str, **values: Any) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     page = _report_environment().get_template(template)
-    return page.render(style=Markup(style), policy=policy, **values)
+    return label_cells(page.render(style=Markup(style), policy=policy, **values))
 
 
 def render_fragment(template: str, **values: Any) -> str:
     """A template without a page around it."""
     return _report_environment().get_template(template).render(**values)
+
+
+_TABLE = re.compile(r"<table\b[^>]*>.*?</table>", re.DOTALL)
+_CELL = re.compile(r"<(?P<row>tr\b)|<(?P<tag>t[dh])\b(?P<attributes>[^>]*)>")
+_HEADINGS = re.compile(r"<thead>\s*<tr[^>]*>(.*?)</tr>", re.DOTALL)
+_HEADING = re.compile(r"<th\b(?P<attributes>[^>]*)>(?P<words>.*?)</th>", re.DOTALL)
+_UNREAD = re.compile(r"<span aria-hidden=[^>]*>.*?</span>|<[^>]*>", re.DOTALL)
+_COLSPAN = re.compile(r'colspan="(\d+)"')
+_WIDE_TABLE = 7
+
+
+def label_cells(page: str) -> str:
+    """The page with the heading of its column on every cell, for narrow windows.
+
+    There the style shows each row of a table as a card, and a cell says by itself what it is:
+    `class="cards"`, and `many` where a table has so many columns that a tablet is narrow too.
+    """
+    return _TABLE.sub(_labeled_table, page)
+
+
+def _labeled_table(match: re.Match[str]) -> str:
+    table = match[0]
+    headings = _HEADINGS.search(table)
+    names: list[str] = []
+    for each in _HEADING.finditer(headings[1]) if headings else ():
+        words = " ".join(_UNREAD.sub("", each["words"]).split())
+        names += [words.replace('"', "&#34;")] * _columns(each["attributes"])
+    if len(names) < 3:
+        return table
+    column = 0
+
+    def label(cell: re.Match[str]) -> str:
+        nonlocal column
+        if cell["row"]:
+            column = 0
+            return cell[0]
+        place, span = column, _columns(cell["attributes"])
+        column += span
+        if cell["tag"] == "th" or span > 1 or place >= len(names) or not names[place]:
+            return cell[0]
+        return f'{cell[0][:-1]} data-label="{names[place]}">'
+
+    classes = "cards many" if len(names) >= _WIDE_TABLE else "cards"
+    head, body = re.match(r"<table\b([^>]*)>", table), table.index(">") + 1
+    assert head is not None
+    given = head[1]
+    if 'class="' in given:
+        given = given.replace('class="', f'class="{classes} ', 1)
+    else:
+        given += f' class="{classes}"'
+    return f"<table{given}>{_CELL.sub(label, table[body:])}"
+
+
+def _columns(attributes: str) -> int:
+    span = _COLSPAN.search(attributes)
+    return int(span[1]) if span else 1
 
 
 @cache

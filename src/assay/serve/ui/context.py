@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from assay.data.dataset import Dataset
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
-from assay.report.html_templates import environment
+from assay.report.html_templates import environment, label_cells
 from assay.report.matrix import Matrix
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.index import DAMAGED, RunIndex, RunLine
@@ -82,7 +82,7 @@ class Ui:
         """A rendered template. Browsers must not cache it: a running run changes every second."""
         here = request.url.path
         content = self._templates.get_template(template).render(here=here, **values)
-        return HTMLResponse(content, status, {"cache-control": "no-store"})
+        return HTMLResponse(label_cells(content), status, {"cache-control": "no-store"})
 
     async def run(self, request: Request) -> tuple[RunLine, RunFolder]:
         """The run that the address names. Only names that the index has are ever opened."""
