@@ -34,11 +34,12 @@ from assay.measure.answers.claim_sets import (
     scifact_claims,
     unrelated_claims,
 )
-from assay.measure.answers.contradiction.checker import ContradictionChecker, analyzed_sources
 from assay.measure.answers.contradiction.features import pair_features
 from assay.measure.answers.contradiction.model import (
     BUNDLED,
+    ContradictionChecker,
     ContradictionModel,
+    analyzed_sources,
     load_model,
     parse_model,
 )

@@ -167,7 +167,7 @@ KNOWN = (
     ),
     (
         "the size limit of MCP results times 1000",
-        "agents/mcp/results.py",
+        "agents/mcp/agent.py",
         "sum(map(len, texts)) > MAX_BYTES:",
         "sum(map(len, texts)) > MAX_BYTES * 1000:",
         "tests/agents/test_mcp_results.py",

@@ -27,9 +27,8 @@ from assay.measure.answers.claim_sets import (
     corpus_claims,
     notes_claims,
 )
-from assay.measure.answers.contradiction.checker import analyzed_sources
 from assay.measure.answers.contradiction.features import pair_features
-from assay.measure.answers.contradiction.model import BUNDLED
+from assay.measure.answers.contradiction.model import BUNDLED, analyzed_sources
 from assay.measure.answers.contradiction.sentence import analyze
 
 Matrix = NDArray[np.float64]

@@ -122,7 +122,7 @@ ONCE = {
         "net/json.py",
         "contract/responses.py",
         "contract/server/requests.py",
-        "contract/server/streaming.py",
+        "contract/server/app.py",
         "run/calls.py",
         "run/folder.py",
         "run/report_file.py",

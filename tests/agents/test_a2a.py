@@ -15,7 +15,7 @@ from starlette.routing import Route
 from tests.contract.running import running
 
 from assay.agents.a2a.agent import A2AAgent
-from assay.agents.a2a.dialect import HTTP_JSON, Dialect
+from assay.agents.a2a.reply import HTTP_JSON, Dialect
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.serve.guards import BearerToken
 

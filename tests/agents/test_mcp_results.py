@@ -7,7 +7,7 @@ import pytest
 from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
 
 from assay.agents import AgentAnswer
-from assay.agents.mcp.results import ResultReader
+from assay.agents.mcp.agent import ResultReader
 from assay.errors import AgentFailure, FailureKind
 
 KNOWN = {"MED-1", "MED-2"}

@@ -2,10 +2,19 @@
 
 import pytest
 
-from assay.answer.citations import EMPTY_REPLY, NO_CITATION, read_generated, without_markers
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import NOT_FOUND, Passage
-from assay.answer.prompt import ABSTAIN, SYSTEM, answer_prompts, load_prompt, question_prompt
+from assay.answer.prompt import (
+    ABSTAIN,
+    EMPTY_REPLY,
+    NO_CITATION,
+    SYSTEM,
+    answer_prompts,
+    load_prompt,
+    question_prompt,
+    read_generated,
+    without_markers,
+)
 
 
 @pytest.mark.parametrize(

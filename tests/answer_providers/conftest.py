@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer.providers.cached import CachedProvider
-from assay.answer.providers.opening import open_provider
+from assay.answer.providers.opening import CachedProvider, open_provider
 from assay.net.retry import RetryPolicy
 
 KEY = "sk-very-secret-0123456789"

@@ -14,7 +14,7 @@ import pytest
 from tests.answer_providers.conftest import OpenProvider
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer.providers.cached import CachedProvider, ReplyCache, reply_key
+from assay.answer.providers.opening import CachedProvider, ReplyCache, reply_key
 from assay.answer.providers.provider import Completion, TokenUsage
 from assay.answer.providers.spending import Price, max_tokens_of, price_of
 from assay.errors import BudgetExceeded, DataError, ProviderError, UsageError
@@ -77,7 +77,7 @@ def test_the_cache_keeps_no_prompt_and_is_the_users_own(tmp_path: Path) -> None:
 def test_two_processes_fill_one_cache_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from assay.answer.providers.cached import ReplyCache, reply_key\n"
+        "from assay.answer.providers.opening import ReplyCache, reply_key\n"
         "from assay.answer.providers.provider import Completion, TokenUsage\n"
         "cache = ReplyCache(Path(sys.argv[1]))\n"
         "for i in range(100):\n"

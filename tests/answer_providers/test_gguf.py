@@ -11,8 +11,7 @@ import pytest
 from assay.answer.answerer import ModelAnswerer
 from assay.answer.ground_truth.writers import ModelWriter
 from assay.answer.passages import Passage
-from assay.answer.providers.cached import CachedProvider
-from assay.answer.providers.opening import open_provider
+from assay.answer.providers.opening import CachedProvider, open_provider
 from assay.data import Document
 from assay.errors import ProviderError, ProviderFailure
 from assay.measure.answers.judge import Judge, Vote

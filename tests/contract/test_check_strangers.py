@@ -23,8 +23,8 @@ from tests.contract.planted_agents import (
 from tests.contract.running import running
 
 from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent
+from assay.contract.conformance.error_checks import echo_of
 from assay.contract.conformance.health_checks import _ADDRESS
-from assay.contract.conformance.leak_checks import echo_of
 from assay.contract.conformance.probes import CheckLimits
 from assay.contract.conformance.report import CheckResult, RuleLevel, TargetReport
 from assay.net.client import TokenFor

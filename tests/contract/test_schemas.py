@@ -7,15 +7,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from assay.contract.openapi import agent_operations, openapi_document
-from assay.contract.schemas import schema_files
+from assay.contract.openapi import agent_operations, openapi_document, schema_files
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 def test_the_files_are_fresh() -> None:
     stored = {path.name: path.read_bytes() for path in FOLDER.glob("*.json")}
-    assert stored == schema_files(), "run: python -m assay.contract.schemas docs/schemas"
+    assert stored == schema_files(), "run: python -m assay.contract.openapi docs/schemas"
 
 
 @pytest.mark.parametrize("name", sorted(schema_files()))
@@ -30,14 +29,14 @@ def test_a_response_promises_what_is_always_sent() -> None:
 
 
 def test_the_command_writes_the_files(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "assay.contract.schemas", str(tmp_path / "new")]
+    command = [sys.executable, "-m", "assay.contract.openapi", str(tmp_path / "new")]
     subprocess.run(command, check=True)
     written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     assert written == schema_files()
 
 
 def test_the_command_without_a_folder_says_how_it_is_used() -> None:
-    command = [sys.executable, "-m", "assay.contract.schemas"]
+    command = [sys.executable, "-m", "assay.contract.openapi"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage:")

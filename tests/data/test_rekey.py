@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.data import Dataset, Document
-from assay.data.rekey import RekeyMatch, carry_over, find_matches
-from assay.data.rekey_file import read_accepted, write_matches
+from assay.data.rekey import RekeyMatch, carry_over, find_matches, read_accepted, write_matches
 from assay.errors import DataError, UsageError
 
 VOCABULARY = [f"word{number}" for number in range(400)]

@@ -7,7 +7,7 @@ import pytest
 
 from assay.data import Dataset, load_dataset
 from assay.data.beir import write_beir
-from assay.data.sample import sample_dataset
+from assay.data.dataset import sample_dataset
 from assay.errors import DataError, UsageError
 
 

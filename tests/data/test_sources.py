@@ -10,7 +10,7 @@ import ir_datasets
 import pytest
 from tests.data.file_server import FileServer, file_server
 
-from assay.data import beir_download, load_dataset
+from assay.data import load_dataset, sources
 from assay.data.load import is_here
 from assay.errors import DataError, DownloadError, UsageError
 
@@ -35,7 +35,7 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     with file_server() as server:
         monkeypatch.setenv("ASSAY_BEIR_URL", f"{server.url}/sets/")
         server.files["/sets/scifact.zip"] = body = archive("scifact")
-        monkeypatch.setitem(beir_download.MD5, "scifact", hashlib.md5(body).hexdigest())
+        monkeypatch.setitem(sources.MD5, "scifact", hashlib.md5(body).hexdigest())
         yield server
 
 
@@ -52,7 +52,7 @@ def test_an_archive_of_beir_is_downloaded_once(mirror: FileServer) -> None:
 def test_another_md5_than_the_published_one_is_a_warning(
     mirror: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(beir_download.MD5, "scifact", "0" * 32)
+    monkeypatch.setitem(sources.MD5, "scifact", "0" * 32)
     (warning,) = load_dataset("beir:scifact").warnings
     assert "another MD5" in warning
     assert "published is 000" in warning

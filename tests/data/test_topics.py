@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data.topics import read_trec
+from assay.data.trec_corpus import read_trec
 from assay.errors import DataError
 
 OLD = """<top>

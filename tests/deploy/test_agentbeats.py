@@ -15,7 +15,7 @@ import pytest
 from tests.serve.serving import stream
 
 from assay.serve.green.request import parse_eval_request
-from assay.serve.purple.agent import PROFILE as PURPLE
+from assay.serve.purple import PROFILE as PURPLE
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = tomllib.loads((ROOT / "scenario.toml").read_text())

@@ -20,7 +20,7 @@ from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.run.folder import list_runs
 from assay.serve.green.agent import green_app
-from assay.serve.purple.agent import PROFILE, Find, purple_app
+from assay.serve.purple import PROFILE, Find, purple_app
 from assay.serve.ui.app import ui_app
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"

@@ -10,9 +10,8 @@ import pytest
 
 from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Dataset
-from assay.evaluation.calling import MOST_UNANSWERED
+from assay.evaluation.calling import MOST_UNANSWERED, ConcurrencyLimit
 from assay.evaluation.evaluation import Evaluation, Listener
-from assay.evaluation.pacing import ConcurrencyLimit
 from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig

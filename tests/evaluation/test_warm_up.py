@@ -22,7 +22,7 @@ from assay.evaluation.run import Run
 from assay.report.terminal import plain_text, render_report
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
-from assay.serve.purple.agent import mcp_search, purple_app
+from assay.serve.purple import mcp_search, purple_app
 
 MakeDataset = Callable[[int], Dataset]
 

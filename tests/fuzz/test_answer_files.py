@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from tests.fuzz.mutation import almost
 
 from assay.answer.nuggets.drawing import ExtractDrawer, ModelDrawer
-from assay.answer.nuggets.nugget_file import nuggets_to_json, read_nuggets
-from assay.answer.nuggets.nugget_table import read_edits
+from assay.answer.nuggets.nugget_file import nuggets_to_json, read_edits, read_nuggets
 from assay.data.dataset import Document
 from assay.errors import DataError
 from assay.measure.answers.calibration_record import read_calibrations
 from assay.measure.answers.judge import parse_words
-from assay.measure.answers.nugget_calibration import read_nugget_labels
+from assay.measure.answers.rating_calibration import read_nugget_labels
 from assay.measure.grading.grade_file import read_grades, read_pool
 
 NUGGETS = (

@@ -20,7 +20,7 @@ from assay.evaluation.evaluation import Listener
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder
 from assay.run.models import COMPLETE, INTERRUPTED, TARGET_LOST
-from assay.serve.a2a.admission import Place
+from assay.serve.a2a.validation import Place
 from assay.serve.green import jobs as green_jobs
 from assay.serve.green.jobs import EvaluationJob, JobQueue, JobState
 from assay.serve.green.request import EvaluationSpec

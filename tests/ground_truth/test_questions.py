@@ -16,8 +16,7 @@ from assay.answer.ground_truth.candidates import (
     documents_with_quotes,
     parse_candidate,
 )
-from assay.answer.ground_truth.documents import read_documents
-from assay.answer.ground_truth.question_set import generate_questions
+from assay.answer.ground_truth.question_set import generate_questions, read_documents
 from assay.answer.ground_truth.writers import ClozeWriter, candidate_prompt
 from assay.data import Dataset, Document, Fact, load_dataset
 from assay.errors import DataError, UsageError

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from assay.errors import DataError, UsageError
-from assay.measure.grading.grade_file import read_pool
+from assay.measure.grading.grade_file import read_pool, write_pool
 from assay.measure.grading.graded_pool import TABLE_GRADER, GradedPool
 from assay.measure.grading.grader import PassagePair
-from assay.measure.grading.labels import write_pool
 
 PAIRS = [PassagePair(f"q{i % 3}", f"query {i % 3}", f"d{i}", f"text {i}", "t") for i in range(12)]
 

@@ -14,12 +14,13 @@ from assay.measure.answers.claim_sets import (
     notes_claims,
     unrelated_claims,
 )
-from assay.measure.answers.contradiction.checker import ContradictionChecker, analyzed_sources
 from assay.measure.answers.contradiction.features import pair_features
 from assay.measure.answers.contradiction.model import (
     BUNDLED,
     MODEL_VARIABLE,
+    ContradictionChecker,
     ContradictionModel,
+    analyzed_sources,
     load_model,
     open_model,
 )

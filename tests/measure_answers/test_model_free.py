@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from assay.answer.citations import without_markers
+from assay.answer.prompt import without_markers
 from assay.data import Document, Fact, ReferenceAnswer
 from assay.measure import compare_paired, summarize
 from assay.measure.answers.abstention import abstained

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from assay.agents.json_text import json_values
+from assay.agents.detection import json_values
 from assay.agents.readiness import ReadyState, _not_ready
 from assay.data.logged_answers import read_logged
 from assay.data.table import read_table

@@ -8,10 +8,15 @@ from tests.nextcloud.notes_server import Fault, NotesServer
 
 from assay.data.dataset import Document
 from assay.errors import DataError
-from assay.nextcloud.category import category_status, clean_up, plan_cleanup
 from assay.nextcloud.client import NotesClient
 from assay.nextcloud.failures import NotesError
-from assay.nextcloud.upload import CATEGORY, upload_documents
+from assay.nextcloud.upload import (
+    CATEGORY,
+    category_status,
+    clean_up,
+    plan_cleanup,
+    upload_documents,
+)
 
 
 @pytest.fixture

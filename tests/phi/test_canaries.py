@@ -29,7 +29,7 @@ from assay.progress import Progress
 from assay.serve.contract_agents.apps import TASKS, agents_app, path_of
 from assay.serve.green.agent import green_app
 from assay.serve.mcp.app import mcp_app
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple import Find, purple_app
 from assay.serve.request_log import RequestLog
 from assay.serve.retrieval import Retrieval
 from assay.serve.ui.app import ui_app

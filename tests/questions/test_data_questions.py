@@ -12,10 +12,14 @@ from typer.testing import CliRunner
 
 from assay.answer.ground_truth.candidates import Rejection
 from assay.answer.ground_truth.writers import ClozeWriter
-from assay.answer.questions.checks import QuestionChecks, SeenQuestions
 from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote, parse_question_kinds
-from assay.answer.questions.making import MadeQuestions, make_questions
-from assay.answer.questions.statements import read_sentence
+from assay.answer.questions.making import (
+    MadeQuestions,
+    QuestionChecks,
+    SeenQuestions,
+    make_questions,
+)
+from assay.answer.questions.templates import read_sentence
 from assay.cli.app import app
 from assay.data import Document, load_dataset
 from assay.data.dataset import Fact

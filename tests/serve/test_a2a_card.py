@@ -10,7 +10,7 @@ from assay.data import Dataset
 from assay.net.outbound import UNRESTRICTED
 from assay.progress import Progress
 from assay.serve.green.agent import green_app
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple import Find, purple_app
 
 PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/")
 

@@ -8,7 +8,7 @@ import pytest
 from tests.serve.serving import NEW, request_0_3, request_1_0, send, serving
 
 from assay.progress import Progress
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple import Find, purple_app
 
 SECRET = "patient-jane-roe"
 LONG = SECRET * 20

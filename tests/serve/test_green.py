@@ -27,7 +27,7 @@ from assay.progress import Progress
 from assay.run.folder import list_runs
 from assay.serve.green import agent as green_module
 from assay.serve.green.agent import green_app
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple import Find, purple_app
 
 
 def right(query: str) -> list[str]:

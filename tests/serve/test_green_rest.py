@@ -19,7 +19,7 @@ from assay.run.folder import list_runs
 from assay.serve.green import rest as green_rest
 from assay.serve.green.agent import green_app
 from assay.serve.green.jobs import JobQueue
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple import Find, purple_app
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from assay.serve import guards
 from assay.serve.contract_agents import apps
 from assay.serve.green.agent import green_app
 from assay.serve.mcp.app import mcp_app
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple import Find, purple_app
 from assay.serve.ui.app import ui_app
 
 TOKEN = "t0ken"

@@ -17,7 +17,7 @@ from assay.errors import ProviderError, ProviderFailure, SearchError
 from assay.evaluation.evaluation import Evaluation
 from assay.progress import Progress
 from assay.run.config import RunConfig
-from assay.serve.purple.agent import Find, Load, local_search, purple_app
+from assay.serve.purple import Find, Load, local_search, purple_app
 
 SECRET = "patient Jane Roe"
 ASKED = {"query": "bone health", "top_k": 3}

@@ -19,8 +19,7 @@ from starlette.types import Receive, Scope, Send
 from tests.serve.serving import send, serving, words
 
 from assay.errors import SearchError
-from assay.serve.purple.agent import mcp_search, purple_app
-from assay.serve.purple.mcp_search import McpSearch, doc_ids
+from assay.serve.purple import McpSearch, doc_ids, mcp_search, purple_app
 
 HITS = [{"doc_id": f"MED-{i}", "score": 1.0, "title": "", "text": ""} for i in (3, 1, 3, 2)]
 

@@ -9,7 +9,7 @@ from tests.serve.serving import serving
 
 from assay.errors import DataError
 from assay.progress import Progress
-from assay.serve.purple.agent import Find, purple_app
+from assay.serve.purple import Find, purple_app
 from assay.serve.readiness import Loading
 
 

@@ -15,7 +15,7 @@ from tests import forked
 
 from assay.errors import UsageError
 from assay.serve.listening import bind, check_exposure
-from assay.serve.purple.mcp_search import McpSearch
+from assay.serve.purple import McpSearch
 
 
 @contextmanager

@@ -10,9 +10,9 @@ import pytest
 from tests.ui.conftest import running
 from tests.ui.test_browser import Keep, assert_nothing_is_cut, go, serious
 
+from assay.measure.grading.grade_file import write_pool
 from assay.measure.grading.graded_pool import GradedPool
 from assay.measure.grading.grader import PassagePair
-from assay.measure.grading.labels import write_pool
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

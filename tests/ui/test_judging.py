@@ -11,9 +11,9 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import SCRIPT
 from tests.ui.test_changes import open_pages
 
+from assay.measure.grading.grade_file import write_pool
 from assay.measure.grading.graded_pool import GradedPool
 from assay.measure.grading.grader import PassagePair
-from assay.measure.grading.labels import write_pool
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ class BuiltinAnswers:
     async def from_passages(self, question: str, passages: Sequence[Passage]) -> AgentAnswer:
         """Answer from these passages; a model that gets none answers from memory."""
         from assay.answer.answerer import ModelAnswerer
-        from assay.answer.citations import EMPTY_REPLY
+        from assay.answer.prompt import EMPTY_REPLY
 
         try:
             if isinstance(self._answerer, ModelAnswerer) and not passages:

@@ -11,8 +11,7 @@ from typing import Any
 from mcp_types import CallToolResult, Tool
 
 from assay.agents.mapping import CONSTANT
-from assay.agents.mcp.agent import McpSession
-from assay.agents.mcp.results import ResultReader
+from assay.agents.mcp.agent import McpSession, ResultReader
 from assay.agents.mcp.servers import HttpServer
 from assay.agents.mcp.tools import SearchTool, find_search_tool
 from assay.agents.protocol import AgentAnswer, AgentInfo

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assay.answer.citations import read_generated
 from assay.answer.extractive import ExtractiveAnswerer
 from assay.answer.passages import EXTRACTIVE, Answer, Passage, not_found
 from assay.answer.prompt import (
@@ -13,6 +12,7 @@ from assay.answer.prompt import (
     delimiter_code,
     load_prompt,
     question_prompt,
+    read_generated,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ModelAnswerer:
             await close()
 
     async def _ask(self, prompt: str, passages: int, max_tokens: int) -> Answer:
-        from assay.answer.providers.cached import complete
+        from assay.answer.providers.opening import complete
 
         reply = await complete(self._provider, prompt, max_tokens)
         stop_reason = _STOP_REASONS[reply.stop_reason]

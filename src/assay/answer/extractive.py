@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from assay.answer.citations import without_markers
 from assay.answer.passages import EXTRACTIVE, Answer, Passage, not_found
+from assay.answer.prompt import without_markers
 from assay.text import sentences, stems
 
 # Sentences are added up to this length, while each scores at least half of the best one.

@@ -110,7 +110,7 @@ def say_regressions(run: "Run") -> int:
 
     What is found is said on stderr.
     """
-    from assay.measure.figures import parse_figure
+    from assay.measure.metrics import parse_figure
     from assay.report.numbers import difference, interval
 
     comparison = run.report.comparison

@@ -70,15 +70,16 @@ def check(
         raise UsageError(f"pass an agent as URL=TASK, or set {TARGETS_VARIABLE}")
     reports = check_all(given, inputs=parse_inputs(inputs), skip=skip or [], level=level)
     if junit is not None:
-        from assay.contract.conformance.report_formats import report_junit
+        from assay.contract.conformance.report import report_junit
 
         _write("--junit", junit, report_junit(reports))
     if sarif is not None:
         import orjson
 
-        from assay.contract.conformance.report_formats import report_sarif
+        from assay.contract.conformance.checks import CHECKS
+        from assay.contract.conformance.report import report_sarif
 
-        found = orjson.dumps(report_sarif(reports), option=orjson.OPT_INDENT_2)
+        found = orjson.dumps(report_sarif(reports, CHECKS), option=orjson.OPT_INDENT_2)
         _write("--sarif", sarif, found.decode() + "\n")
     if json:
         from assay.contract.conformance.report import report_json

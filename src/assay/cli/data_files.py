@@ -62,8 +62,7 @@ def import_dataset(
     from assay.data.beir import write_new_beir
     from assay.data.load import load_dataset
     from assay.data.text_file import Findings
-    from assay.data.topics import read_trec
-    from assay.data.trec_corpus import read_corpus
+    from assay.data.trec_corpus import read_corpus, read_trec
 
     if qrels is not None:
         if columns or archive:
@@ -157,8 +156,8 @@ def sample(
 ) -> None:  # fmt: skip
     """Cut a small data set from a large one."""
     from assay.data.beir import write_new_beir
+    from assay.data.dataset import sample_dataset
     from assay.data.load import load_dataset
-    from assay.data.sample import sample_dataset
 
     with progress_bar() as progress:
         dataset = load_dataset(source, archive=archive, columns=columns or (), progress=progress)
@@ -244,8 +243,7 @@ def rekey(
 
     Without --accept or --threshold it only writes the list of proposals, to be looked at.
     """
-    from assay.data.rekey import carry_over, find_matches
-    from assay.data.rekey_file import read_accepted, write_matches
+    from assay.data.rekey import carry_over, find_matches, read_accepted, write_matches
 
     if accept is not None and threshold is not None:
         raise UsageError("proposals are accepted by --accept or by --threshold; omit one of them")

@@ -197,7 +197,7 @@ def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int
 
 def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document], list[str]]":
     """The documents, and the questions about them that are there already."""
-    from assay.answer.ground_truth.documents import is_dataset, read_documents
+    from assay.answer.ground_truth.question_set import is_dataset, read_documents
     from assay.cli.eval import choose_dataset
     from assay.data.load import KNOWN
 

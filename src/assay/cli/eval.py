@@ -130,7 +130,7 @@ def evaluate(
     Exit codes: 0 success, 1 a gate failed, 2 usage or input error, 3 the target answered no query,
     the target or the judge could not be reached, or the labels no longer fit, 130 interrupted.
     """
-    from assay.evaluation.baseline import compare_with_baseline
+    from assay.evaluation.api import compare_with_baseline
     from assay.evaluation.compare_to import with_reference, without_reference
     from assay.evaluation.evaluation import Evaluation
     from assay.evaluation.listeners import RunListeners
@@ -357,7 +357,7 @@ def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> t
 
     False if the baseline was interrupted: a partial baseline cannot be compared.
     """
-    from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
+    from assay.evaluation.api import compare_with_baseline, find_baseline, plan_baseline
 
     target = evaluation.config.baseline
     plan = plan_baseline(evaluation, run, target)

@@ -219,8 +219,8 @@ def _task(
     seed: int,
     documents: int,
 ) -> "GenerationTask":
-    from assay.answer.ground_truth.documents import is_dataset
     from assay.answer.ground_truth.generation import GenerationTask, choose_queries
+    from assay.answer.ground_truth.question_set import is_dataset
     from assay.cli.eval import choose_dataset
     from assay.data.load import KNOWN
 
@@ -332,8 +332,12 @@ def _by_judge(provider: "LLMProvider") -> "Supported":
 
 def _edit_table(path: Path, table: Path, *, import_edits: bool) -> dict[str, Any]:
     """Write the nuggets of a file as a table, or put the changes of that table into the file."""
-    from assay.answer.nuggets.nugget_file import read_nuggets, write_nuggets
-    from assay.answer.nuggets.nugget_table import read_edits, write_table
+    from assay.answer.nuggets.nugget_file import (
+        read_edits,
+        read_nuggets,
+        write_nuggets,
+        write_table,
+    )
 
     if table.suffix.lower() != ".csv":
         raise UsageError(f"a table of nuggets is a .csv file, got {table.name!r}")

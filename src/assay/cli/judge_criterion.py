@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
     from assay.measure.answers.calibration import Estimate
     from assay.measure.answers.criteria import Criterion, CriterionRating
-    from assay.measure.answers.nugget_calibration import LabeledNugget, NuggetCalibration
     from assay.measure.answers.nuggets import NuggetAssignment
-    from assay.measure.answers.rating_calibration import LabeledRating, RatingCalibration
+    from assay.measure.answers.rating_calibration import (
+        LabeledNugget,
+        LabeledRating,
+        NuggetCalibration,
+        RatingCalibration,
+    )
     from assay.progress import Progress
 
 
@@ -41,8 +45,8 @@ def calibrate_nuggets(
     from assay.evaluation.calibrated import NUGGETS
     from assay.measure.answers.calibration import MIN_LABELS
     from assay.measure.answers.calibration_record import add_record, make_record
-    from assay.measure.answers.nugget_calibration import calibrate_assignments, read_nugget_labels
     from assay.measure.answers.nuggets import PROMPT, assign_by_rules
+    from assay.measure.answers.rating_calibration import calibrate_assignments, read_nugget_labels
 
     rows = read_nugget_labels(labels)
     record: dict[str, Any] = {"provider": _RULES}

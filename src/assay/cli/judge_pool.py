@@ -11,7 +11,7 @@ from assay.cli.options import RunsOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.measure.grading.labels import GraderAgreement
+    from assay.measure.grading.grade_file import GraderAgreement
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DatasetOption = Annotated[
@@ -47,7 +47,7 @@ def pool(
     with grades from 0, or a model with `assay judge grade`. `assay judge labels` reads it back.
     """
     from assay.cli.judge_grade import read_sources
-    from assay.measure.grading.labels import write_pool
+    from assay.measure.grading.grade_file import write_pool
 
     if out.suffix.lower() != ".csv":
         raise UsageError(f"a pool is written to a .csv file, got {out.name!r}")
@@ -100,7 +100,7 @@ def labels(
     """
     from itertools import combinations
 
-    from assay.measure.grading.labels import combine_labels, grader_agreement, write_label_qrels
+    from assay.measure.grading.grade_file import combine_labels, grader_agreement, write_label_qrels
 
     if (dataset is None) != (dataset_out is None):
         raise UsageError("--dataset names what --dataset-out adds to: pass both or none")

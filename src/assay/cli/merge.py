@@ -56,8 +56,7 @@ def merge(
     from tempfile import TemporaryDirectory
 
     from assay.evaluation.merge import merge as merge_shards
-    from assay.evaluation.merge import merged_config
-    from assay.evaluation.submission import runs_in_results
+    from assay.evaluation.merge import merged_config, runs_in_results
     from assay.run.folder import find_run
 
     with TemporaryDirectory(prefix="assay-merge-") as unpacked:
@@ -103,7 +102,7 @@ def submission(
     import orjson
 
     from assay.cli.console import say
-    from assay.evaluation.submission import submission_of
+    from assay.evaluation.merge import submission_of
     from assay.files import atomic_write
     from assay.run.folder import find_run
 

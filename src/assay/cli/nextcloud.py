@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from assay.agents.protocol import Agent
     from assay.data.dataset import Document
-    from assay.nextcloud.category import CleanupPlan
     from assay.nextcloud.client import NotesClient
+    from assay.nextcloud.upload import CleanupPlan
     from assay.nextcloud.wait import WaitReport
     from assay.progress import Progress
 
@@ -140,7 +140,7 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the category contains. Also whether every mapped document still has its note."""
-    from assay.nextcloud.category import category_status
+    from assay.nextcloud.upload import category_status
     from assay.report.numbers import count
 
     found = _with_notes(host, username, lambda client: category_status(client, mapping, category))
@@ -174,7 +174,7 @@ def cleanup(
 ) -> None:
     """Delete the notes of the mapping that are in the category."""
     from assay.cli.console import progress_bar
-    from assay.nextcloud.category import clean_up, plan_cleanup
+    from assay.nextcloud.upload import clean_up, plan_cleanup
     from assay.report.numbers import counted
 
     async def plan_and_delete(client: "NotesClient") -> "CleanupPlan":

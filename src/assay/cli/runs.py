@@ -266,7 +266,7 @@ def compare(
 ) -> None:
     """Compare runs with the first one, query by query."""
     from assay.errors import UsageError
-    from assay.measure.figures import parse_figure
+    from assay.measure.metrics import parse_figure
     from assay.report.terminal import render_comparison
     from assay.run.comparison import ComparedRun, compare_with_each, find_judgments
     from assay.run.folder import find_run
@@ -310,7 +310,7 @@ def compare(
 
 
 def _show_overlap(folders: "list[RunFolder]", as_json: bool, *, several: bool) -> None:
-    from assay.report.overlap import render_overlap
+    from assay.report.terminal import render_overlap
     from assay.run.overlap import compare_rankings
 
     found = [compare_rankings(folders[0], other) for other in folders[1:]]

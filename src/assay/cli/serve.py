@@ -69,7 +69,7 @@ def purple(
             "leave one of the two out"
         )
     with listen("purple agent", host, port) as listener:
-        from assay.serve.purple import agent as served
+        from assay.serve import purple as served
 
         if mcp_server_url:
             load, close = served.mcp_search(mcp_server_url)

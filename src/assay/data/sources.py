@@ -1,13 +1,112 @@
 """Data sets that are named by where they come from: `beir:`, `hf:` and `ir_datasets:`."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from assay.data import beir_download, hub, ir_datasets_library
+from assay.data import hub, ir_datasets_library
+from assay.data.beir import read_beir
+from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
+from assay.data.nfcorpus import ADDRESS, cached_archive, find_archive
 from assay.data.text_file import Findings
-from assay.errors import closest
-from assay.progress import Progress
+from assay.errors import DownloadError, UsageError, closest
+from assay.net.redact import redact_url
+from assay.progress import Progress, silent
+
+PREFIX = "beir:"
+BASE_VARIABLE = "ASSAY_BEIR_URL"
+_MAX_BYTES = 8 * 2**30
+
+MD5 = {
+    "arguana": "8ad3e3c2a5867cdced806d6503f29b99",
+    "climate-fever": "8b66f0a9126c521bae2bde127b4dc99d",
+    "cqadupstack": "4e41456d7df8ee7760a7f866133bda78",
+    "dbpedia-entity": "c2a39eb420a3164af735795df012ac2c",
+    "fever": None,
+    "fiqa": "17918ed23cd04fb15047f73e6c3bd9d9",
+    "germanquad": "95a581c3162d10915a418609bcce851b",
+    "hotpotqa": "f412724f78b0d91183a0e86805e16114",
+    "msmarco": "444067daf65d982533ea17ebd59501e4",
+    "nfcorpus": "a89dba18a62ef92f7d323ec890a0d38d",
+    "nq": "d4d3d2e48787a744b6f6e691ff534307",
+    "quora": "18fb154900ba42a600f84b839c173167",
+    "scidocs": "38121350fc3a4d2f48850f6aff52e4a9",
+    "scifact": "5f7d1de60b170fc8027bb7898e2efca1",
+    "trec-covid": "ce62140cb23feb9becf6270d0d1fe6d1",
+    "webis-touche2020": None,
+}
+"""The public sets of BEIR with the MD5 that their authors publish; None where it has changed."""
+
+
+def read_beir_download(
+    text: str, findings: Findings | None = None, progress: Progress = silent
+) -> Dataset:
+    """The data set `beir:NAME`; `beir:cqadupstack/android` is one of several in an archive.
+
+    Raises:
+        UsageError: BEIR has no such public set.
+        DownloadError: it could not be downloaded; what came is kept, and the next call continues.
+    """
+    name, _, part = text.removeprefix(PREFIX).partition("/")
+    require_beir_name(name, text)
+    if name == "nfcorpus":
+        return read_beir(find_archive(None, progress), text, findings)
+    path, warning = _archive(name, progress)
+    findings = Findings() if findings is None else findings
+    if warning:
+        findings.note("archives with another MD5 than the one that is published", warning)
+    return read_beir(path, text, findings, inside=f"{name}/{part}" if part else "")
+
+
+def is_beir_cached(text: str) -> bool:
+    """Whether reading it needs no network."""
+    name = text.removeprefix(PREFIX).partition("/")[0]
+    if name == "nfcorpus":
+        named = os.environ.get("NFCORPUS_ARCHIVE")
+        return bool(named) or cached_archive().is_file()
+    return name in MD5 and _place(name).is_file()
+
+
+def require_beir_name(name: str, text: str) -> None:
+    """Raise `UsageError` for a name that BEIR does not have."""
+    if name in MD5:
+        return
+    near = closest(name, MD5)
+    hint = f". Did you mean '{PREFIX}{near}'?" if near else ""
+    raise UsageError(f"no data set {text!r}; the public sets of BEIR are: {', '.join(MD5)}{hint}")
+
+
+def _archive(name: str, progress: Progress) -> tuple[Path, str]:
+    from assay.net.download import DownloadLimits, download_file
+
+    base = (os.environ.get(BASE_VARIABLE) or ADDRESS.rpartition("/")[0]).rstrip("/")
+    url, path = f"{base}/{name}.zip", _place(name)
+    try:
+        record = download_file(
+            url,
+            path,
+            DownloadLimits(_MAX_BYTES),
+            what=f"downloading {name}.zip",
+            progress=progress,
+        )
+    except DownloadError as error:
+        raise DownloadError(
+            f"data set '{PREFIX}{name}' is not in the cache and could not be downloaded from "
+            f"{redact_url(url)}: {error}. Run the command again to continue; or download "
+            f"{name}.zip elsewhere and pass its path, or set {BASE_VARIABLE} to the address of a "
+            "folder that has it"
+        ) from error
+    published = MD5[name]
+    if published is None or published == record.md5:
+        return path, ""
+    return path, f"{name}.zip has {record.md5}, published is {published}"
+
+
+def _place(name: str) -> Path:
+    return cache_folder() / "beir" / f"{name}.zip"
+
 
 Read = Callable[[str, Findings | None, Progress], Dataset]
 
@@ -29,9 +128,9 @@ class DataSource:
 
 SOURCES: Mapping[str, DataSource] = {
     "beir": DataSource(
-        beir_download.read_beir_download,
-        beir_download.is_beir_cached,
-        f"the public sets of the BEIR benchmark: {', '.join(beir_download.MD5)}",
+        read_beir_download,
+        is_beir_cached,
+        f"the public sets of the BEIR benchmark: {', '.join(MD5)}",
     ),
     "hf": DataSource(
         hub.read_hub,
@@ -59,14 +158,12 @@ def similar_name(name: str, known: Mapping[str, str]) -> str | None:
     if colon:
         near = closest(prefix.replace("-", "_"), SOURCES, cutoff=0.5)
         return f"{near}:{rest}" if near else None
-    if name.lower() in beir_download.MD5 and name.lower() not in known:
-        return f"{beir_download.PREFIX}{name.lower()}"
+    if name.lower() in MD5 and name.lower() not in known:
+        return f"{PREFIX}{name.lower()}"
     names = {**{each: each for each in known}, **_beir_names(known)}
     found = closest(name, names, cutoff=0.75)
     return names[found] if found else None
 
 
 def _beir_names(known: Mapping[str, str]) -> dict[str, str]:
-    return {
-        each: f"{beir_download.PREFIX}{each}" for each in beir_download.MD5 if each not in known
-    }
+    return {each: f"{PREFIX}{each}" for each in MD5 if each not in known}

@@ -13,20 +13,22 @@ from assay.agents.retrievers import InvokableRetriever, NodeRetriever, retrieval
 from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
-from assay.evaluation.baseline import compare_with_baseline, find_baseline, plan_baseline
 from assay.evaluation.compare_to import with_reference, without_reference
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import open_agent, refuse_unused_settings
+from assay.evaluation.reporting import write_report_page
 from assay.evaluation.run import Run
 from assay.net.gather import run_coroutine
+from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
-from assay.run.folder import RunFolder
+from assay.run.folder import RunFolder, list_runs
 from assay.run.models import COMPLETE
 from assay.run.options import settings
 
 if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
+
 
 Target = str | Agent | Callable[..., Any] | InvokableRetriever | NodeRetriever
 
@@ -343,3 +345,32 @@ def _name(target: object) -> str:
         )
     name = getattr(target, "__qualname__", type(target).__qualname__)
     return f"python:{getattr(target, '__module__', '?')}:{name}"
+
+
+def plan_baseline(evaluation: Evaluation, run: Run, target: str) -> Evaluation:
+    """The plan of the baseline of `run`: the same queries and settings, without gates."""
+    config = replace(run.report.config, target=target, baseline="", compare_to="", gates=())
+    config = replace(config, poison=False, poison_kinds=())
+    plan = Evaluation.plan(config, evaluation.dataset)
+    return replace(plan, baseline_of=run.name, provider=evaluation.provider)
+
+
+def find_baseline(run: Run, target: str, out: Path) -> RunFolder | None:
+    """The run of that target that was made for `run` before, finished or not."""
+    for folder in reversed(list(list_runs(out))):
+        if folder.is_baseline():
+            header = folder.read_header()
+            if header.baseline_of == run.name and header.config.target == target:
+                return folder
+    return None
+
+
+def compare_with_baseline(run: Run, baseline: Run, dataset: Dataset) -> Run:
+    """Compare, and keep the comparison in the files of `run`."""
+    judgments = dataset.judgments_in(run.report.config.split)
+    first, second = ComparedRun.read(baseline.folder), ComparedRun.read(run.folder)
+    comparison = compare_reports(first, second, judgments=judgments)
+    comparison = comparison.model_copy(update={"run": baseline.name})
+    run.folder.write_comparison(comparison)
+    write_report_page(run.folder, dataset)
+    return Run(run.folder, run.folder.read_report())

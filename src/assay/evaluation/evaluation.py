@@ -19,20 +19,18 @@ from assay.errors import FailureKind, RunError, TargetError
 from assay.evaluation.calling import (
     FIRST_REFUSED,
     OUTAGES,
+    ConcurrencyLimit,
     FirstRefusals,
     answer_warnings,
     ask_alone,
+    every_query_is_asked,
+    note_concurrency,
+    note_warm_up,
     retry_policy,
     run_calls,
     timed_out_queries,
 )
 from assay.evaluation.gates import Gate, parse_gate, refuse_gates
-from assay.evaluation.pacing import (
-    ConcurrencyLimit,
-    every_query_is_asked,
-    note_concurrency,
-    note_warm_up,
-)
 from assay.evaluation.plan import draw_queries, target_record
 from assay.evaluation.reporting import write_report
 from assay.evaluation.results import LiveFigures, Tick

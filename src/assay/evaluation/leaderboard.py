@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.measure.statistics import compare_paired, holm
 from assay.run.folder import RunFolder
 from assay.run.listing import drawn_with

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import RunError, UsageError
-from assay.measure.figures import parse_figure
-from assay.measure.metrics import Metric
+from assay.measure.metrics import Metric, parse_figure
 from assay.measure.scoring import Means
 from assay.run.comparison import ComparedRun, compare_reports, find_judgments
 from assay.run.folder import RunFolder, find_run, list_runs

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from assay.errors import UsageError, closest
-from assay.measure import formulas, incomplete
+from assay.measure import formulas
+from assay.measure.answers.answer_metrics import answer_metric_name
 from assay.measure.formulas import Formula
 from assay.measure.graded import Floats, GradedLists
 
@@ -37,8 +38,8 @@ _DEFINITIONS: Mapping[str, _Definition] = {
     _CONDENSED: _Definition(
         "ndcg_judged", formulas.condensed_ndcg, "optional", ("ndcg(judged_only)", "condensed_ndcg")
     ),
-    "bpref": _Definition("bpref", incomplete.bpref, "none"),
-    "infNDCG": _Definition("infndcg", incomplete.inferred_ndcg, "optional", ("inf_ndcg",)),
+    "bpref": _Definition("bpref", formulas.bpref, "none"),
+    "infNDCG": _Definition("infndcg", formulas.inferred_ndcg, "optional", ("inf_ndcg",)),
 }
 
 
@@ -172,3 +173,24 @@ def _unknown(text: str) -> UsageError:
     hint = f". Did you mean {_NAMES[near]!r}?" if near else ""
     there_is = ", ".join(_DEFINITIONS)
     return UsageError(f"unknown metric {text!r}; available: {there_is}; write NAME@K{hint}")
+
+
+@dataclass(frozen=True, repr=False, slots=True)
+class AnswerFigure:
+    """A figure of answers, which has one name everywhere."""
+
+    key: str
+
+    @property
+    def slug(self) -> str:
+        """The name among the figures of a report."""
+        return self.key
+
+    def __repr__(self) -> str:
+        return self.key
+
+
+def parse_figure(text: str) -> Metric | AnswerFigure:
+    """The figure of that name; `UsageError` if there is none."""
+    name = answer_metric_name(text)
+    return parse_metric(text) if name is None else AnswerFigure(name)

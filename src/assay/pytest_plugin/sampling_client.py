@@ -21,10 +21,10 @@ from mcp_types import (
 from assay.agents.mcp.servers import server_of
 from assay.agents.target_kinds import MODES, TARGET_KINDS
 from assay.agents.targets import parse_target
-from assay.answer.providers.cached import CachedProvider
+from assay.answer.providers.opening import CachedProvider
 from assay.errors import AgentFailure, FailureKind, ProviderError, TargetError, UsageError
 from assay.net.json import JsonObject, parse_json
-from assay.pytest_plugin.session_loop import SessionLoop
+from assay.pytest_plugin.fixtures import SessionLoop
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.measure.figures import parse_figure
+from assay.measure.metrics import parse_figure
 from assay.net.redact import printable
 from assay.report.numbers import (
     count,

@@ -15,8 +15,7 @@ import orjson
 
 from assay.errors import RunError, UsageError
 from assay.extras import require_extras
-from assay.measure.figures import AnswerFigure, parse_figure
-from assay.measure.metrics import MRR, Recall, nDCG
+from assay.measure.metrics import MRR, AnswerFigure, Recall, nDCG, parse_figure
 from assay.net.redact import printable
 from assay.report.numbers import figure
 from assay.run.answers import AnswerStatistic

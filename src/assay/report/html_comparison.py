@@ -8,8 +8,7 @@ from markupsafe import Markup
 
 from assay.data.dataset import Dataset
 from assay.errors import RunError
-from assay.measure.figures import AnswerFigure, parse_figure
-from assay.measure.metrics import Metric
+from assay.measure.metrics import AnswerFigure, Metric, parse_figure
 from assay.report import plots
 from assay.report.html_queries import JudgedDocuments, QueryView, query_view
 from assay.report.html_questions import QuestionView, question_view

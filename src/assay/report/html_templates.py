@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from assay.measure.figures import parse_figure
+from assay.measure.metrics import parse_figure
 from assay.net.redact import printable
 from assay.report import numbers, plots
 from assay.report.terminal import verdict

@@ -8,9 +8,8 @@ import numpy as np
 from assay.data.dataset import Judgments
 from assay.errors import RunError
 from assay.measure.answers.answer_metrics import CRITERION_PREFIX
-from assay.measure.figures import AnswerFigure
 from assay.measure.graded import Floats
-from assay.measure.metrics import MRR, Judged, Recall, nDCG, parse_metric
+from assay.measure.metrics import MRR, AnswerFigure, Judged, Recall, nDCG, parse_metric
 from assay.measure.statistics import PairedComparison, compare_paired, holm, queries_needed
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.label_fit import ENOUGH, LabelFit, UnjudgedCheck, check_unjudged, fit_of, new_share

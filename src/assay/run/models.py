@@ -19,8 +19,7 @@ from pydantic import (
 )
 
 from assay.errors import AssayError, RunError, UsageError
-from assay.measure.figures import AnswerFigure
-from assay.measure.metrics import Metric, parse_metric
+from assay.measure.metrics import AnswerFigure, Metric, parse_metric
 from assay.measure.violations import Kind
 from assay.net.secret_text import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from assay.errors import AssayError
-from assay.measure.figures import parse_figure
-from assay.measure.metrics import parse_metric
+from assay.measure.metrics import parse_figure, parse_metric
 
 
 class RunRecord(BaseModel):

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from assay.errors import AssayError
-from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, comparable_key, drawn_with
 from assay.run.models import Report, RunHeader

@@ -22,8 +22,14 @@ from assay.agents.a2a.card import (
     correct_addresses,
     find_card,
 )
-from assay.agents.a2a.dialect import Dialect, WireRequest
-from assay.agents.a2a.reply import A2AReply, UnknownMethod, bad_reply, read_response
+from assay.agents.a2a.reply import (
+    A2AReply,
+    Dialect,
+    UnknownMethod,
+    WireRequest,
+    bad_reply,
+    read_response,
+)
 from assay.agents.mapping import refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
 from assay.agents.readiness import AgentReadiness, ask_readiness, ready_url

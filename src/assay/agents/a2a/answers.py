@@ -10,8 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from assay.agents.detection import marked_ids
-from assay.agents.json_text import json_values
+from assay.agents.detection import json_values, marked_ids
 from assay.agents.mapping import AnswerReader, Received
 from assay.agents.protocol import AgentAnswer
 from assay.agents.python_call import read_answer

@@ -18,7 +18,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import httpx
 import orjson
 
-from assay.agents.a2a.dialect import HTTP_JSON, JSON_RPC, V03, V10
+from assay.agents.a2a.reply import HTTP_JSON, JSON_RPC, V03, V10
 from assay.errors import AgentFailure, FailureKind, TargetError, TargetLoading, UsageError
 from assay.net.http import exchange, failure_of_status, read_body
 from assay.net.json import parse_json

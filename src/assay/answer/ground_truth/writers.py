@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from assay.answer.answerer import ModelAnswerer
-from assay.answer.citations import ABSTAINED, without_markers
 from assay.answer.extractive import extract_answer, extract_finding, is_instruction
 from assay.answer.ground_truth.candidates import (
     QuestionCandidate,
@@ -15,8 +14,8 @@ from assay.answer.ground_truth.candidates import (
     parse_candidate,
 )
 from assay.answer.passages import EXTRACTIVE, Passage
-from assay.answer.prompt import delimited, delimiter_code, load_prompt
-from assay.answer.providers.cached import complete
+from assay.answer.prompt import ABSTAINED, delimited, delimiter_code, load_prompt, without_markers
+from assay.answer.providers.opening import complete
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Document, Fact
 from assay.errors import ProviderError, ProviderFailure

@@ -8,10 +8,9 @@ import httpx
 
 from assay.contract.client import check_base_url
 from assay.contract.conformance.budget_checks import BUDGET_CHECKS
-from assay.contract.conformance.error_checks import REFUSAL_CHECKS
+from assay.contract.conformance.error_checks import LEAK_CHECKS, REFUSAL_CHECKS
 from assay.contract.conformance.exchange import MAX_BODY_BYTES, Exchange, curl_command
 from assay.contract.conformance.health_checks import HEALTH_CHECKS
-from assay.contract.conformance.leak_checks import LEAK_CHECKS
 from assay.contract.conformance.probes import (
     AgentObservation,
     CheckLimits,

@@ -40,8 +40,8 @@ from assay.measure.answers.diagnosis import (
 )
 from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
-from assay.measure.answers.language import language_of
 from assay.measure.answers.lexical import fact_assertion
+from assay.measure.answers.quantities import language_of
 from assay.measure.statistics import below, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from assay.answer.providers.cached import CachedProvider
-from assay.answer.providers.opening import open_provider
+from assay.answer.providers.opening import CachedProvider, open_provider
 from assay.answer.providers.provider import LLMProvider
 from assay.answer.providers.spending import Spending
 from assay.data.dataset import Document

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.answer.citations import cited_places
+from assay.answer.prompt import cited_places
 from assay.data.dataset import Document, ReferenceAnswer
 from assay.data.logged_answers import LoggedAnswer
 from assay.measure.answers.abstention import abstained

@@ -3,8 +3,8 @@
 import re
 from itertools import dropwhile
 
-from assay.answer.citations import without_markers
 from assay.answer.passages import NOT_FOUND
+from assay.answer.prompt import without_markers
 from assay.text import normalize, sentences
 
 _SOURCES = r"(?:documents?|sources?|notes?|context|passages?|texts?|materials?|excerpts?|content)"

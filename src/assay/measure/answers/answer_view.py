@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assay.answer.citations import without_markers
+from assay.answer.prompt import without_markers
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, is_negative
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.language import language_of, negations_of
 from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported, states
-from assay.measure.answers.quantities import canonical
+from assay.measure.answers.quantities import canonical, language_of, negations_of
 from assay.text import normalize, sentences, stems, words
 
 _NAME = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?([^\W\d_a-zà-ÿ][\w'’-]+)")

@@ -10,10 +10,9 @@ from collections import Counter
 from assay.answer.extractive import is_instruction
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import Assertion, hedges, takes_back
-from assay.measure.answers.form_checks import FORM_CHECKS, is_formatted
-from assay.measure.answers.instructions import follows_a_document
-from assay.measure.answers.language import language_of
+from assay.measure.answers.instructions import FORM_CHECKS, follows_a_document, is_formatted
 from assay.measure.answers.lexical import contains_any
+from assay.measure.answers.quantities import language_of
 from assay.text import normalize, stems, words
 
 _COMPLETE = re.compile(r"(?:[.!?。！？][\"'”’)\]*_]*|[)\]])$")

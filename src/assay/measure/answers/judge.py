@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assay.answer.citations import without_markers
 from assay.answer.passages import NOT_FOUND
-from assay.answer.prompt import delimited, delimiter_code, load_prompt
+from assay.answer.prompt import delimited, delimiter_code, load_prompt, without_markers
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError

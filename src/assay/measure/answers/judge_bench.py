@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from assay.measure.answers.calibration import cohen_kappa
 from assay.measure.answers.claim_sets import LabeledClaim
-from assay.measure.answers.contradiction.checker import ContradictionChecker
-from assay.measure.answers.contradiction.model import open_model
+from assay.measure.answers.contradiction.model import ContradictionChecker, open_model
 from assay.measure.answers.judge import Judge, Judgment, Vote, flip_rate
 from assay.measure.answers.lexical import unsupported
 from assay.net.gather import gather

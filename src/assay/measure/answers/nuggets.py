@@ -21,7 +21,7 @@ from assay.measure.answers.assertion import (
     is_negative,
     takes_back,
 )
-from assay.measure.answers.contradiction.checker import analyzed_sources
+from assay.measure.answers.contradiction.model import analyzed_sources
 from assay.measure.answers.contradiction.rules import find_contradiction
 from assay.measure.answers.contradiction.sentence import analyze
 from assay.measure.answers.judge import Judge

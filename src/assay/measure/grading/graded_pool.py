@@ -17,9 +17,13 @@ from threading import RLock
 from assay.data.journal import Journal
 from assay.errors import DataError, UsageError
 from assay.files import FileLock
-from assay.measure.grading.grade_file import read_pool
+from assay.measure.grading.grade_file import (
+    GraderAgreement,
+    grader_agreement,
+    pool_table,
+    read_pool,
+)
 from assay.measure.grading.grader import GRADES, PassagePair
-from assay.measure.grading.labels import GraderAgreement, grader_agreement, pool_table
 from assay.measure.grading.pool import PairName
 from assay.net.json import JsonObject
 

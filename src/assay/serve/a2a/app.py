@@ -15,11 +15,10 @@ from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp
 
 from assay.net.outbound import OutboundPolicy
-from assay.serve.a2a.admission import AdmissionControl
 from assay.serve.a2a.card import PATHS, REST_PREFIX, AgentProfile, build_card, card_routes
 from assay.serve.a2a.push import PushSender, WebhookStore
 from assay.serve.a2a.tasks import BoundedTaskStore, Recall, SingleMessageHandler, TaskExecutor
-from assay.serve.a2a.validation import RequestValidation
+from assay.serve.a2a.validation import AdmissionControl, RequestValidation
 from assay.serve.error_redaction import ErrorRedaction, redact_a2a_error
 from assay.serve.guards import OPEN_PATHS, guarded
 from assay.serve.listening import END_WORK

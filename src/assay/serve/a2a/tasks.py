@@ -36,7 +36,7 @@ from pydantic import ValidationError
 
 from assay.errors import AssayError
 from assay.net.json import JsonObject, parse_json
-from assay.serve.a2a.admission import OVERLOADED, Place, claim_place
+from assay.serve.a2a.validation import OVERLOADED, Place, claim_place
 from assay.serve.error_redaction import ONE_MESSAGE
 from assay.serve.readiness import Loaded, Loading
 

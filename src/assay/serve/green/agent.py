@@ -18,10 +18,10 @@ from assay.data import Dataset, load_dataset
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
-from assay.serve.a2a.admission import Place
 from assay.serve.a2a.app import a2a_app
 from assay.serve.a2a.card import AgentProfile, Skill
 from assay.serve.a2a.tasks import TaskExecutor, send_status
+from assay.serve.a2a.validation import Place
 from assay.serve.green.jobs import (
     KEPT,
     RETRY_AFTER_S,

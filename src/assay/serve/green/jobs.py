@@ -28,13 +28,13 @@ from assay.net.redact import redact_places
 from assay.report.terminal import plain_text, render_report
 from assay.run.folder import RunFolder
 from assay.run.models import INTERRUPTED, TARGET_LOST
-from assay.serve.a2a.admission import Place
 from assay.serve.a2a.tasks import (
     INTERNAL_ERROR,
     TaskRefused,
     log_task_failure,
     wait_until_loaded,
 )
+from assay.serve.a2a.validation import Place
 from assay.serve.green.request import (
     ROLE,
     EvaluationSpec,

@@ -1,6 +1,7 @@
 """Misbehaviors of the answer: JSON, ids, scores, event streams, texts."""
 
-from assay.serve.hostile import streams
+import asyncio
+
 from assay.serve.hostile.misbehavior import (
     ANSWER,
     CONNECTION,
@@ -13,6 +14,79 @@ from assay.serve.hostile.misbehavior import (
     stream_case,
 )
 from assay.serve.hostile.protocols import PLACEHOLDER
+from assay.serve.hostile.wire import MOST_SECONDS, Act, HostileCall
+
+
+async def _open(call: HostileCall) -> None:
+    await call.send(call.head(kind="text/event-stream"))
+
+
+def events(*pieces: bytes) -> Act:
+    """A stream of these pieces, where b"*" stands for the right answer as an event."""
+
+    async def act(call: HostileCall) -> None:
+        event = call.right.frame(call.json)
+        await _open(call)
+        await call.send(*(event if piece == b"*" else piece for piece in pieces))
+
+    return act
+
+
+def line_ends(end: bytes) -> Act:
+    """The right stream with other line ends."""
+
+    async def act(call: HostileCall) -> None:
+        await _open(call)
+        await call.send(call.right.frame(call.json).replace(b"\n", end))
+
+    return act
+
+
+def without_end(piece: bytes, pause: float = 0.0) -> Act:
+    """A stream of `piece` that never ends."""
+
+    async def act(call: HostileCall) -> None:
+        await _open(call)
+        await call.repeat(piece, pause)
+
+    return act
+
+
+async def giant_event(call: HostileCall) -> None:
+    """One event that never ends."""
+    await _open(call)
+    await call.send(b"data: ")
+    await call.repeat(b"x" * 64_000)
+
+
+async def cut_event(call: HostileCall) -> None:
+    """The stream ends within its event."""
+    await _open(call)
+    await call.send(call.right.frame(call.json).removesuffix(call.right.closing)[:-12])
+
+
+async def reset_in_stream(call: HostileCall) -> None:
+    """The connection breaks before the event is complete."""
+    await _open(call)
+    await call.send(call.right.frame(call.json)[:20])
+    await asyncio.sleep(0.2)
+    call.reset()
+
+
+async def stays_open(call: HostileCall) -> None:
+    """The right answer, and then the stream stays open."""
+    await _open(call)
+    await call.send(call.right.frame(call.json))
+    await asyncio.sleep(MOST_SECONDS)
+
+
+async def byte_by_byte(call: HostileCall) -> None:
+    """The right stream, each byte in a packet of its own."""
+    await _open(call)
+    for byte in call.right.frame(call.json):
+        await call.send(bytes([byte]))
+        await asyncio.sleep(0)
+
 
 _ESCAPES = "\x1b[2J\x1b[1;31mPASSED\x1b]0;owned\x07 \x9b31m \u202egnp.exe\u2066"
 _INJECTION = (
@@ -99,39 +173,39 @@ ANSWER_CASES: tuple[Misbehavior, ...] = (
     ),
     # --- streams
     stream_case(
-        "endless-stream", TIMEOUT, streams.without_end(b": wait\n\n", 0.05), "only sends heartbeats"
+        "endless-stream", TIMEOUT, without_end(b": wait\n\n", 0.05), "only sends heartbeats"
     ),
     stream_case(
         "comment-flood",
         INVALID,
-        streams.without_end(b":" + b"x" * 9999 + b"\n"),
+        without_end(b":" + b"x" * 9999 + b"\n"),
         "floods with comments",
     ),
     stream_case(
         "event-flood",
         INVALID,
-        streams.without_end(b"event: x\ndata: 1\n\n" * 500),
+        without_end(b"event: x\ndata: 1\n\n" * 500),
         "floods with events",
     ),
-    stream_case("giant-event", INVALID, streams.giant_event, "sends an event without end"),
-    stream_case("cut-event", PROTOCOL, streams.cut_event, "ends within its event"),
-    stream_case("reset-in-stream", CONNECTION, streams.reset_in_stream, "resets within its event"),
-    stream_case("empty-stream", PROTOCOL, streams.events(b""), "ends at once"),
+    stream_case("giant-event", INVALID, giant_event, "sends an event without end"),
+    stream_case("cut-event", PROTOCOL, cut_event, "ends within its event"),
+    stream_case("reset-in-stream", CONNECTION, reset_in_stream, "resets within its event"),
+    stream_case("empty-stream", PROTOCOL, events(b""), "ends at once"),
     stream_case(
-        "wrong-events", PROTOCOL, streams.events(b"event: banana\ndata: {}\n\n"), "invents an event"
+        "wrong-events", PROTOCOL, events(b"event: banana\ndata: {}\n\n"), "invents an event"
     ),
     stream_case(
         "event-prose",
         PROTOCOL,
-        streams.events(b"event: message\ndata: hello\n\n"),
+        events(b"event: message\ndata: hello\n\n"),
         "sends prose as an event",
     ),
     stream_case(
-        "not-sse", PROTOCOL, streams.events(b"<events><event/></events>"), "is not an event stream"
+        "not-sse", PROTOCOL, events(b"<events><event/></events>"), "is not an event stream"
     ),
-    stream_case("carriage-returns", ANSWER, streams.line_ends(b"\r"), "ends lines with CR"),
-    stream_case("stays-open", ANSWER, streams.stays_open, "keeps the stream open after its answer"),
-    stream_case("byte-by-byte", ANSWER, streams.byte_by_byte, "sends each byte on its own"),
+    stream_case("carriage-returns", ANSWER, line_ends(b"\r"), "ends lines with CR"),
+    stream_case("stays-open", ANSWER, stays_open, "keeps the stream open after its answer"),
+    stream_case("byte-by-byte", ANSWER, byte_by_byte, "sends each byte on its own"),
     # --- markup and prompts
     content_case(
         "text",

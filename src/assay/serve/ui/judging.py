@@ -22,10 +22,9 @@ from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError, UsageError
 from assay.files import staging_folder
-from assay.measure.grading.grade_file import read_pool
+from assay.measure.grading.grade_file import combine_labels, label_qrels, read_pool, write_pool
 from assay.measure.grading.graded_pool import GradedPool, check_grade, check_grader
 from assay.measure.grading.grader import GRADES, MAX_PASSAGE, PassagePair
-from assay.measure.grading.labels import combine_labels, label_qrels, write_pool
 from assay.measure.grading.pool import PairName, choose_pairs
 from assay.run.folder import RunFolder
 from assay.serve.ui.context import Ui, chosen_runs, ui_of

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError
 from assay.evaluation.leaderboard import Board, BoardPlace, make_boards
-from assay.measure.figures import AnswerFigure, parse_figure
+from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.json import JsonObject
 from assay.report.export import Cell, Format, Row, write_rows
 from assay.report.numbers import counted

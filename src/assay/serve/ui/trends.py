@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.errors import AssayError
-from assay.measure.figures import parse_figure
+from assay.measure.metrics import parse_figure
 from assay.report.export import write_rows
 from assay.report.plots import sparkline
 from assay.report.trends import (

@@ -9,8 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.measure.answers.contradiction.lexicon import NO_EFFECT, directions, opposites
-from assay.measure.answers.contradiction.sentence import AnalyzedSentence
+from assay.measure.answers.contradiction.sentence import (
+    NO_EFFECT,
+    AnalyzedSentence,
+    directions,
+    opposites,
+)
 
 CANDIDATES = 10
 """Source sentences that are compared closely: those that share the most words with the claim."""

@@ -1,4 +1,4 @@
-"""The small model: how likely a sentence contradicts its sources, from the features of the pair.
+"""The small model, how likely a sentence contradicts its sources, and the checker that asks it.
 
 A file of numbers, trained by `scripts/train_contradiction.py`: a logistic regression, or a sum of
 decision trees. Evaluated here without the library that trained it.
@@ -6,14 +6,23 @@ decision trees. Evaluated here without the library that trained it.
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from assay.answer.prompt import without_markers
 from assay.errors import DataError
+from assay.measure.answers.contradiction.features import nearest, pair_features
+from assay.measure.answers.contradiction.rules import (
+    Contradiction,
+    ContradictionKind,
+    find_contradiction,
+)
+from assay.measure.answers.contradiction.sentence import AnalyzedSentence, analyze
 from assay.net.json import parse_json
+from assay.text import sentences
 
 MODEL_VARIABLE = "ASSAY_CONTRADICTION_MODEL"
 """A file that `scripts/train_contradiction.py` wrote, in place of the one that comes with Assay."""
@@ -132,3 +141,57 @@ def _tree(value: Any, features: int) -> Tree:
     if not (inside and forward and leaves and all(0 <= each < features for each in tree.feature)):
         raise ValueError("a tree is damaged")
     return tree
+
+
+RELATED = 0.5
+"""The share of a sentence's words that its sources must have before the model is asked."""
+
+MAX_SENTENCES = 200
+"""Sentences of one answer that are checked: bounds the time that a long answer takes."""
+
+
+@dataclass(frozen=True)
+class ContradictionChecker:
+    """Finds contradictions, by rules alone or also by a model.
+
+    Parameters:
+        model: the small model, which finds more and is wrong more often; None for the rules alone.
+    """
+
+    model: ContradictionModel | None = None
+
+    @property
+    def name(self) -> str:
+        """How it decides, for reports."""
+        return "rules" if self.model is None else f"rules, then the model {self.model.name}"
+
+    def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
+        """The sentences of an answer that the sources contradict, in their order."""
+        held = analyzed_sources(sources)
+        said = sentences(without_markers(answer))[:MAX_SENTENCES]
+        return [found for each in said for found in self._check(analyze(each), held)]
+
+    def _check(
+        self, sentence: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
+    ) -> Iterator[Contradiction]:
+        found = find_contradiction(sentence, sources)
+        if found is not None:
+            yield found
+        elif self.model is not None and sources:
+            features = pair_features(sentence, sources)
+            # The model knows supported and contradicted sentences, not those about something else.
+            related = features["covered"] >= RELATED
+            if related and self.model.probability(features) >= self.model.threshold:
+                evidence = nearest(sentence, sources, 1)[0].text
+                yield Contradiction(ContradictionKind.LIKELY, sentence.text, evidence)
+
+
+def analyzed_sources(sources: Sequence[str]) -> list[AnalyzedSentence]:
+    """The sentences of all sources."""
+    return [each for source in sources for each in _analyzed(source)]
+
+
+@lru_cache(maxsize=256)
+def _analyzed(source: str) -> tuple[AnalyzedSentence, ...]:
+    """Documents are cited again and again; a few hundred stay analyzed."""
+    return tuple(analyze(each) for each in sentences(source))

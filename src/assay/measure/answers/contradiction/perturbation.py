@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from assay.measure.answers.contradiction.lexicon import opposite_words
+from assay.measure.answers.contradiction.sentence import opposite_words
 
 KINDS = ("negation", "opposite", "number", "unit", "name")
 """What can be changed in a sentence."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assay.measure.answers.contradiction.features import nearest, opposed_words
-from assay.measure.answers.contradiction.lexicon import directions
-from assay.measure.answers.contradiction.sentence import AnalyzedSentence, turns_around
+from assay.measure.answers.contradiction.sentence import AnalyzedSentence, directions, turns_around
 from assay.measure.answers.quantities import Quantity
 
 SHARED = 0.5

@@ -1,1 +1,0 @@
-"""The retrieval agent over A2A."""
