@@ -158,7 +158,7 @@ def test_a_damaged_cache_is_fetched_again(mirror: Mirror, surroundings: Path) ->
     ("behaviour", "why"),
     [
         ("missing", "HTTP 404"),
-        ("half", "peer closed connection"),
+        ("half", "the connection broke off"),
         ("other", "damaged or not NFCorpus: expected md5"),
         ("flood", "larger than 16,777,216 bytes"),
         ("stall", "did not respond in time"),

@@ -7,18 +7,16 @@ academic use only, so it is downloaded and never shipped.
 
 import hashlib
 import os
-from io import BufferedReader, BytesIO
+from collections.abc import Mapping
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from assay.data.cache import cache_folder, write_cached
+from assay.data.cache import cache_folder
 from assay.data.text_file import reason
 from assay.errors import DataError, DownloadError
+from assay.files import move_into_place
 from assay.net.redact import redact_url
 from assay.progress import Progress, silent
-
-if TYPE_CHECKING:
-    import httpx
 
 ADDRESS = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/nfcorpus.zip"
 HASHES = {
@@ -28,7 +26,6 @@ HASHES = {
 MAX_BYTES = 16 * 2**20
 """The archive has 2.4 million bytes: a much larger response is not it."""
 
-CONNECT_SECONDS = 5.0
 STALL_SECONDS = 20.0
 TOTAL_SECONDS = 300.0
 """Bounds a server that sends slowly without ever stalling."""
@@ -42,7 +39,7 @@ def find_archive(archive: Path | None = None, progress: Progress = silent) -> Pa
         return _given(Path(named).expanduser(), "the archive in NFCORPUS_ARCHIVE")
     cached = cached_archive()
     if not _is_cached(cached):
-        write_cached(cached, _download_archive(progress))
+        _download_archive(cached, progress)
     return cached
 
 
@@ -75,24 +72,35 @@ def _is_cached(path: Path) -> bool:
         return False
 
 
-def _wrong_hash(stream: BufferedReader | BytesIO) -> str | None:
-    for name, expected in HASHES.items():
+def _wrong_hash(stream: BufferedReader) -> str | None:
+    found = {}
+    for name in HASHES:
         stream.seek(0)
-        got = hashlib.file_digest(stream, name).hexdigest()
-        if got != expected:
-            return f"expected {name} {expected}, got {got}"
-    return None
+        found[name] = hashlib.file_digest(stream, name).hexdigest()
+    return _difference(found)
 
 
-def _download_archive(progress: Progress) -> bytes:
+def _difference(found: Mapping[str, str]) -> str | None:
+    wrong = (name for name, expected in HASHES.items() if found[name] != expected)
+    return next((f"expected {name} {HASHES[name]}, got {found[name]}" for name in wrong), None)
+
+
+def _download_archive(path: Path, progress: Progress) -> None:
+    from assay.net.download import DownloadLimits, temporary_download  # brings httpx: 0.1 s
+
     url = os.environ.get("NFCORPUS_URL") or ADDRESS
+    limits = DownloadLimits(MAX_BYTES, TOTAL_SECONDS, STALL_SECONDS, attempts=1)
+    what = "downloading nfcorpus.zip"
     try:
-        body = download(url, limit=MAX_BYTES, what="downloading nfcorpus.zip", progress=progress)
+        with temporary_download(url, limits, what=what, folder=path.parent, progress=progress) as (
+            part,
+            record,
+        ):
+            if wrong := _difference({"md5": record.md5, "sha256": record.sha256}):
+                raise DownloadError(f"the download is damaged or not NFCorpus: {wrong}")
+            move_into_place(part, path)
     except DownloadError as error:
         raise _no_archive(url, str(error)) from error
-    if wrong := _wrong_hash(BytesIO(body)):
-        raise _no_archive(url, f"the download is damaged or not NFCorpus: {wrong}")
-    return body
 
 
 def _no_archive(url: str, why: str) -> DownloadError:
@@ -102,41 +110,3 @@ def _no_archive(url: str, why: str) -> DownloadError:
         "or pass --archive FILE, or use the bundled data set, which needs no network: "
         "--dataset notes"
     )
-
-
-def download(url: str, *, limit: int, what: str, progress: Progress = silent) -> bytes:
-    """The body of a response of at most `limit` bytes; every failure is a `DownloadError`."""
-    import httpx  # costs 0.1 s: paid only where something is fetched
-
-    from assay.net.client import open_sync_client
-    from assay.net.deadline import TOO_LONG
-
-    timeout = httpx.Timeout(STALL_SECONDS, connect=CONNECT_SECONDS)
-    try:
-        with (
-            open_sync_client(
-                max_bytes=limit, timeout=timeout, follow_redirects=True, longest=TOTAL_SECONDS
-            ) as client,
-            client.stream("GET", url) as response,
-        ):
-            response.raise_for_status()
-            return _body(response, what, progress)
-    except httpx.HTTPStatusError as error:
-        raise DownloadError(f"HTTP {error.response.status_code}") from None
-    except httpx.TimeoutException as error:
-        late = f"not finished after {TOTAL_SECONDS:.0f} seconds"
-        stalled = f"the server did not respond in time ({type(error).__name__})"
-        raise DownloadError(late if str(error) == TOO_LONG else stalled) from error
-    # ValueError, ImportError: proxy settings in the environment that httpx cannot use.
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
-        raise DownloadError(str(error) or type(error).__name__) from error
-
-
-def _body(response: "httpx.Response", what: str, progress: Progress) -> bytes:
-    size = response.headers.get("content-length", "")
-    total = int(size) if size.isdecimal() else None
-    body = bytearray()
-    for chunk in response.iter_raw():
-        body += chunk
-        progress(what, len(body), total)
-    return bytes(body)

@@ -7,11 +7,12 @@ still has the same file.
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -23,12 +24,18 @@ from assay.files import FileLock, atomic_write, move_into_place
 from assay.net.client import MAX_BYTES_EXTENSION, open_client
 from assay.net.gather import run_coroutine
 from assay.net.json import parse_json, parse_object
-from assay.net.outbound import OutboundPolicy, OutboundRefused, policy_of_process, split_address
+from assay.net.outbound import (
+    UNRESTRICTED,
+    OutboundPolicy,
+    OutboundRefused,
+    policy_of_process,
+    split_address,
+)
 from assay.net.redact import redact_url
 from assay.net.retry import RetryPolicy, parse_retry_after
 from assay.progress import Progress, silent
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 5.0
 STALL_SECONDS = 30.0
 TOTAL_SECONDS = 3600.0
 """Bounds a server that sends slowly without ever stalling; the next call continues."""
@@ -60,6 +67,7 @@ class DownloadLimits:
     bytes: int
     seconds: float = TOTAL_SECONDS
     stall: float = STALL_SECONDS
+    attempts: int = _ATTEMPTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,27 @@ def download_file(
         raise DownloadError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
+@contextmanager
+def temporary_download(
+    url: str,
+    limits: DownloadLimits,
+    *,
+    what: str,
+    folder: Path | None = None,
+    progress: Progress = silent,
+) -> Iterator[tuple[Path, DownloadRecord]]:
+    """A download that is looked at before it is kept: its file and its record, gone at the end.
+
+    Parameters:
+        url: an http(s) address that the user chose; `limits`, `what` and `progress` as above.
+        folder: where to make the temporary folder, so that the file can be moved; any by default.
+    """
+    with TemporaryDirectory(prefix=".download-", dir=folder) as place:
+        path = Path(place) / "file"
+        record = download_file(url, path, limits, what=what, policy=UNRESTRICTED, progress=progress)
+        yield path, record
+
+
 def read_record(path: Path) -> DownloadRecord | None:
     """The record of a complete file; None where it is missing, or its size is another one."""
     try:
@@ -186,7 +215,7 @@ class _Download:
 
     async def attempts(self) -> None:
         async with _client(self.policy, self.auth, self.limits.stall) as client:
-            retry = RetryPolicy(attempts=_ATTEMPTS)
+            retry = RetryPolicy(attempts=self.limits.attempts)
             await retry.run(lambda: _classified(self._attempt(client)))
 
     async def _attempt(self, client: httpx.AsyncClient) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.data.cache import cache_folder
-from assay.data.nfcorpus import download
 from assay.errors import DataError, SearchError
 from assay.files import atomic_write
 from assay.net.redact import redact_url
@@ -112,7 +111,11 @@ def _addresses(file: ModelFile) -> list[str]:
 
 
 def _download(url: str, name: str) -> bytes:
-    return download(url, limit=_MAX_BYTES, what=f"downloading {name}")
+    from assay.net.download import DownloadLimits, temporary_download  # brings httpx
+
+    limits = DownloadLimits(_MAX_BYTES, seconds=300, stall=20, attempts=1)
+    with temporary_download(url, limits, what=f"downloading {name}") as (path, _):
+        return path.read_bytes()
 
 
 def kept_file(name: str, build: Callable[[], bytes]) -> bytes:
