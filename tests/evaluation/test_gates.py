@@ -127,6 +127,21 @@ def test_a_gate_that_only_a_judge_can_decide_needs_one(
             Evaluation.plan(config, dataset_with_answers(*facts))
 
 
+@pytest.mark.parametrize(
+    ("gate", "settings"),
+    [
+        ("correctness>=1.5", {}),
+        ("judged_faithfulness>=1.5", {"judge": "ollama:m"}),
+        ("nugget_recall>=1.5", {"nuggets": "nuggets.jsonl"}),
+        ("poisoned>=1.5", {"poison": True}),
+    ],
+)
+def test_a_gate_on_answers_above_1_is_refused(gate: str, settings: dict[str, Any]) -> None:
+    config = RunConfig(target="t", gates=(gate,), answers=True, **settings)
+    with pytest.raises(GateError, match=r"can never pass.* is 1\.0000"):
+        Evaluation.plan(config, dataset_with_answers("It is"))
+
+
 @pytest.mark.parametrize("gate", ["recall@5>=0.25", "capped_recall@5>=1", "recall@5<=0.9"])
 def test_a_gate_at_or_below_the_ceiling_is_taken(gate: str) -> None:
     config = RunConfig(target="t", gates=(gate,))

@@ -23,6 +23,7 @@ from assay.net.outbound import (
     is_wildcard,
     permitted_addresses,
     policy_of_process,
+    split_address,
 )
 
 GUARDED = OutboundPolicy(public_only=True)
@@ -73,7 +74,13 @@ async def server() -> AsyncIterator[Server]:
         *("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "224.0.0.1"),
         *("255.255.255.255", "::1", "::", "fe80::1", "fe80::1%2", "fd00:ec2::254", "ff02::1"),
         *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:7f00:1::"),
-        *("::127.0.0.1", "::ffff:10.0.0.1", "::ffff:0:127.0.0.1", "::ffff:0:169.254.169.254"),
+        *(
+            "::1:0:0",
+            "::127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::ffff:0:127.0.0.1",
+            "::ffff:0:169.254.169.254",
+        ),
     ],
 )
 def test_special_addresses_are_refused(address: str) -> None:
@@ -81,7 +88,13 @@ def test_special_addresses_are_refused(address: str) -> None:
         GUARDED.check("somewhere.example", 80, ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"),
+        *("64:ff9b::5db8:d822", "::ffff:93.184.216.34", "::93.184.216.34", "2002:5db8:d822::"),
+    ],
+)
 def test_public_addresses_are_allowed(address: str) -> None:
     GUARDED.check("somewhere.example", 80, ipaddress.ip_address(address))
 
@@ -124,6 +137,32 @@ def test_exceptions_are_hosts_ports_and_networks(
     else:
         with pytest.raises(OutboundRefused):
             policy.check(host, port, ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("host", ["localhost", "agent.localhost", "LOCALHOST."])
+def test_names_of_this_machine_are_refused_unless_they_are_exceptions(host: str) -> None:
+    with pytest.raises(OutboundRefused, match="a name of this machine"):
+        GUARDED.check_url(f"http://{host}:9010/")
+    OutboundPolicy((host.lower().rstrip("."),), public_only=True).check_url(f"http://{host}/")
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://a.example/x", ("a.example", 80)),
+        ("https://a.example", ("a.example", 443)),
+        ("http://a.example:443/", ("a.example", 443)),
+        ("https://[::1]:80/", ("::1", 80)),
+    ],
+)
+def test_the_port_is_that_of_the_address_or_its_scheme(url: str, address: tuple[str, int]) -> None:
+    assert split_address(url) == address
+
+
+@pytest.mark.parametrize("url", ["ftp://a.example/", "http:///x", "a.example", "http://:80/"])
+def test_an_address_without_scheme_or_host_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="is not an http"):
+        split_address(url)
 
 
 @pytest.mark.parametrize("entry", ["10.0.0.0/99", "http://agent", "agent:port", "a b/8", "u@host"])

@@ -100,7 +100,7 @@ class OutboundPolicy:
         if any(plain in network or address in network for network in self._networks):
             return
         special = any(plain in block for block in _SPECIAL)
-        if special or not plain.is_global or plain.is_multicast:
+        if special or not plain.is_global or plain.is_multicast or plain.is_reserved:
             raise self._refusal(host, "an address of a private or special network")
 
     def _refusal(self, host: str, what: str) -> OutboundRefused:
