@@ -1,157 +1,291 @@
-"""How the time for a query grows with the number of documents, in the embedded engine.
+"""What an index costs as the number of documents grows: CPU, memory, disk, time and neighbours.
 
-    .venv/bin/python benchmarks/growth.py --sizes 3600 36000 360000
+    .venv/bin/python benchmarks/growth.py --sizes 10000 100000 1000000
+    ASSAY_QDRANT_BINARY=... .venv/bin/python benchmarks/growth.py --sizes 100000 --server \
+        --settings none int8 binary int8,disk binary,disk
 
-Synthetic: vectors around cluster centres, as those of texts are, and words drawn with a frequency
-of one over their rank. No model runs: what is measured is the index. `found` is the share of the
-ten true nearest documents among the ten that dense search returns.
+`assay index` as it is, over synthetic documents that are made while they are read: vectors around
+cluster centres, as those of texts are, and 60 words drawn with a frequency of one over their rank.
+No model runs. Each size is a process of its own; with --server, so is the server, whose CPU and
+memory are counted too. `found` is the share of the ten true nearest documents among the ten that
+dense search returns.
 """
 
 import argparse
+import json
+import os
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from itertools import pairwise
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.data import Document
 from assay.progress import Progress, silent
-from assay.search.bm25 import Bm25Model
+from assay.search.cluster import ClusterSettings, Quantization
 from assay.search.edge_store import EdgeStore
-from assay.search.embedding import NO_PROMPTS, Vectors
-from assay.search.index import open_index
+from assay.search.embedding import NO_PROMPTS, VectorCache, Vectors
+from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode, Retriever
-from assay.search.store import ChunkPayload, Manifest, Point, point_id
+from assay.search.store import Store
 
 DIMENSION = 384
 WORDS_IN_A_DOCUMENT = 60
 VOCABULARY = 50_000
+DOCUMENTS_IN_A_CLUSTER = 12
 MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
-POINTS_AT_ONCE = 5000
+BATCH = 2000
+FOUND = 10
 
 
-class GivenVectors:
-    """An embedder that returns what it was given for a text."""
+class SyntheticEmbedder:
+    """The first word of a text names its cluster, the whole text what sets it apart."""
 
     name, dimension, max_tokens = "synthetic", DIMENSION, 256
     prompts, texts_at_once = NO_PROMPTS, 256
 
-    def __init__(self, texts: Sequence[str], vectors: Vectors) -> None:
-        self._vectors = dict(zip(texts, vectors, strict=True))
+    def __init__(self) -> None:
+        self._numbers = np.random.default_rng(0).normal(size=1 << 21).astype(np.float32)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
+        return [text.count(" ") + 1 for text in texts]
 
     def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
-        return np.stack([self._vectors[text] for text in texts])
-
-
-class Corpus:
-    """`size` documents and some queries, all from one seed."""
-
-    def __init__(self, size: int, queries: int) -> None:
-        self._rng = np.random.default_rng(0)
-        self._centres = self._rng.normal(size=(size // 12, DIMENSION))
-        self.size, self.vectors = size, self._draw(size)
-        self.query_vectors = self._draw(queries)
-        self.queries = [f"{words} number{i}" for i, words in enumerate(self._texts(queries, 6))]
-
-    def texts(self) -> list[str]:
-        return self._texts(self.size, WORDS_IN_A_DOCUMENT)
-
-    def _draw(self, count: int) -> Vectors:
-        near = self._centres[self._rng.integers(len(self._centres), size=count)]
-        vectors = near + 0.8 * self._rng.normal(size=near.shape)
+        centres = self._rows([text.partition(" ")[0] for text in texts])
+        vectors = centres + np.float32(0.8) * self._rows(texts)
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
-    def _texts(self, count: int, words: int) -> list[str]:
-        ranks = self._ranks(count * words).reshape(count, words)
-        return [" ".join(f"w{rank}" for rank in row) for row in ranks]
+    def _rows(self, texts: Sequence[str]) -> Vectors:
+        most = len(self._numbers) - DIMENSION
+        starts = np.array([zlib.crc32(text.encode()) % most for text in texts])
+        return self._numbers[starts[:, None] + np.arange(DIMENSION)]
 
-    def _ranks(self, count: int) -> NDArray[np.int64]:
-        return np.exp(self._rng.uniform(0, np.log(VOCABULARY), count)).astype(np.int64)
+
+class SyntheticCorpus:
+    """Documents made while they are read, the same each time."""
+
+    def __init__(self, size: int, words: int = WORDS_IN_A_DOCUMENT, seed: int = 0) -> None:
+        self._size, self._words, self._seed = size, words, seed
+        self._clusters = max(1, size // DOCUMENTS_IN_A_CLUSTER)
+        self._vocabulary = [f"w{rank}" for rank in range(VOCABULARY)]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Document]:
+        return (Document(f"doc-{row}", "", text) for row, text in enumerate(self.texts()))
+
+    def texts(self) -> Iterator[str]:
+        rng = np.random.default_rng(self._seed)
+        for start in range(0, self._size, BATCH):
+            count = min(BATCH, self._size - start)
+            clusters = rng.integers(self._clusters, size=count).tolist()
+            ranks = np.exp(rng.uniform(0, np.log(VOCABULARY), (count, self._words))).astype(int)
+            for cluster, row in zip(clusters, ranks.tolist(), strict=True):
+                words = " ".join(map(self._vocabulary.__getitem__, row))
+                yield f"c{cluster} {words}"
+
+    def queries(self, count: int) -> list[str]:
+        """Of the same clusters, and shorter."""
+        others = SyntheticCorpus(count, 6, seed=1)
+        others._clusters = self._clusters
+        return list(others.texts())
 
 
 def main() -> None:
     options = _options()
-    print("| documents | built in | bm25 p50 | dense p50 | hybrid p50 | hybrid p99 | found |")
-    print("|---|---|---|---|---|---|---|")
-    medians = [_measured(size, options.queries) for size in options.sizes]
-    for (small, fast), (large, slow) in pairwise(zip(options.sizes, medians, strict=True)):
-        print(f"{large / small:.0f} times the documents: {slow / fast:.1f} times the time (hybrid)")
+    if options.measure:
+        print(json.dumps(_measured(options)))
+        return
+    print(
+        "| documents | settings | CPU a document | wall | peak memory | disk "
+        "| bm25 p50 | dense p50 / p99 | hybrid p50 / p99 | found |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    for size in options.sizes:
+        for settings in options.settings if options.server else ["default"]:
+            command = [sys.executable, __file__, "--measure", "--sizes", str(size)]
+            command += ["--settings", settings, "--queries", str(options.queries)]
+            command += ["--folder", str(options.folder)] if options.folder else []
+            command += ["--server"] * options.server
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(done.stderr)
+            _show(size, settings, json.loads(done.stdout))
 
 
-def _measured(size: int, queries: int) -> float:
-    corpus = Corpus(size, queries)
-    with tempfile.TemporaryDirectory() as folder:
-        store = EdgeStore(Path(folder), "growth")
-        started = time.perf_counter()
-        _build(store, corpus)
-        built = time.perf_counter() - started
-        embedder = GivenVectors(corpus.queries, corpus.query_vectors)
-        with open_index(store, embedder) as retriever:
-            times = {mode: _times(retriever, corpus.queries, mode) for mode in MODES}
-            found = _found(retriever, corpus)
-    medians = [statistics.median(times[mode]) for mode in MODES]
-    worst = statistics.quantiles(times["hybrid"], n=100)[98]
-    cells = [f"{one:.2f} ms" for one in (*medians, worst)]
-    print(f"| {size:,} | {built:.0f} s | {' | '.join(cells)} | {found:.2f} |", flush=True)
-    return medians[-1]
+def _show(size: int, settings: str, one: dict[str, float]) -> None:
+    cells = [
+        f"{size:,}",
+        settings,
+        f"{1000 * one['cpu_s'] / size:.2f} ms",
+        f"{one['wall_s']:.0f} s",
+        f"{one['peak_mb']:,.0f} MB ({one['anonymous_mb']:,.0f} not of files)",
+        f"{one['disk_mb']:,.0f} MB",
+        f"{one['bm25_p50']:.1f} ms",
+        f"{one['dense_p50']:.1f} / {one['dense_p99']:.1f} ms",
+        f"{one['hybrid_p50']:.1f} / {one['hybrid_p99']:.1f} ms",
+        f"{one['found']:.3f}",
+    ]
+    print(f"| {' | '.join(cells)} |", flush=True)
+    print(json.dumps({"documents": size, "settings": settings, **one}), file=sys.stderr, flush=True)
 
 
-def _build(store: EdgeStore, corpus: Corpus) -> None:
-    texts = corpus.texts()
-    bm25 = Bm25Model.of(texts)
-    manifest = Manifest("synthetic", "synthetic", DIMENSION, "none", corpus.size, "0", bm25)
-    with store.lock(silent), store.writer(manifest, from_live=False) as writer:
-        for start in range(0, corpus.size, POINTS_AT_ONCE):
-            rows = range(start, min(start + POINTS_AT_ONCE, corpus.size))
-            writer.write([_point(row, corpus.vectors[row], texts[row], bm25) for row in rows])
-        writer.commit()
+def _measured(options: argparse.Namespace) -> dict[str, float]:
+    (size,), (settings,) = options.sizes, options.settings
+    corpus, embedder = SyntheticCorpus(size), SyntheticEmbedder()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        os.environ["ASSAY_CACHE"] = str(folder / "cache")
+        with _store(folder, settings if options.server else "") as (store, server):
+            watch = Watch(server)
+            report = build_index(corpus, embedder, store, cache=VectorCache())
+            watch.wait_for_graph(store)
+            result = watch.result() | {"seconds": report.seconds}
+            result["disk_mb"] = _disk(folder / ("storage" if server else "index"))
+            result["cache_mb"] = _disk(folder / "cache")
+            queries = corpus.queries(options.queries)
+            with open_index(store, embedder) as retriever:
+                for mode in MODES:
+                    times = _times(retriever, queries, mode)
+                    result[f"{mode}_p50"] = statistics.median(times)
+                    result[f"{mode}_p99"] = statistics.quantiles(times, n=100)[98]
+                result["found"] = _found(retriever, corpus, embedder, queries)
+    return result
 
 
-def _point(row: int, vector: Vectors, text: str, bm25: Bm25Model) -> Point:
-    doc_id = f"doc-{row}"
-    payload: ChunkPayload = {
-        "doc_id": doc_id,
-        "title": "",
-        "text": text,
-        "chunk_index": 0,
-        "total_chunks": 1,
-        "metadata": {},
-        "content_hash": "",
+class Watch:
+    """CPU time and memory of this process, and of the server, since now."""
+
+    def __init__(self, server: int | None) -> None:
+        self._server = server
+        self._wall, self._cpu = time.monotonic(), self._cpu_time()
+
+    def wait_for_graph(self, store: Store) -> None:
+        """A server builds it after the last point, in the background."""
+        client = getattr(store, "_client", None)
+        while client is not None:
+            if client.get_collection(store._alias).status == "green":  # type: ignore[attr-defined]
+                return
+            time.sleep(0.5)
+
+    def result(self) -> dict[str, float]:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        anonymous = _status("self", "RssAnon")
+        return {
+            "cpu_s": self._cpu_time() - self._cpu,
+            "wall_s": time.monotonic() - self._wall,
+            "peak_mb": _status(str(self._server), "VmHWM") if self._server else peak,
+            "anonymous_mb": _status(str(self._server), "RssAnon") if self._server else anonymous,
+            "client_peak_mb": peak,
+        }
+
+    def _cpu_time(self) -> float:
+        own = time.process_time()
+        if self._server is None:
+            return own
+        fields = Path(f"/proc/{self._server}/stat").read_text().rpartition(")")[2].split()
+        return own + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _status(process: str, name: str) -> float:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+
+@contextmanager
+def _store(folder: Path, settings: str) -> Iterator[tuple[Store, int | None]]:
+    if not settings:
+        yield EdgeStore(folder / "index", "growth"), None
+        return
+    from assay.search.server_store import ServerStore
+
+    kinds = settings.split(",")
+    kind: Quantization = "int8" if "int8" in kinds else "binary" if "binary" in kinds else "none"
+    kept = ClusterSettings(quantization=kind, on_disk="disk" in kinds)
+    port = 16333
+    variables = {
+        "QDRANT__SERVICE__HTTP_PORT": str(port),
+        "QDRANT__SERVICE__GRPC_PORT": str(port + 1),
+        "QDRANT__SERVICE__HOST": "127.0.0.1",
+        "QDRANT__STORAGE__STORAGE_PATH": str(folder / "storage"),
+        "QDRANT__TELEMETRY_DISABLED": "true",
     }
-    return Point(point_id(doc_id, 0), vector, bm25.document(text), payload)
+    binary = os.environ["ASSAY_QDRANT_BINARY"]
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen([binary], cwd=folder, env=variables, stdout=log, stderr=log) as process,
+    ):
+        try:
+            while "HTTP listening" not in (folder / "log").read_text():
+                time.sleep(0.1)
+            yield ServerStore(f"http://127.0.0.1:{port}", "growth", cluster=kept), process.pid
+        finally:
+            process.terminate()
+
+
+def _disk(folder: Path) -> float:
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
 def _times(retriever: Retriever, queries: Sequence[str], mode: Mode) -> list[float]:
     for query in queries[:20]:
-        retriever.search(query, 10, mode=mode)
+        retriever.search(query, FOUND, mode=mode)
     times = []
     for query in queries:
         started = time.perf_counter()
-        retriever.search(query, 10, mode=mode)
+        retriever.search(query, FOUND, mode=mode)
         times.append(1000 * (time.perf_counter() - started))
     return times
 
 
-def _found(retriever: Retriever, corpus: Corpus) -> float:
+def _found(
+    retriever: Retriever,
+    corpus: SyntheticCorpus,
+    embedder: SyntheticEmbedder,
+    queries: Sequence[str],
+) -> float:
+    asked = embedder.embed(queries)
+    best = np.full((len(queries), FOUND), -2.0, np.float32)
+    rows = np.full((len(queries), FOUND), -1)
+    texts: list[str] = []
+    for row, text in enumerate(corpus.texts()):
+        texts.append(text)
+        if len(texts) == BATCH or row == len(corpus) - 1:
+            scores = np.hstack([best, asked @ embedder.embed(texts).T])
+            names = np.hstack(
+                [
+                    rows,
+                    np.broadcast_to(
+                        np.arange(row + 1 - len(texts), row + 1), (len(queries), len(texts))
+                    ),
+                ]
+            )
+            order = np.argpartition(-scores, FOUND - 1, axis=1)[:, :FOUND]
+            best, rows = np.take_along_axis(scores, order, 1), np.take_along_axis(names, order, 1)
+            texts = []
     shares = []
-    for query, vector in zip(corpus.queries, corpus.query_vectors, strict=True):
-        scores = corpus.vectors @ vector
-        true = {f"doc-{row}" for row in np.argpartition(-scores, 10)[:10]}
-        hits = retriever.search(query, 10, mode="dense")
-        shares.append(len(true & {hit.doc_id for hit in hits}) / 10)
+    for query, true in zip(queries, rows.tolist(), strict=True):
+        hits = retriever.search(query, FOUND, mode="dense")
+        shares.append(len({f"doc-{row}" for row in true} & {hit.doc_id for hit in hits}) / FOUND)
     return statistics.fmean(shares)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="time queries against indexes of growing size")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[3_600, 36_000, 360_000])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--server", action="store_true", help="a Qdrant server of its own")
+    parser.add_argument("--settings", nargs="+", default=["none"], help="none, int8, binary, disk")
+    parser.add_argument("--folder", type=Path, help="where the indexes are while they are measured")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 

@@ -1,6 +1,7 @@
 """Building an index, by the same rules in the embedded engine and on a server."""
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,11 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
 from assay.errors import DataError, SearchError
+from assay.search import embedding, index_parts, metric
+from assay.search import index as index_module
+from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import document_vectors
+from assay.search.embedding import EmbedderSettings
 from assay.search.index import IndexReport, build_index, open_index
 from assay.search.store import Store, point_id
 
@@ -221,3 +226,68 @@ def test_document_vectors_are_those_of_the_index(embedder: WordEmbedder, tmp_pat
     assert vectors.shape == (5, 512)
     (first,) = store.open().fetch([point_id("soup", 0)], vectors=True)
     assert list(first.dense) == pytest.approx(vectors[4].tolist(), abs=1e-6)
+
+
+class _Tracked(Document):
+    """Counts how many of its kind are in memory at once."""
+
+    __slots__ = ()
+    alive = most = 0
+
+    def __post_init__(self) -> None:
+        _Tracked.alive += 1
+        _Tracked.most = max(_Tracked.most, _Tracked.alive)
+
+    def __del__(self) -> None:
+        _Tracked.alive -= 1
+
+
+class _OnDisk:
+    """Documents that exist only while they are read, as those of a large corpus do."""
+
+    def __init__(self, size: int, version: str = "") -> None:
+        self.size, self.version = size, version
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Document]:
+        for number in range(self.size):
+            text = f"Text {number} {self.version if number % 50 == 0 else ''}"
+            yield _Tracked(f"d{number}", f"Title {number}", text)
+
+
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of 10 documents, which is what may be in memory together."""
+    monkeypatch.setattr(index_module, "_DOCUMENTS_AT_ONCE", 10)
+    monkeypatch.setattr(index_parts, "_DOCUMENTS_IN_A_PART", 10)
+    monkeypatch.setattr(embedding, "TEXTS_UNTIL_SAVED", 10)
+    sample = metric._titled_sample
+    monkeypatch.setattr(metric, "_titled_sample", lambda corpus, *_: sample(corpus, 20, 10))
+    monkeypatch.setattr(_Tracked, "most", 0)
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_a_corpus_on_the_disk_is_never_in_memory_as_a_whole(
+    store: Store, embedder: WordEmbedder
+) -> None:
+    assert counts(build_index(_OnDisk(300), embedder, store)) == (300, 0, 0, 0)
+    assert counts(build_index(_OnDisk(300), embedder, store)) == (0, 0, 0, 300)
+    assert counts(build_index(_OnDisk(280, "newer"), embedder, store)) == (0, 6, 20, 274)
+    manifest = store.manifest()
+    assert manifest is not None
+    assert manifest.metric
+    assert found(store, "newer", embedder)[:2] == ["d0", "d100"]
+    assert _Tracked.most < 30
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_a_part_of_a_corpus_on_the_disk_is_embedded_a_few_documents_at_a_time(
+    tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    planned = index_parts.IndexPart(1, 3, "d", "", "", EmbedderSettings(), Bm25Settings(), 0)
+    part = index_parts.write_part(_OnDisk(100), planned, embedder, tmp_path / "part")
+    assert part.documents == 33
+    assert embedder.seen[0].startswith("Title 1 ")
+    assert _Tracked.most < 30

@@ -22,7 +22,7 @@ from assay.cli.options import (
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.data.dataset import Dataset, Document
+    from assay.data.dataset import Corpus, Dataset
     from assay.progress import Progress
     from assay.search.bm25 import Bm25Settings
     from assay.search.cluster import ClusterSettings
@@ -125,6 +125,7 @@ def index(
     from assay.search.bm25 import Bm25Settings
     from assay.search.embedding import EmbedderSettings, open_embedder
     from assay.search.index import build_index, open_store
+    from assay.search.index_changes import repeatable
 
     bm25 = Bm25Settings(bm25_k1, bm25_b)
     kept = (shard_number, replication_factor, write_consistency, quantization, on_disk)
@@ -137,7 +138,7 @@ def index(
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         data.require_documents("an index")
-        documents = list(data.documents.values())
+        documents = repeatable(data.documents.values())
         if shard:
             _embed_shard(shard, part, dataset, documents, settings, bm25, progress, as_json)
             return
@@ -192,7 +193,7 @@ def _embed_shard(
     shard: str,
     folder: Path | None,
     dataset: str,
-    documents: "list[Document]",
+    documents: "Corpus",
     settings: "EmbedderSettings",
     bm25: "Bm25Settings",
     progress: "Progress",
@@ -221,13 +222,14 @@ def merge_index_parts(folders: list[Path], dataset: str | None, as_json: bool) -
     from assay.data import load_dataset
     from assay.errors import SearchError
     from assay.search.embedding import VectorCache, open_embedder
-    from assay.search.index import build_index, corpus_digest, open_store
+    from assay.search.index import build_index, open_store
+    from assay.search.index_changes import corpus_digest, repeatable
     from assay.search.index_parts import read_parts, take_vectors
 
     first = read_parts(folders)[0]
     with progress_bar() as progress:
         data = load_dataset(dataset or first.dataset, progress=progress)
-        documents = list(data.documents.values())
+        documents = repeatable(data.documents.values())
         if corpus_digest(documents) != first.corpus:
             raise SearchError(
                 f"the parts were made from other documents than {dataset or first.dataset!r} has "

@@ -2,10 +2,10 @@
 
 import hashlib
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Set, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from assay.errors import UsageError, did_you_mean
 
@@ -41,6 +41,14 @@ class Document:
     def full_text(self) -> str:
         """Title and text, as they are searched together."""
         return f"{self.title} {self.text}".strip()
+
+
+class Corpus(Protocol):
+    """Documents that can be read several times: a list, or those of a data set on the disk."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Document]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ processes can then search one index at the same time.
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
+from assay.search.index_changes import batches
 from assay.search.index_files import (
     check_files,
     copy_generation,
@@ -110,9 +111,8 @@ class EdgeSearcher:
             records, _ = self._shard.scroll(request)
         return {str(record.id) for record in records}
 
-    def contents(self) -> dict[str, tuple[str, int]]:
-        """Document id to content hash and number of chunks."""
-        found: dict[str, tuple[str, int]] = {}
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Document id, content hash and number of chunks, of each chunk."""
         offset: Any = None
         while True:
             request = edge.ScrollRequest(
@@ -124,9 +124,9 @@ class EdgeSearcher:
                 records, offset = self._shard.scroll(request)
             for record in records:
                 payload = record.payload or {}
-                found[payload["doc_id"]] = payload["content_hash"], payload["total_chunks"]
+                yield payload["doc_id"], payload["content_hash"], payload["total_chunks"]
             if offset is None:
-                return found
+                return
 
     def _placed(self, points: Sequence[edge.ScoredPoint]) -> list[Found]:
         """Payloads hold whole texts, which take longer to read than a search does: what a search
@@ -177,13 +177,14 @@ class EdgeStore:
         check_files(generation)
         return self._manifest_of(generation)
 
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Document id, content hash and number of chunks, of each chunk."""
+        with closing(self.open()) as searcher:
+            yield from searcher.entries()
+
     def contents(self) -> dict[str, tuple[str, int]]:
         """Document id to content hash and number of chunks."""
-        searcher = self.open()
-        try:
-            return searcher.contents()
-        finally:
-            searcher.close()
+        return {doc_id: (content, chunks) for doc_id, content, chunks in self.entries()}
 
     def open(self) -> EdgeSearcher:
         """A writer may replace and remove the generation between two steps: then look again."""
@@ -271,7 +272,8 @@ class _EdgeWriter:
     def delete(self, ids: Iterable[str]) -> None:
         """Remove points that were copied."""
         with disk_errors(self._home):
-            self._shard.update(edge.UpdateOperation.delete_points(list(ids)))
+            for some in batches(ids, _POINTS_IN_A_PAGE):
+                self._shard.update(edge.UpdateOperation.delete_points(list(some)))
 
     def commit(self) -> None:
         """Seal the generation and make it the live one."""

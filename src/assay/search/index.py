@@ -5,18 +5,18 @@
 
 import hashlib
 import json
-import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.data.cache import cache_folder
-from assay.data.dataset import Dataset, Document
-from assay.errors import DataError, SearchError
+from assay.data.dataset import Corpus, Dataset, Document
+from assay.errors import SearchError
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
 from assay.search.bm25 import ANALYZER, Bm25Model, Bm25Settings
@@ -27,6 +27,14 @@ from assay.search.embedding import (
     VectorCache,
     Vectors,
     open_embedder,
+)
+from assay.search.index_changes import (
+    IndexChanges,
+    batches,
+    content_hash,
+    corpus_digest,
+    find_changes,
+    repeatable,
 )
 from assay.search.metric import fit_metric
 from assay.search.retriever import Retriever
@@ -44,8 +52,6 @@ from assay.text import strip_controls
 if TYPE_CHECKING:
     from assay.search.cluster import ClusterSettings  # brings the client of Qdrant
 
-_log = logging.getLogger(__name__)
-
 # Bounds the memory that a large corpus takes while it is indexed.
 _DOCUMENTS_AT_ONCE = 500
 
@@ -61,17 +67,6 @@ class IndexReport:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChanges:
-    """What to write and remove. `from_live`: the rest of the live index can stay as it is."""
-
-    added: Sequence[Document]
-    changed: Sequence[Document]
-    removed: Sequence[str]
-    outdated: Sequence[str]
-    from_live: bool
-
-
 def build_index(
     documents: Iterable[Document],
     embedder: Embedder,
@@ -83,27 +78,45 @@ def build_index(
 ) -> IndexReport:
     """Bring the store's index up to the documents. Searches see the old one until the end.
 
+    Documents are read several times, a few at a time, so that those of a data set on the disk
+    never are in memory together; what can be read only once is kept in a list.
+
     `bm25`: left out, those of the environment. An index made with others is built again; what
     was embedded comes from `cache`.
     """
     started = time.monotonic()
-    documents = list(documents)
+    corpus = repeatable(documents)
     settings, cache = bm25 or Bm25Settings.from_environment(), cache or VectorCache()
-    manifest = describe_index(documents, embedder, settings, live_manifest(store))
+    manifest = describe_index(corpus, embedder, settings, live_manifest(store))
     added = changed = removed = 0
     if not is_ready(store, manifest):
         with store.lock(progress):
-            manifest = describe_index(documents, embedder, settings, live_manifest(store))
+            manifest = with_metric_of(live_manifest(store), manifest)
             if not is_ready(store, manifest):  # else another process was quicker
                 if manifest.metric is None:
-                    metric = fit_metric(documents, embedder, cache, progress)
+                    metric = fit_metric(corpus, embedder, cache, progress)
                     manifest = replace(manifest, metric=metric)
-                changes = find_changes(documents, manifest, store)
-                _apply(changes, manifest, embedder, store, cache, progress)
-                added, changed = len(changes.added), len(changes.changed)
-                removed = len(changes.removed)
-    unchanged = len(documents) - added - changed
+                with closing(find_changes(corpus, manifest, store)) as changes:
+                    _apply(changes, manifest, embedder, store, cache, progress)
+                added, changed, removed = changes.added, changes.changed, changes.removed
+    unchanged = len(corpus) - added - changed
     return IndexReport(added, changed, removed, unchanged, time.monotonic() - started)
+
+
+def _apply(
+    changes: IndexChanges,
+    manifest: Manifest,
+    embedder: Embedder,
+    store: Store,
+    cache: VectorCache,
+    progress: Progress,
+) -> None:
+    total = changes.added + changes.changed
+    with store.writer(manifest, from_live=changes.from_live) as writer:
+        writer.delete(changes.outdated())
+        for points in points_of(changes.written(), embedder, manifest, cache, progress, total):
+            writer.write(points)
+        writer.commit()
 
 
 def open_index(store: Store, embedder: Embedder, *, bm25: Bm25Settings | None = None) -> Retriever:
@@ -127,7 +140,7 @@ def _refuse_other_settings(manifest: Manifest, wanted: Bm25Settings | None) -> N
 
 
 def describe_index(
-    documents: Sequence[Document],
+    documents: Corpus,
     embedder: Embedder,
     bm25: Bm25Settings,
     live: Manifest | None = None,
@@ -135,8 +148,7 @@ def describe_index(
     """What an index of these documents says about itself.
 
     `live`: what the index there says; where it is of the same documents, they are not counted
-    again. Its metric is kept while most documents stay; where it has none that fits, the metric is
-    still to be fitted.
+    again. For the metric see `with_metric_of`.
     """
     corpus = corpus_digest(documents)
     model = live.bm25 if live is not None and live.corpus == corpus else None
@@ -151,30 +163,16 @@ def describe_index(
         assay=version("agent-assay"),
         bm25=model,
     )
+    return with_metric_of(live, wanted)
+
+
+def with_metric_of(live: Manifest | None, wanted: Manifest) -> Manifest:
+    """The metric of the live index is kept while most documents stay; where it has none that fits,
+    the metric is still to be fitted.
+    """
     metric = live.metric if live is not None and live.same_vectors(wanted) else None
-    keep = metric is not None and metric.fits(len(documents))
-    return replace(wanted, metric=metric) if keep else wanted
-
-
-def corpus_digest(documents: Sequence[Document]) -> str:
-    """Changes with any document and with their order."""
-    digest = hashlib.sha256()
-    for document in documents:
-        try:
-            digest.update(f"{document.id}\x1f{content_hash(document)}\x1e".encode())
-        except UnicodeEncodeError:
-            raise DataError(
-                f"the document id {document.id!r} is not valid text (half a surrogate pair); "
-                "give the document another id"
-            ) from None
-    return digest.hexdigest()
-
-
-def content_hash(document: Document) -> str:
-    """Changes with title, text or metadata."""
-    fields = [document.title, document.text, dict(document.metadata)]
-    content = json.dumps(fields, sort_keys=True, default=str)
-    return hashlib.sha256(content.encode()).hexdigest()[:32]
+    keep = metric is not None and metric.fits(wanted.documents)
+    return replace(wanted, metric=metric if keep else None)
 
 
 def is_ready(store: Store, manifest: Manifest) -> bool:
@@ -196,69 +194,31 @@ def live_manifest(store: Store) -> Manifest | None:
         return None
 
 
-def find_changes(documents: Sequence[Document], manifest: Manifest, store: Store) -> IndexChanges:
-    """What has to be written and removed, so that the live index becomes that of `manifest`."""
-    old: dict[str, tuple[str, int]] = {}
-    from_live = False
-    try:
-        live = store.manifest()
-        old = store.contents() if live is not None else {}
-        from_live = live is not None and live.compatible_with(manifest)
-    except DamagedIndexError as error:
-        _log.warning("%s: it is rebuilt, with vectors from the cache", error.damage)
-    added = [one for one in documents if one.id not in old]
-    changed = [
-        one
-        for one in documents
-        if one.id in old and not (from_live and old[one.id][0] == content_hash(one))
-    ]
-    wanted = {one.id for one in documents}
-    removed = [doc_id for doc_id in old if doc_id not in wanted]
-    outdated = [
-        point_id(doc_id, chunk)
-        for doc_id in [*removed, *(one.id for one in changed)]
-        for chunk in range(old[doc_id][1])
-    ]
-    return IndexChanges(added, changed, removed, outdated if from_live else (), from_live)
-
-
-def _apply(
-    changes: IndexChanges,
-    manifest: Manifest,
-    embedder: Embedder,
-    store: Store,
-    cache: VectorCache,
-    progress: Progress,
-) -> None:
-    documents = [*changes.added, *changes.changed]
-    with store.writer(manifest, from_live=changes.from_live) as writer:
-        writer.delete(changes.outdated)
-        for points in points_of(documents, embedder, manifest, cache, progress):
-            writer.write(points)
-        writer.commit()
-
-
 def points_of(
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     embedder: Embedder,
     manifest: Manifest,
     cache: VectorCache | None,
     progress: Progress,
+    total: int,
 ) -> Iterator[list[Point]]:
-    """The points of documents, some hundred documents at a time; `cache` None for no cache."""
+    """The points of documents, some hundred documents at a time; `cache` None for no cache.
+
+    `total`: how many documents there are, for `progress`.
+    """
     bm25, metric = manifest.bm25, manifest.metric
     assert bm25 is not None, "only an index of an earlier version has none"
-    step = max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)
-    for start in range(0, len(documents), step):
-        part = documents[start : start + step]
+    done = 0
+    for part in batches(documents, max(_DOCUMENTS_AT_ONCE, embedder.texts_at_once)):
         chunks = split_documents(part, embedder)
         texts = [chunk.embedded for one in chunks for chunk in one]
-        told = _in_documents(progress, start, part, documents)
+        told = _in_documents(progress, done, len(part), total)
         if cache is None:
             vectors = embedder.embed(texts, told)
         else:
             vectors = cache.embed(texts, embedder, told)
-        progress("embedding documents", start + len(part), len(documents))
+        done += len(part)
+        progress("embedding documents", done, total)
         rows = iter(metric.apply(vectors) if metric else vectors)
         yield [
             _point(document, index, one, next(rows), bm25)
@@ -289,14 +249,12 @@ def _plain_metadata(document: Document) -> JsonObject:
     return metadata
 
 
-def _in_documents(
-    progress: Progress, before: int, part: Sequence[Document], documents: Sequence[Document]
-) -> Progress:
+def _in_documents(progress: Progress, before: int, part: int, total: int) -> Progress:
     """Chunks are counted in documents: people know how many of those they have."""
 
-    def report(_what: str, done: int, total: int | None) -> None:
-        share = done / total if total else 1.0
-        progress("embedding documents", before + int(share * len(part)), len(documents))
+    def report(_what: str, done: int, all_chunks: int | None) -> None:
+        share = done / all_chunks if all_chunks else 1.0
+        progress("embedding documents", before + int(share * part), total)
 
     return report
 

@@ -8,9 +8,10 @@ machine had embedded everything: points and scores are the same to the last digi
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 
-from assay.data.dataset import Document
+from assay.data.dataset import Corpus, Document
 from assay.errors import AssayError, SearchError
 from assay.files import atomic_write, make_private_folder
 from assay.net.json import parse_object
@@ -18,7 +19,7 @@ from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Settings
 from assay.search.chunks import split_documents
 from assay.search.embedding import Embedder, EmbedderSettings, VectorCache
-from assay.search.index import corpus_digest
+from assay.search.index_changes import batches, corpus_digest
 
 PART_FILE = "part.json"
 _VECTORS = "vectors.sqlite3"
@@ -40,7 +41,7 @@ class IndexPart:
 
 
 def write_part(
-    documents: Sequence[Document],
+    documents: Corpus,
     part: IndexPart,
     embedder: Embedder,
     folder: Path,
@@ -51,12 +52,12 @@ def write_part(
     Returns the part with what was found out about the documents.
     """
     whole = replace(part, corpus=corpus_digest(documents), embedder=embedder.name)
-    mine = documents[part.index :: part.count]
-    whole = replace(whole, documents=len(mine))
+    whole = replace(whole, documents=len(range(part.index, len(documents), part.count)))
     try:
         make_private_folder(folder)
         cache = VectorCache(folder / _VECTORS)
-        _embed(mine, embedder, cache, progress)
+        mine = islice(documents, part.index, None, part.count)
+        _embed(mine, whole.documents, embedder, cache, progress)
         atomic_write(folder / PART_FILE, json.dumps(asdict(whole), indent=1).encode())
     except OSError as error:
         raise SearchError(f"cannot write the part {folder}: {error.strerror or error}") from error
@@ -64,14 +65,18 @@ def write_part(
 
 
 def _embed(
-    documents: Sequence[Document], embedder: Embedder, cache: VectorCache, progress: Progress
+    documents: Iterable[Document],
+    total: int,
+    embedder: Embedder,
+    cache: VectorCache,
+    progress: Progress,
 ) -> None:
-    step = max(_DOCUMENTS_IN_A_PART, embedder.texts_at_once)
-    for start in range(0, len(documents), step):
-        some = documents[start : start + step]
+    done = 0
+    for some in batches(documents, max(_DOCUMENTS_IN_A_PART, embedder.texts_at_once)):
         texts = [chunk.embedded for one in split_documents(some, embedder) for chunk in one]
         cache.embed(texts, embedder)
-        progress("embedding documents", start + len(some), len(documents))
+        done += len(some)
+        progress("embedding documents", done, total)
 
 
 def read_parts(folders: Sequence[Path]) -> list[IndexPart]:

@@ -11,13 +11,15 @@ titles has none: its vectors are used as the model gives them.
 
 import base64
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.data.dataset import Document
+from assay.data.cache import scratch_database
+from assay.data.dataset import Corpus, Document
 from assay.errors import UsageError
 from assay.progress import Progress, silent
 from assay.search.chunks import document_vectors
@@ -88,22 +90,34 @@ class CorpusMetric:
 
 
 def fit_metric(
-    documents: Sequence[Document],
+    documents: Corpus,
     embedder: Embedder,
     cache: VectorCache,
     progress: Progress = silent,
 ) -> CorpusMetric:
     """From the titles of at most a few thousand documents, spread evenly over their ids."""
-    titled = sorted((one for one in documents if one.title.strip()), key=lambda one: one.id)
-    size = embedder.dimension
-    if len(titled) < _FEWEST * size or len(titled) < len(documents) / 2:
+    sample = _titled_sample(documents, _FEWEST * embedder.dimension, _MOST * embedder.dimension)
+    if not sample:
         return CorpusMetric(len(documents))
-    places = np.linspace(0, len(titled) - 1, min(len(titled), _MOST * size)).astype(int)
-    sample = [titled[place] for place in places.tolist()]
     prompt = embedder.prompts.document
     titles = [prompt + strip_controls(one.title.strip()[:_TITLE_CHARACTERS]) for one in sample]
     texts = document_vectors(sample, embedder, progress, cache=cache)
     return _fitted(len(documents), cache.embed(titles, embedder, progress) - texts)
+
+
+def _titled_sample(documents: Corpus, fewest: int, most: int) -> list[Document]:
+    """In the order of ids; empty where too few documents have a title."""
+    with closing(scratch_database()) as database:
+        database.execute("CREATE TABLE titled (id TEXT PRIMARY KEY) WITHOUT ROWID")
+        ids = ((one.id,) for one in documents if one.title.strip())
+        database.executemany("INSERT OR IGNORE INTO titled VALUES (?)", ids)
+        (count,) = database.execute("SELECT count(*) FROM titled").fetchone()
+        if count < fewest or count < len(documents) / 2:
+            return []
+        places = set(np.linspace(0, count - 1, min(count, most)).astype(int).tolist())
+        rows = enumerate(database.execute("SELECT id FROM titled ORDER BY id"))
+        chosen = {doc_id for place, (doc_id,) in rows if place in places}
+    return sorted((one for one in documents if one.id in chosen), key=lambda one: one.id)
 
 
 def _fitted(documents: int, differences: Vectors) -> CorpusMetric:

@@ -3,10 +3,11 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.data.dataset import Document
+from assay.data.dataset import Corpus, Document
 from assay.errors import AssayError, SearchError
 from assay.progress import Progress, silent
 from assay.ray_cluster import RayCluster
@@ -16,13 +17,12 @@ from assay.search.embedding import Embedder, EmbedderSettings, VectorCache, Vect
 from assay.search.index import (
     IndexReport,
     build_index,
-    content_hash,
     describe_index,
-    find_changes,
     is_ready,
     live_manifest,
     points_of,
 )
+from assay.search.index_changes import IndexChanges, batches, content_hash, find_changes
 from assay.search.metric import fit_metric
 from assay.search.store import Manifest, Store
 
@@ -41,7 +41,7 @@ class ClusterWork:
 
 
 def build_on_cluster(
-    documents: Sequence[Document],
+    documents: Corpus,
     settings: EmbedderSettings,
     store: Store,
     engine: str,
@@ -71,7 +71,7 @@ def build_on_cluster(
 
 
 def embed_on_cluster(
-    documents: Sequence[Document],
+    documents: Corpus,
     settings: EmbedderSettings,
     embedder: Embedder,
     cluster: RayCluster,
@@ -84,8 +84,7 @@ def embed_on_cluster(
 
     def parts() -> Iterator[tuple[object, ...]]:
         nonlocal finished
-        for start in range(0, len(documents), _DOCUMENTS_IN_A_PART):
-            some = documents[start : start + _DOCUMENTS_IN_A_PART]
+        for some in batches(documents, _DOCUMENTS_IN_A_PART):
             texts = [chunk.embedded for one in split_documents(some, embedder) for chunk in one]
             if missing := cache.missing(texts, embedder):
                 sizes.append(len(some))
@@ -114,7 +113,7 @@ def _results(
 
 
 def _write_on_cluster(
-    documents: Sequence[Document],
+    documents: Corpus,
     settings: EmbedderSettings,
     embedder: Embedder,
     store: "ServerStore",
@@ -131,30 +130,47 @@ def _write_on_cluster(
     if manifest.metric is None:
         metric = fit_metric(documents, embedder, cache, progress)
         manifest = replace(manifest, metric=metric)
-    changes = find_changes(documents, manifest, store)
-    wanted = [*changes.added, *changes.changed]
+    with closing(find_changes(documents, manifest, store)) as changes:
+        _write_changes(changes, manifest, settings, embedder, store, cluster, progress)
+    unchanged = len(documents) - changes.added - changes.changed
+    seconds = time.monotonic() - started
+    return IndexReport(changes.added, changes.changed, changes.removed, unchanged, seconds)
+
+
+def _write_changes(
+    changes: IndexChanges,
+    manifest: Manifest,
+    settings: EmbedderSettings,
+    embedder: Embedder,
+    store: "ServerStore",
+    cluster: RayCluster,
+    progress: Progress,
+) -> None:
+    total = changes.added + changes.changed
+    sizes: list[int] = []
     with store.writer(manifest, from_live=changes.from_live) as writer:
-        writer.delete(changes.outdated)
+        writer.delete(changes.outdated())
         complete = store.complete_documents(writer.collection)
-        todo = [one for one in wanted if complete.get(one.id, ("",))[0] != content_hash(one)]
         writer.delete(point for _, points in complete.values() for point in points)
         work = cluster.share(ClusterWork(settings, embedder.name))
         about, target = cluster.share(manifest), cluster.share(store.connection)
-        parts = (
-            (todo[start : start + _DOCUMENTS_IN_A_PART], work, about, target, writer.collection)
-            for start in range(0, len(todo), _DOCUMENTS_IN_A_PART)
-        )
-        finished = len(wanted) - len(todo)
-        for place, points in _results(cluster, _write_points, parts, settings):
+
+        def parts() -> Iterator[tuple[object, ...]]:
+            todo = (
+                one
+                for one in changes.written()
+                if complete.get(one.id, ("",))[0] != content_hash(one)
+            )
+            for some in batches(todo, _DOCUMENTS_IN_A_PART):
+                sizes.append(len(some))
+                yield some, work, about, target, writer.collection
+
+        finished = 0
+        for place, points in _results(cluster, _write_points, parts(), settings):
             writer.delete(points)  # of the live index: these were written anew
-            start = place * _DOCUMENTS_IN_A_PART
-            finished += len(todo[start : start + _DOCUMENTS_IN_A_PART])
-            progress("embedding documents", finished, len(wanted))
+            finished += sizes[place]
+            progress("embedding documents", finished, total)
         writer.commit()
-    unchanged = len(documents) - len(wanted)
-    seconds = time.monotonic() - started
-    counts = len(changes.added), len(changes.changed), len(changes.removed)
-    return IndexReport(*counts, unchanged, seconds)
 
 
 def _embed_texts(texts: Sequence[str], work: ClusterWork) -> dict[str, Vectors]:
@@ -175,7 +191,7 @@ def _write_points(
     embedder = _worker_embedder(work)
     store = ServerStore(connection["url"], collection, api_key=connection["api_key"] or None)
     written = []
-    for points in points_of(documents, embedder, manifest, None, silent):
+    for points in points_of(documents, embedder, manifest, None, silent, len(documents)):
         store.write(collection, points)
         written += [point.id for point in points]
     return written

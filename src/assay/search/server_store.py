@@ -161,13 +161,15 @@ class ServerStore:
             found.setdefault(doc_id, (payload["content_hash"], []))[1].append(str(record.id))
         return {doc_id: kept for doc_id, kept in found.items() if len(kept[1]) == totals[doc_id]}
 
-    def contents(self) -> dict[str, tuple[str, int]]:
-        """Document id to content hash and number of chunks."""
-        found: dict[str, tuple[str, int]] = {}
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Document id, content hash and number of chunks, of each chunk."""
         for record in self._points(["doc_id", "content_hash", "total_chunks"], vectors=False):
             payload = record.payload or {}
-            found[payload["doc_id"]] = payload["content_hash"], payload["total_chunks"]
-        return found
+            yield payload["doc_id"], payload["content_hash"], payload["total_chunks"]
+
+    def contents(self) -> dict[str, tuple[str, int]]:
+        """Document id to content hash and number of chunks."""
+        return {doc_id: (content, chunks) for doc_id, content, chunks in self.entries()}
 
     def open(self) -> ServerSearcher:
         """A searcher over the live collection; `SearchError` if there is none."""
@@ -309,12 +311,14 @@ class ServerWriter:
 
     def write(self, points: Sequence[Point]) -> None:
         """Write points to the next collection."""
-        self._replaced |= {point.id for point in points}
+        if self._copy:
+            self._replaced |= {point.id for point in points}
         self._store.write(self._name, points)
 
     def delete(self, ids: Iterable[str]) -> None:
         """Leave these points of the live collection out."""
-        self._replaced |= set(ids)
+        if self._copy:
+            self._replaced.update(ids)
 
     def commit(self) -> None:
         """Copy what stays and make the next collection the live one."""

@@ -6,7 +6,7 @@ from nothing, and takes its place in one step.
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -213,6 +213,10 @@ class Store(Protocol):
 
     def manifest(self) -> Manifest | None:
         """Of the live index; None if there is none."""
+        ...
+
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Document id, content hash and number of chunks of each chunk of the live index."""
         ...
 
     def contents(self) -> dict[str, tuple[str, int]]:

@@ -27,7 +27,8 @@ from assay.search.bm25 import (
 )
 from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder, VectorCache
-from assay.search.index import IndexReport, configured_store, content_hash
+from assay.search.index import IndexReport, configured_store
+from assay.search.index_changes import content_hash
 from assay.search.index_files import writer_lock
 from assay.search.store import ChunkPayload, IndexWriter, Manifest, Point, Searcher, Store, point_id
 
