@@ -40,7 +40,7 @@ from assay.measure.answers.contradiction.model import (
     ContradictionChecker,
     ContradictionModel,
     analyzed_sources,
-    load_model,
+    load_contradiction_model,
     parse_model,
 )
 from assay.measure.answers.contradiction.rules import find_contradiction
@@ -197,7 +197,7 @@ def main() -> None:
     options = parser.parse_args()
     claims = scifact_claims(options.scifact)
     notes = notes_claims()
-    models = {"small model (bundled, from notes)": load_model(BUNDLED)}
+    models = {"small model (bundled, from notes)": load_contradiction_model(BUNDLED)}
     if options.corpus:
         groups = {each.group for each in claims}
         models["trees (from other abstracts)"] = corpus_model(options.scifact, groups)
@@ -271,7 +271,7 @@ def print_speed(claims: Sequence[LabeledClaim]) -> None:
     """Milliseconds for one sentence against a source of about ten, analysis of it included."""
     for name, checker in (
         ("rules", ContradictionChecker()),
-        ("rules and small model", ContradictionChecker(load_model(BUNDLED))),
+        ("rules and small model", ContradictionChecker(load_contradiction_model(BUNDLED))),
     ):
         analyzed_sources.__globals__["_analyzed"].cache_clear()
         started = time.process_time()

@@ -10,7 +10,7 @@ from assay import Dataset, Run, evaluate
 from assay.cli.app import app
 from assay.errors import RunError
 from assay.report.html_comparison import ComparedSide, render_comparison_page
-from assay.run.overlap import compare_rankings
+from assay.run.overlap import compare_run_rankings
 
 QUERIES = {f"q{i}": f"query {i}" for i in range(6)}
 
@@ -32,7 +32,7 @@ def runs(tmp_path: Path) -> tuple[Run, Run]:
 
 
 def test_rankings_are_compared_whatever_the_labels_are(runs: tuple[Run, Run]) -> None:
-    found = compare_rankings(runs[0].folder, runs[1].folder)
+    found = compare_run_rankings(runs[0].folder, runs[1].folder)
     assert (found.queries, found.identical, found.disjoint, found.same_first) == (5, 1, 3, 1)
     assert found.shared == pytest.approx(2 / 5)
     assert [each.query_id for each in found.changed] == ["q2", "q3", "q4", "q1"]
@@ -67,7 +67,7 @@ def test_runs_without_a_common_answer_are_refused(tmp_path: Path) -> None:
     one = evaluate(lambda q, k: ["a"], Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]}), out=tmp_path)
     two = evaluate(lambda q, k: ["a"], Dataset.from_dicts({"q2": "x"}, {"q2": ["a"]}), out=tmp_path)
     with pytest.raises(RunError, match="no query that both answered"):
-        compare_rankings(one.folder, two.folder)
+        compare_run_rankings(one.folder, two.folder)
 
 
 def test_options_that_have_no_effect_are_refused(runs: tuple[Run, Run]) -> None:

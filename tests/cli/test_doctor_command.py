@@ -18,14 +18,14 @@ from tests.interop.server10 import agent_app
 from typer.testing import CliRunner, Result
 
 from assay.cli.doctor import doctor
-from assay.cli.eval import evaluate
+from assay.cli.eval import eval_command
 from assay.errors import TargetError
 
 RunAssay = Callable[..., "subprocess.CompletedProcess[str]"]
 
 app = typer.Typer()
 app.command("doctor")(doctor)
-app.command("eval")(evaluate)
+app.command("eval")(eval_command)
 
 
 def run(*arguments: str, variables: dict[str, str] | None = None, **more: Any) -> Result:

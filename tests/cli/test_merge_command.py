@@ -8,14 +8,14 @@ import typer
 from typer.testing import CliRunner
 
 from assay.agents import PythonAgent
-from assay.cli.merge import merge, submission
+from assay.cli.merge import merge_command, submission
 from assay.data import load_dataset
 from assay.evaluation.evaluation import Evaluation
 from assay.run.config import RunConfig
 from assay.run.folder import list_runs
 
 app = typer.Typer()
-app.command()(merge)
+app.command("merge")(merge_command)
 submissions = typer.Typer()
 submissions.command()(submission)
 

@@ -8,12 +8,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from assay.cli.score import holds_answers, score
+from assay.cli.score import holds_answers, score_command
 from assay.errors import DataError
 from assay.net.retry import RetryPolicy
 
 app = typer.Typer()
-app.command()(score)
+app.command("score")(score_command)
 
 ROW: dict[str, Any] = {
     "user_input": "How long does green tea steep?",

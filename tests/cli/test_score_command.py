@@ -8,11 +8,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from assay.cli.score import score
+from assay.cli.score import score_command
 from assay.errors import AssayError, DataError, UsageError
 
 app = typer.Typer()
-app.command()(score)
+app.command("score")(score_command)
 
 
 @pytest.fixture

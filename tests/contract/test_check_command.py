@@ -21,7 +21,7 @@ from tests.contract.sarif_shape import SARIF_SHAPE
 from tests.contract.tampering import Tampered
 from typer.testing import CliRunner, Result
 
-from assay.cli.check import check
+from assay.cli.check import check_agents
 from assay.contract.conformance.checks import CHECKS
 from assay.contract.server.app import agent_app
 from assay.errors import UsageError
@@ -36,7 +36,7 @@ BAD = Tampered(
 
 async def invoke(*arguments: str) -> Result:
     app = typer.Typer()
-    app.command()(check)
+    app.command("check")(check_agents)
     return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import assay
 from assay.cli.data import data_app
-from assay.cli.eval import evaluate
+from assay.cli.eval import eval_command
 from assay.data import load_dataset
 from assay.data.questions import COLUMNS
 from assay.errors import UsageError
@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-
 OPTIONS = shlex.split(COMMAND)[3:]
 
 app = typer.Typer()
-app.command()(evaluate)
+app.command("eval")(eval_command)
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from assay.cli.score import score
+from assay.cli.score import score_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "logged-answers.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^assay score .*$", PAGE, flags=re.MULTILINE)
 CODE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 app = typer.Typer()
-app.command()(score)
+app.command("score")(score_command)
 
 
 @pytest.fixture

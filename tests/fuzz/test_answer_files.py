@@ -19,7 +19,7 @@ from assay.errors import DataError
 from assay.measure.answers.calibration_record import read_calibrations
 from assay.measure.answers.judge import parse_words
 from assay.measure.answers.rating_calibration import read_nugget_labels
-from assay.measure.grading.grade_file import read_grades, read_pool
+from assay.measure.grading.grade_file import read_grade_records, read_pool
 
 NUGGETS = (
     b'{"query_id": "q1", "query": "w", "nuggets": [{"id": "q1.1", "text": "Tea is hot", '
@@ -83,7 +83,7 @@ def test_labels_and_calibrations(
     read(content, name, reader)
 
 
-@pytest.mark.parametrize(("name", "reader"), [("p.csv", read_pool), ("g.csv", read_grades)])
+@pytest.mark.parametrize(("name", "reader"), [("p.csv", read_pool), ("g.csv", read_grade_records)])
 @given(content=almost(POOL, GRADES))
 def test_pools_and_grades(name: str, reader: Callable[[Path], object], content: bytes) -> None:
     read(content, name, reader)

@@ -16,7 +16,7 @@ from assay.answer.ground_truth.candidates import (
     documents_with_quotes,
     parse_candidate,
 )
-from assay.answer.ground_truth.question_set import generate_questions, read_documents
+from assay.answer.ground_truth.question_set import generate_questions, read_source_documents
 from assay.answer.ground_truth.writers import ClozeWriter, candidate_prompt
 from assay.data import Dataset, Document, Fact, load_dataset
 from assay.errors import DataError, UsageError
@@ -296,7 +296,7 @@ def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
     (notes / "list.txt").write_text("milk\neggs")
     (notes / "photo.png").write_bytes(b"\x89PNG")
     (notes / ".git" / "x.md").write_text("hidden")
-    documents = read_documents(notes)
+    documents = read_source_documents(notes)
     assert documents == {
         "list.txt": Document("list.txt", "list", "milk\neggs"),
         "work/plan.md": Document("work/plan.md", "The plan", "Ship it on 3 May."),
@@ -306,7 +306,7 @@ def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
 def test_lines_that_an_editor_broke_are_mended_and_lists_are_not(tmp_path: Path) -> None:
     long = "The pump house had a burst pipe in January, and everybody got"
     (tmp_path / "a.md").write_text(f"{long}\na new meter for 38 euros.\n- {long}\n- {long}\nok\nno")
-    text = read_documents(tmp_path)["a.md"].text
+    text = read_source_documents(tmp_path)["a.md"].text
     assert text == f"{long} a new meter for 38 euros.\n- {long}\n- {long} ok\nno"
 
 

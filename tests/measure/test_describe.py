@@ -7,7 +7,7 @@ import pytest
 
 from assay.data import Dataset, Document, Query, load_dataset
 from assay.measure import queries_needed
-from assay.measure.describe import ASSUMED_STD, describe
+from assay.measure.describe import ASSUMED_STD, describe_dataset
 
 OFFICIAL = os.environ.get("NFCORPUS_ARCHIVE")  # read before the fixtures take it away
 
@@ -34,23 +34,23 @@ SMALL = Dataset(
 
 
 def test_documents_are_counted_and_measured_in_words() -> None:
-    facts = describe(SMALL)
+    facts = describe_dataset(SMALL)
     assert (facts.documents, facts.empty_documents) == (8, 1)
     assert (facts.median_length, facts.longest) == (3.5, 7)
 
 
 def test_each_split_says_how_its_grades_are_spread() -> None:
-    split = describe(SMALL).splits["test"]
+    split = describe_dataset(SMALL).splits["test"]
     assert (split.queries, split.measurable, split.judgments) == (3, 2, 10)
     assert split.grades == {"0": 2, "1": 7, "2": 1}
 
 
 def test_tags_are_counted() -> None:
-    assert describe(SMALL).tags == {"how": 2, "short": 1}
+    assert describe_dataset(SMALL).tags == {"how": 2, "short": 1}
 
 
 def test_ceilings_are_means_over_the_queries_with_a_relevant_document() -> None:
-    ceilings = describe(SMALL).ceilings
+    ceilings = describe_dataset(SMALL).ceilings
     assert ceilings["Recall@5"] == pytest.approx((5 / 7 + 1) / 2)
     assert ceilings["Recall@10"] == 1.0
     assert ceilings["Precision@5"] == pytest.approx((1 + 1 / 5) / 2)
@@ -58,7 +58,7 @@ def test_ceilings_are_means_over_the_queries_with_a_relevant_document() -> None:
 
 
 def test_the_overlap_with_train_counts_documents_and_queries() -> None:
-    overlap = describe(SMALL).overlap_with_train
+    overlap = describe_dataset(SMALL).overlap_with_train
     assert overlap is not None
     assert (overlap.seen_in_train, overlap.relevant_documents) == (3, 7)
     assert overlap.share_seen == pytest.approx(3 / 7)
@@ -68,23 +68,23 @@ def test_the_overlap_with_train_counts_documents_and_queries() -> None:
 
 def test_without_train_judgments_there_is_no_overlap() -> None:
     alone = Dataset("alone", DOCUMENTS, QUERIES, {"test": TEST})
-    assert describe(alone).overlap_with_train is None
-    assert describe(SMALL, "train").overlap_with_train is None
+    assert describe_dataset(alone).overlap_with_train is None
+    assert describe_dataset(SMALL, "train").overlap_with_train is None
 
 
 def test_much_overlap_is_warned_about_and_little_is_not() -> None:
     train = {"s1": {f"d{n}": 1 for n in range(1, 6)}}
     seen = Dataset("seen", DOCUMENTS, QUERIES, {"test": TEST, "train": train})
-    assert any("5 of the 7 documents" in warning for warning in describe(seen).warnings)
-    assert not any("documents that are" in warning for warning in describe(SMALL).warnings)
+    assert any("5 of the 7 documents" in warning for warning in describe_dataset(seen).warnings)
+    assert not any("documents that are" in warning for warning in describe_dataset(SMALL).warnings)
 
 
 def test_warnings_of_the_reader_come_first() -> None:
-    assert describe(SMALL).warnings[0] == "something odd"
+    assert describe_dataset(SMALL).warnings[0] == "something odd"
 
 
 def test_queries_needed_follow_the_assumption() -> None:
-    default, measured = describe(SMALL), describe(SMALL, std=0.02)
+    default, measured = describe_dataset(SMALL), describe_dataset(SMALL, std=0.02)
     assert [row.queries_needed for row in default.resolution] == [
         queries_needed(ASSUMED_STD, difference) for difference in (0.01, 0.02, 0.05)
     ]
@@ -94,14 +94,14 @@ def test_queries_needed_follow_the_assumption() -> None:
 
 def test_a_split_without_relevant_documents_is_described_with_a_warning() -> None:
     nothing = Dataset("nothing", DOCUMENTS, QUERIES, {"test": {"t3": {"d1": 0}}})
-    facts = describe(nothing)
+    facts = describe_dataset(nothing)
     assert facts.ceilings == {}
     assert any("no query of split 'test'" in warning for warning in facts.warnings)
 
 
 @pytest.mark.skipif(not OFFICIAL, reason="NFCORPUS_ARCHIVE is not set")
 def test_nfcorpus_has_the_ceilings_and_the_overlap_that_are_known_of_it() -> None:
-    facts = describe(load_dataset("nfcorpus", archive=Path(str(OFFICIAL))))
+    facts = describe_dataset(load_dataset("nfcorpus", archive=Path(str(OFFICIAL))))
     assert {name: round(value, 3) for name, value in facts.ceilings.items()}.items() >= {
         ("Recall@5", 0.462),
         ("Recall@10", 0.615),

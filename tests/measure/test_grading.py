@@ -14,7 +14,7 @@ from assay.measure.grading.agreement import (
     grade_agreement,
     kendall_tau,
 )
-from assay.measure.grading.grade_file import read_grades, read_pool
+from assay.measure.grading.grade_file import read_grade_records, read_pool
 from assay.measure.grading.grader import (
     PassageGrade,
     PassagePair,
@@ -119,7 +119,7 @@ def test_grades_are_written_with_provenance_and_resumed(tmp_path: Path) -> None:
     provider = Grader()
     result = asyncio.run(grade_pool(RelevanceGrader(provider), pool, out))
     assert (len(result.records), result.doubt) == (3, None)
-    first, second, _ = read_grades(out)
+    first, second, _ = read_grade_records(out)
     assert (first.model_grade, first.grade, first.label) == (3, 3, 1)
     assert (second.model_grade, second.grade) == (1, 0)  # related, and answers nothing
     assert (first.judged_by, first.votes) == ("test:words", (3,))

@@ -21,8 +21,8 @@ from assay.measure.answers.contradiction.model import (
     ContradictionChecker,
     ContradictionModel,
     analyzed_sources,
-    load_model,
-    open_model,
+    load_contradiction_model,
+    open_contradiction_model,
 )
 from assay.measure.answers.contradiction.perturbation import contradict
 from assay.measure.answers.contradiction.sentence import analyze
@@ -131,7 +131,7 @@ def test_rules_accuse_few_true_sentences_of_the_notes(notes: list[LabeledClaim])
 
 def test_the_model_finds_more_than_the_rules(notes: list[LabeledClaim]) -> None:
     """Not on unseen data: that is measured by benchmarks/contradiction.py."""
-    both = ContradictionChecker(load_model(BUNDLED))
+    both = ContradictionChecker(load_contradiction_model(BUNDLED))
     wrong = [each for each in notes if each.label == CONTRADICTED]
     by_rules = sum(bool(RULES.find(each.claim, each.sources)) for each in wrong)
     by_both = sum(bool(both.find(each.claim, each.sources)) for each in wrong)
@@ -180,7 +180,7 @@ def test_another_model_is_named_by_a_variable(
     value = json.loads(BUNDLED.read_bytes()) | {"name": "mine", "threshold": 0.0}
     (tmp_path / "mine.json").write_text(json.dumps(value))
     monkeypatch.setenv(MODEL_VARIABLE, str(tmp_path / "mine.json"))
-    checker = ContradictionChecker(open_model())
+    checker = ContradictionChecker(open_contradiction_model())
     assert checker.name == "rules, then the model mine"
     (found,) = checker.find("Tea is green.", ["Tea grows on green hills."])
     assert (found.kind.value, found.evidence) == ("likely", "Tea grows on green hills.")
@@ -199,7 +199,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "bad.json"
     path.write_text(content)
     with pytest.raises(DataError, match="is not a contradiction model"):
-        load_model(path)
+        load_contradiction_model(path)
 
 
 def test_without_sources_nothing_is_contradicted() -> None:
@@ -209,6 +209,6 @@ def test_without_sources_nothing_is_contradicted() -> None:
 
 def test_a_sentence_about_something_else_is_not_contradicted(notes: list[LabeledClaim]) -> None:
     """The model knows supported and contradicted sentences, and calls most others contradicted."""
-    checker = ContradictionChecker(load_model(BUNDLED))
+    checker = ContradictionChecker(load_contradiction_model(BUNDLED))
     unrelated = unrelated_claims(notes)[:100]
     assert [each.claim for each in unrelated if checker.find(each.claim, each.sources)] == []

@@ -8,13 +8,13 @@ import typer
 from typer.testing import CliRunner
 
 import assay
-from assay.cli.score import score
+from assay.cli.score import score_command
 from assay.errors import DataError, UsageError
 from assay.measure.answers.criteria import Criterion, criterion_prompt, rate_answer, read_criteria
 from assay.measure.answers.judge import Judge
 
 app = typer.Typer()
-app.command()(score)
+app.command("score")(score_command)
 
 ROW = {"question": "How long?", "answer": "3 minutes, please.", "contexts": ["3 minutes."]}
 POLITE = Criterion("polite", "Is the answer polite?")

@@ -9,8 +9,8 @@ import typer
 from assay.cli import eval as eval_verb
 from assay.cli import runs as runs_verbs
 from assay.cli.audit import audit
-from assay.cli.bench import bench
-from assay.cli.check import check
+from assay.cli.bench import bench_command
+from assay.cli.check import check_agents
 from assay.cli.completion import HIDDEN_VERB, completion, print_candidates
 from assay.cli.console import say
 from assay.cli.data import data_app
@@ -21,10 +21,10 @@ from assay.cli.help import verbs
 from assay.cli.index import index
 from assay.cli.init import init
 from assay.cli.judge import judge_app
-from assay.cli.merge import merge, submission
+from assay.cli.merge import merge_command, submission
 from assay.cli.nextcloud import nextcloud_app
 from assay.cli.run_agent import run_agent
-from assay.cli.score import score
+from assay.cli.score import score_command
 from assay.cli.search import search
 from assay.cli.serve import serve_app
 from assay.cli.settings import Options, read_settings
@@ -65,17 +65,17 @@ _DATA = "Data and judgments"
 _SEARCH = "Search and serve"
 _SET_UP = "Set up"
 
-app.command("eval", rich_help_panel=_MEASURE)(eval_verb.evaluate)
-app.command("bench", rich_help_panel=_MEASURE)(bench)
-app.command("score", rich_help_panel=_MEASURE)(score)
-app.command("check", rich_help_panel=_MEASURE)(check)
+app.command("eval", rich_help_panel=_MEASURE)(eval_verb.eval_command)
+app.command("bench", rich_help_panel=_MEASURE)(bench_command)
+app.command("score", rich_help_panel=_MEASURE)(score_command)
+app.command("check", rich_help_panel=_MEASURE)(check_agents)
 app.command("doctor", rich_help_panel=_MEASURE)(doctor)
 app.command("audit", rich_help_panel=_MEASURE)(audit)
-app.command("runs", rich_help_panel=_RUNS)(runs_verbs.runs)
+app.command("runs", rich_help_panel=_RUNS)(runs_verbs.runs_command)
 app.command("report", rich_help_panel=_RUNS)(runs_verbs.report)
 app.command("compare", rich_help_panel=_RUNS)(runs_verbs.compare)
 app.command("export", rich_help_panel=_RUNS)(export)
-app.command("merge", rich_help_panel=_RUNS)(merge)
+app.command("merge", rich_help_panel=_RUNS)(merge_command)
 app.command("submission", rich_help_panel=_RUNS)(submission)
 app.add_typer(data_app, name="data", rich_help_panel=_DATA)
 app.command("ground-truth", rich_help_panel=_DATA)(ground_truth)

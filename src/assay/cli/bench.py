@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.run.config import RunConfig
 
 
-def bench(
+def bench_command(
     suite: Annotated[
         str | None,
         typer.Argument(

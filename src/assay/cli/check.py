@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TARGETS_VARIABLE = "AGENT_CONTRACT_TARGETS"
 
 
-def check(
+def check_agents(
     targets: Annotated[
         list[str] | None,
         typer.Argument(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.cli.console import print_json, say, show
-from assay.cli.data_files import check, import_dataset, rekey, sample
+from assay.cli.data_files import check_data, import_dataset, rekey, sample
 from assay.cli.data_questions import questions
 from assay.cli.help import verbs
 from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption
@@ -23,7 +23,7 @@ data_app = verbs("data", "List, describe, check, import, sample and make data se
 _LABEL_WIDTH = 22
 
 data_app.command("import")(import_dataset)
-data_app.command("check")(check)
+data_app.command("check")(check_data)
 data_app.command("sample")(sample)
 data_app.command("rekey")(rekey)
 data_app.command("questions")(questions)
@@ -71,11 +71,11 @@ def info(
     """Describe a data set. Counts, grades, ceilings, overlap with train, queries needed."""
     from assay.cli.console import progress_bar
     from assay.data import load_dataset
-    from assay.measure.describe import ASSUMED_STD, describe
+    from assay.measure.describe import ASSUMED_STD, describe_dataset
 
     with progress_bar() as progress:
         dataset = load_dataset(name, archive=archive, columns=columns or (), progress=progress)
-    facts = describe(dataset, split, std=ASSUMED_STD if std is None else std)
+    facts = describe_dataset(dataset, split, std=ASSUMED_STD if std is None else std)
     if json:
         print_json(asdict(facts))
     else:

@@ -92,7 +92,7 @@ def import_dataset(
     _show_written(dataset, out, json)
 
 
-def check(
+def check_data(
     source: Source,
     columns: ColumnsOption = None,
     archive: ArchiveOption = None,

@@ -197,13 +197,13 @@ def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int
 
 def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document], list[str]]":
     """The documents, and the questions about them that are there already."""
-    from assay.answer.ground_truth.question_set import is_dataset, read_documents
+    from assay.answer.ground_truth.question_set import is_dataset, read_source_documents
     from assay.cli.eval import choose_dataset
     from assay.data.load import KNOWN
 
     path = Path(name).expanduser()
     if name not in KNOWN and path.exists() and not is_dataset(path):
-        return read_documents(path), []
+        return read_source_documents(path), []
     data = choose_dataset(name, archive)
     return data.documents, [query.text for query in data.queries.values()]
 

@@ -56,7 +56,7 @@ Archive = Annotated[
 
 
 @with_options(command_settings())
-def evaluate(
+def eval_command(
     context: typer.Context,
     target: Annotated[
         str | None,
@@ -112,7 +112,7 @@ def evaluate(
     listener: Annotated[
         list[str] | None,
         typer.Option(
-            help="Who is told of the run: mlflow, a name that a package registers, or "
+            help="What follows the run: mlflow, a name that a package registers, or "
             "module:Class. Repeatable.",
             envvar="ASSAY_LISTENER",
             metavar="NAME",
@@ -278,7 +278,7 @@ def run_evaluation(
     folder: "RunFolder | None",
     opened: "Callable[[RunFolder], None]" = lambda _folder: None,
 ) -> "Run":
-    """Start a run, or finish the one in `folder`; `opened` is told the folder as it begins."""
+    """Start a run, or finish the one in `folder`; `opened` gets the folder as it begins."""
     with _stdout_for_results_only():
         return asyncio.run(_run(evaluation, out, folder, opened))
 

@@ -11,7 +11,7 @@ import typer
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
 from assay.cli.help import verbs
-from assay.cli.judge_bench import bench
+from assay.cli.judge_bench import bench_judges
 from assay.cli.judge_criterion import (
     calibrate_criterion,
     calibrate_nuggets,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 judge_app = verbs("judge", "Measure what judges answers.")
 
 
-judge_app.command("bench")(bench)
+judge_app.command("bench")(bench_judges)
 judge_app.command("grade")(grade)
 judge_app.command("pool")(pool)
 judge_app.command("labels")(labels)

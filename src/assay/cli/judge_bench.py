@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MODEL_FREE = "words, rules, small-model"
 
 
-def bench(
+def bench_judges(
     sets: Annotated[
         list[str] | None,
         typer.Argument(

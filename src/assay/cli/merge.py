@@ -11,7 +11,7 @@ from assay.cli.options import RunsOption
 from assay.errors import UsageError
 
 
-def merge(
+def merge_command(
     runs: Annotated[
         list[str],
         typer.Argument(

@@ -132,7 +132,7 @@ def upload(
 
 
 @nextcloud_app.command("status")
-def status(
+def show_status(
     category: Category = CATEGORY,
     mapping: NoteMapping = MAPPING,
     host: Host = None,

@@ -105,7 +105,7 @@ Run = Annotated[
 ]
 
 
-def runs(
+def runs_command(
     of_label: Annotated[
         str | None, typer.Option("--label", help="Only runs with this label.", metavar="NAME")
     ] = None,
@@ -311,9 +311,9 @@ def compare(
 
 def _show_overlap(folders: "list[RunFolder]", as_json: bool, *, several: bool) -> None:
     from assay.report.terminal import render_overlap
-    from assay.run.overlap import compare_rankings
+    from assay.run.overlap import compare_run_rankings
 
-    found = [compare_rankings(folders[0], other) for other in folders[1:]]
+    found = [compare_run_rankings(folders[0], other) for other in folders[1:]]
     if as_json:
         printed = [each.model_dump(mode="json") for each in found]
         print_json(printed if several else printed[0])

@@ -155,7 +155,7 @@ _WRONG = {
 
 
 @with_options(answer_settings())
-def score(
+def score_command(
     context: typer.Context,
     run: Annotated[
         Path,

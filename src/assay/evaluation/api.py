@@ -163,7 +163,7 @@ def evaluate(
         poison_into: where to plant: the `contexts` that the agent is given, or its `index`.
         ground_truth: a file of reference answers, in place of the data set's own.
         nuggets: a file of key facts that the answers should state, one question a line.
-        listeners: who is told of the run: `"mlflow"`, another name or `module:Class`, or an object
+        listeners: what follows the run: `"mlflow"`, another name or `module:Class`, or an object
             with `on_start(folder)` and `on_finish(run)`. What one raises is a warning.
         judge_calibration: the file of `assay judge calibrate --out`: gates on judged figures say
             whether the judge was calibrated on this data.

@@ -81,7 +81,9 @@ class DatasetFacts:
     warnings: tuple[str, ...]
 
 
-def describe(dataset: Dataset, split: str = "test", *, std: float = ASSUMED_STD) -> DatasetFacts:
+def describe_dataset(
+    dataset: Dataset, split: str = "test", *, std: float = ASSUMED_STD
+) -> DatasetFacts:
     """Describe a data set: sizes, grades, ceilings, overlap with train, and what it can resolve.
 
     Parameters:

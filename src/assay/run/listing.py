@@ -140,7 +140,7 @@ def _read_lines(folder: Path, runs: Mapping[str, Signature]) -> dict[str, RunLin
 
 
 def _is_settled(signature: Signature, line: RunLine) -> bool:
-    """A run that goes on changes without a new time of its files; a damaged one may be mended."""
+    """A run that goes on changes without a new time of its files; a damaged one may be repaired."""
     return not signature[2] and line.state != DAMAGED
 
 

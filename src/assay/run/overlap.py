@@ -62,7 +62,7 @@ class RankingOverlap(RunModel):
     warnings: list[str]
 
 
-def compare_rankings(a: RunFolder, b: RunFolder) -> RankingOverlap:
+def compare_run_rankings(a: RunFolder, b: RunFolder) -> RankingOverlap:
     """Compare two runs query by query, whatever judgments they had. Raises `RunError`."""
     headers = [a.read_header(), b.read_header()]
     rows = [list(folder.read_rows()) for folder in (a, b)]

@@ -2,7 +2,7 @@
 
 Runs are joined only where they were asked the same queries on the same data and measured in one
 way (`comparable_key`); a branch is a series of its own. What starts a new series, and what was set
-otherwise within one, is told in words.
+otherwise within one, is said in words.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

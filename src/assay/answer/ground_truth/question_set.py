@@ -33,7 +33,7 @@ def is_dataset(path: Path) -> bool:
     return inside or path.suffix.lower() == ".zip"
 
 
-def read_documents(path: Path) -> dict[str, Document]:
+def read_source_documents(path: Path) -> dict[str, Document]:
     """The documents of a corpus.jsonl or of a folder of text files, by id."""
     if not path.exists():
         raise DataError(f"does not exist; pass {_FORMS}", file=path)

@@ -26,7 +26,7 @@ _GRADE = 1
 
 def check_output(out: Path) -> None:
     """Refuse what is there before a model is paid: nothing is ever overwritten."""
-    if is_table(out):
+    if is_table_output(out):
         if out.exists():
             raise UsageError(f"{str(out)!r} already exists; choose another file")
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -37,7 +37,7 @@ def check_output(out: Path) -> None:
         raise DataError(f"cannot be created: {error.strerror}", file=out.parent) from error
 
 
-def is_table(out: Path) -> bool:
+def is_table_output(out: Path) -> bool:
     """Whether the result is one table, for a service that has its documents itself."""
     return out.suffix == ".jsonl"
 
@@ -60,7 +60,7 @@ def write_questions(
         for query_id, each in questions.items()
     )
     summary = _summary(made, documents, origin)
-    if is_table(out):
+    if is_table_output(out):
         atomic_write(out, table)
         return summary
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as part:

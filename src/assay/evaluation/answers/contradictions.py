@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from assay.data.dataset import Document
 from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.contradiction.model import ContradictionChecker, open_model
+from assay.measure.answers.contradiction.model import ContradictionChecker, open_contradiction_model
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.judge import Judge, Vote
 from assay.net.gather import gather
@@ -20,7 +20,7 @@ Found = dict[str, tuple[Contradiction, ...]]
 
 def open_checker() -> ContradictionChecker:
     """Rules and the small model, as every report uses them."""
-    return ContradictionChecker(open_model())
+    return ContradictionChecker(open_contradiction_model())
 
 
 def find_contradictions(

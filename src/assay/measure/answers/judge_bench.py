@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.measure.answers.calibration import cohen_kappa
 from assay.measure.answers.claim_sets import LabeledClaim
-from assay.measure.answers.contradiction.model import ContradictionChecker, open_model
+from assay.measure.answers.contradiction.model import ContradictionChecker, open_contradiction_model
 from assay.measure.answers.judge import Judge, Judgment, Vote, flip_rate
 from assay.measure.answers.lexical import unsupported
 from assay.net.gather import gather
@@ -58,7 +58,7 @@ class LexicalJudge:
             return False
         if self.name == RULES:
             return True
-        return not ContradictionChecker(open_model()).find(claim.claim, claim.sources)
+        return not ContradictionChecker(open_contradiction_model()).find(claim.claim, claim.sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ def _number(row: TableRow, text: str) -> int:
     return grade
 
 
-def read_grades(path: Path) -> list[GradeRecord]:
+def read_grade_records(path: Path) -> list[GradeRecord]:
     """The grades of a table that `write_grades` wrote."""
     return [record_of_row(_good(row)) for row in read_table(path)]
 

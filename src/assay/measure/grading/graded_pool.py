@@ -1,6 +1,6 @@
 """A pool that several people grade at once: a table, and a journal of their grades beside it.
 
-Each grade is a line of `TABLE.journal.jsonl`, on disk before anybody is told that it was saved.
+Each grade is a line of `TABLE.journal.jsonl`, on disk before the page says that it was saved.
 Writers take turns by a lock, so that graders at two browsers, or two servers over one folder, lose
 nothing to each other.
 """

@@ -15,7 +15,7 @@ from assay.measure.answers.judge_controls import ControlResult
 from assay.measure.grading.grade_file import (
     GradeRecord,
     grade_record,
-    read_grades,
+    read_grade_records,
     record_of_row,
     write_grades,
     write_qrels,
@@ -204,7 +204,7 @@ def _earlier(out: Path, journal: Journal, resume: bool) -> dict[PairName, GradeR
             record_of_row(TableRow(str(journal.path), place, fields))
             for place, fields in enumerate(journal.read(), start=1)
         ]
-        known = [*(read_grades(out) if out.exists() else []), *rows]
+        known = [*(read_grade_records(out) if out.exists() else []), *rows]
         return {(each.query_id, each.doc_id): each for each in known}
     for path in (out, journal.path):
         if path.exists():

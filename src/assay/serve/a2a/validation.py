@@ -217,7 +217,7 @@ _place: ContextVar[Place | None] = ContextVar("place", default=None)
 
 
 def claim_place() -> Place | None:
-    """The place that the current request was given. Whoever claims it has to release it."""
+    """The place that the current request was given. The caller that claims it has to release it."""
     place = _place.get()
     if place is None or place.is_claimed:
         return None

@@ -78,13 +78,13 @@ class ContradictionModel:
         return 1 / (1 + math.exp(-max(-60.0, min(60.0, score))))
 
 
-def open_model() -> ContradictionModel:
+def open_contradiction_model() -> ContradictionModel:
     """The model that `ASSAY_CONTRADICTION_MODEL` names, else the bundled one."""
-    return load_model(Path(os.environ.get(MODEL_VARIABLE) or BUNDLED))
+    return load_contradiction_model(Path(os.environ.get(MODEL_VARIABLE) or BUNDLED))
 
 
 @cache
-def load_model(path: Path) -> ContradictionModel:
+def load_contradiction_model(path: Path) -> ContradictionModel:
     """Read a model's file.
 
     Raises:
