@@ -7,6 +7,8 @@ index. Nothing is imported until a stem is asked for.
 import re
 import threading
 import unicodedata
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from typing import Any
 
 _DASHES = re.compile(r"[\u2010-\u2015\u2212]")
@@ -49,7 +51,20 @@ _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTIL
 # C0 and C1 controls except tab, line feed and carriage return, which are white space.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
+_SHORT = 500
 _local = threading.local()
+
+
+def remember_short(read: Callable[[str], str]) -> Callable[[str], str]:
+    """Let a function of a text keep its results for sentences and phrases, which every check of an
+    answer reads again; longer texts would fill the memory."""
+    kept = lru_cache(maxsize=4096)(read)
+
+    @wraps(read)
+    def remembering(text: str) -> str:
+        return kept(text) if len(text) <= _SHORT else read(text)
+
+    return remembering
 
 
 def strip_controls(text: str) -> str:
@@ -62,14 +77,18 @@ def strip_controls(text: str) -> str:
     return _CONTROL.sub(" ", text)
 
 
+@remember_short
 def normalize(text: str) -> str:
     """One spelling for what differs in case, white space, dashes, quotes or thousands separators.
 
     "10²" becomes "10^2", "1,200" becomes "1200".
     """
-    plain = unicodedata.normalize("NFKC", _EXPONENT.sub("^", text)).casefold()
-    plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
-    return " ".join(_THOUSANDS.sub("", plain).split())
+    if text.isascii():  # which has none of these, and is read ten times as fast
+        plain = text.lower()
+    else:
+        plain = unicodedata.normalize("NFKC", _EXPONENT.sub("^", text)).casefold()
+        plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
+    return " ".join((_THOUSANDS.sub("", plain) if "," in plain else plain).split())
 
 
 def words(text: str) -> list[str]:
@@ -95,6 +114,8 @@ def stems(text: str) -> list[str]:
 
 def is_stop(word: str) -> bool:
     """Whether a normalized word carries no meaning of its own, contractions included."""
+    if "'" not in word:
+        return word in STOP_WORDS
     return word.partition("'")[0] in STOP_WORDS or word.endswith("n't")
 
 

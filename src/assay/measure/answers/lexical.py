@@ -54,15 +54,16 @@ def fact_occurrences(text: str, fact: Fact) -> set[Assertion]:
     signed = (minus for each in fact.accept if (minus := f"-{normalize(each)}") in about)
     phrases = [normalize(each) for each in (*fact.accept, *signed)]
     options = not re.search(r"\bor\b", about)
+    bare = without_markers(text)
+    said = [normalize(sentence) for sentence in sentences(bare)]
     found = {
         assertion
-        for sentence in sentences(without_markers(text))
         for phrase in phrases
-        for assertion in _assertions(
-            normalize(sentence), phrase, options, is_negative(about) or is_negative(phrase)
-        )
+        for negative in [is_negative(about) or is_negative(phrase)]
+        for sentence in said
+        for assertion in _assertions(sentence, phrase, options, negative)
     }
-    taken_back = found and takes_back(normalize(without_markers(text)))
+    taken_back = found and takes_back(normalize(bare))
     return {Assertion.DENIED} if taken_back else found
 
 

@@ -1,12 +1,13 @@
 """Numbers and units in one spelling ("twenty-one minutes" is "21 min"), and languages."""
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from assay.text import normalize, words
+from assay.text import normalize, remember_short, words
 
 _COMMON = {
     "English": "the of and to in is that it was for on are with as at by be this have from or an "
@@ -39,9 +40,7 @@ _FEWEST_HITS = 2
 
 def language_of(text: str) -> str | None:
     """The language or, for other scripts than Latin, the script; None if it cannot be told."""
-    letters = [each for each in text if each.isalpha()]
-    scripts = Counter(unicodedata.name(each, "?").partition(" ")[0] for each in letters[:500])
-    script = scripts.most_common(1)[0][0] if scripts else "LATIN"
+    script = _script_of(text)
     if script != "LATIN":
         return script.capitalize()
     said = words(text)
@@ -50,6 +49,14 @@ def language_of(text: str) -> str | None:
     hits = {name: sum(word in listed for word in said) for name, listed in _LISTS.items()}
     (best, most), (_, second) = Counter(hits).most_common(2)
     return best if most >= _FEWEST_HITS and most > second else None
+
+
+def _script_of(text: str) -> str:
+    if text.isascii():
+        return "LATIN"
+    letters = itertools.islice(filter(str.isalpha, text), 500)
+    scripts = Counter(unicodedata.name(each, "?").partition(" ")[0] for each in letters)
+    return scripts.most_common(1)[0][0] if scripts else "LATIN"
 
 
 def negations_of(language: str | None) -> frozenset[str]:
@@ -113,6 +120,7 @@ _QUANTITY = re.compile(
 )
 
 
+@remember_short
 def canonical(text: str) -> str:
     """A normalized text with number words as digits and units in one spelling."""
     digits = _NUMBER_WORDS.sub(_digits, text)
