@@ -38,7 +38,7 @@ crash: $(READY) ## break every command off at every write, and compare what a se
 	@PYTHONPATH=. $(BIN)/python -m tests.crash.points $(ARGS)
 
 fuzz: $(READY) ## draw new inputs for parsers, servers and state machines (EXAMPLES=2000 for each test)
-	@ASSAY_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz tests/search/test_bm25.py --timeout=0 --numprocesses=$(WORKERS) $(ARGS)
+	@ASSAY_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz tests/search/test_bm25.py tests/cli/test_damaged_files.py --timeout=0 --numprocesses=$(WORKERS) $(ARGS)
 	@if $(BIN)/python -c "import atheris" 2>/dev/null; then \
 		$(BIN)/python scripts/fuzz_parsers.py -max_total_time=$(SECONDS); fi
 

@@ -33,6 +33,8 @@ def worse(query, top_k):
 """
 FILES = ("report.json", "run.json", "comparison.json", "answers.jsonl", "calls.jsonl")
 pytestmark = pytest.mark.timeout(600)  # a busy machine; it takes seconds of processor time
+# Each example asks every verb and page, for half a second; `make fuzz` draws many.
+EXAMPLES = int(os.environ.get("ASSAY_FUZZ", "8"))
 STRANGE: tuple[Any, ...] = (None, True, -1, 10**30, 0.5, "", "x\x1b[2J", [], [[]], {}, {"x": None})
 
 
@@ -155,7 +157,7 @@ def test_whole_files_are_shown_by_every_verb_and_page(folder: Path, runs: Path) 
 
 
 @settings(
-    max_examples=30,
+    max_examples=EXAMPLES,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -179,7 +181,7 @@ def test_no_key_can_be_lost_or_replaced_to_a_traceback(
 
 
 @settings(
-    max_examples=10,
+    max_examples=EXAMPLES,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -24,7 +24,8 @@ from typing import Any
 
 from tests import forked
 from tests.answer_providers.model_server import ModelServer
-from tests.crash.scenarios import SCENARIOS, Scenario
+from tests.crash.data_scenarios import Scenario
+from tests.crash.scenarios import SCENARIOS
 from tests.crash.storage import ERRORS, KILLS, Fault, FaultyStorage, applies
 from tests.search.samples import WordEmbedder
 

@@ -7,7 +7,7 @@ way in every protocol. A new protocol joins with one line in `driver.PROTOCOLS`.
 from collections.abc import Callable
 
 import pytest
-from tests.hostile.conftest import Outcomes, drive
+from tests.hostile.conftest import CHECKED, Outcomes, drive
 from tests.hostile.driver import PROTOCOLS
 
 from assay.agents.target_kinds import TARGET_KINDS, Target
@@ -90,16 +90,18 @@ def expected_of_chat(case: Misbehavior, *, streamed: bool) -> str:
     return EXCEPTIONS.get(case.name, {}).get("a2a-stream", case.expected)
 
 
-@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.name)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_misbehavior_is_classified_alike(
-    outcomes: Callable[[str], Outcomes], way: str, case: Misbehavior
+    outcomes: Callable[[str], Outcomes], way: str
 ) -> None:
-    outcome = outcomes(way)[case.name]
-    assert outcome["result"] == expected(case, way), outcome
-    assert float(str(outcome["seconds"])) < SECONDS
+    found = outcomes(way)
+    results = {case.name: found[case.name]["result"] for case in CATALOGUE}
+    assert results == {case.name: expected(case, way) for case in CATALOGUE}
+    slow = [case.name for case in CATALOGUE if float(str(found[case.name]["seconds"])) >= SECONDS]
+    assert slow == []
     if way not in (*QUOTING, "doctor"):  # which quote what a service says about a request
-        assert "secret" not in str(outcome["detail"])
+        quoted = [case.name for case in CATALOGUE if "secret" in str(found[case.name]["detail"])]
+        assert quoted == []
 
 
 @pytest.mark.parametrize("way", [*WAYS, "check"])
@@ -111,10 +113,11 @@ def test_the_whole_catalogue_takes_bounded_memory(
     assert added < ADDED_MB
 
 
-@pytest.mark.parametrize("case", CATALOGUE, ids=lambda case: case.name)
-def test_check_comes_to_a_verdict(outcomes: Callable[[str], Outcomes], case: Misbehavior) -> None:
+def test_check_comes_to_a_verdict(outcomes: Callable[[str], Outcomes]) -> None:
     """Even the good answers break the contract: this agent refuses nothing."""
-    assert outcomes("check")[case.name]["result"] in ("broken", "no target")
+    found = outcomes("check")
+    results = {name: found[name]["result"] for name in CHECKED}
+    assert set(results.values()) <= {"broken", "no target"}, results
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -105,12 +105,15 @@ def ndcg_like(rng: np.random.Generator, n: int, misses: float, full: float) -> F
     return scores
 
 
-@pytest.mark.parametrize("n", [2, 5, 10, 20, 60])
-@pytest.mark.parametrize(("misses", "full"), [(0.35, 0.1), (0.7, 0.1), (0.1, 0.9)])
+@pytest.mark.parametrize(
+    ("n", "misses", "full"),
+    [(2, 0.1, 0.9), (5, 0.7, 0.1), (10, 0.35, 0.1), (20, 0.1, 0.9), (60, 0.7, 0.1)],
+)
 def test_the_interval_of_a_mean_covers_the_truth_however_few_the_queries(
     n: int, misses: float, full: float
 ) -> None:
-    """400 samples: a true coverage of 0.95 falls below 0.92 in one of 200 runs."""
+    """400 samples: a true coverage of 0.95 falls below 0.92 in one of 200 runs. Every size with
+    every kind of scores: `benchmarks/coverage.py`."""
     rng = np.random.default_rng(3)
     truth = (1 - misses + full) / 2
     summaries = [summarize(ndcg_like(rng, n, misses, full), seed=each) for each in range(400)]
@@ -118,7 +121,7 @@ def test_the_interval_of_a_mean_covers_the_truth_however_few_the_queries(
     assert np.mean(covered) >= 0.92
 
 
-@pytest.mark.parametrize("n", [10, 20, 60])
+@pytest.mark.parametrize("n", [10, 20])
 def test_the_interval_of_a_difference_is_not_too_narrow_for_few_queries(n: int) -> None:
     rng = np.random.default_rng(n)
     covered = []
@@ -176,7 +179,7 @@ def test_the_p_value_is_never_zero() -> None:
     assert compare_paired(np.zeros(400), np.ones(400)).p_value == pytest.approx(1 / 10_001)
 
 
-@pytest.mark.parametrize("n", [200, 8_000])
+@pytest.mark.parametrize("n", [200, 5_100])
 def test_a_false_alarm_is_as_rare_as_the_level_says(n: int) -> None:
     rng = np.random.default_rng(n)
     noise = rng.normal(0, 0.2, (30, n))
