@@ -48,6 +48,48 @@ def test_every_plot_is_valid_and_has_words(svg: str) -> None:
     assert "nan" not in svg.lower()
 
 
+@pytest.mark.parametrize("svg", [each for each in ALL if each.startswith("<div")])
+def test_every_chart_has_points_for_the_keyboard_and_its_data_behind_it(svg: str) -> None:
+    root = parse(svg)
+    assert root.get("data-name")
+    points = [each for each in root.iter("g") if each.get("class") == "point"]
+    assert all(each.get("tabindex") == "0" and each.findtext("title") for each in points)
+    rows = list(next(root.iter("tbody")))
+    assert rows
+    headings = list(root.iter("th"))
+    assert all(len(row) == len(headings) for row in rows)
+
+
+def test_most_charts_are_charts_and_marks_in_tables_are_not() -> None:
+    assert [each.startswith("<div") for each in ALL] == [False] * 4 + [True] * 5 + [False] + [
+        True
+    ] * 4 + [False]
+
+
+def test_of_many_points_only_a_script_makes_a_stop() -> None:
+    many = plots.scatter([(0.1, i / 500, f"query {i}") for i in range(500)], "a", "b")
+    root = parse(many)
+    points = [each for each in root.iter("g") if each.get("class") == "point"]
+    assert len(points) == 500
+    assert not any(each.get("tabindex") for each in points)
+    assert "say" not in {each.get("class") for each in root.iter("text")}
+    rows = list(next(root.iter("tbody")))
+    assert len(rows) == 200
+    assert rows[0][0].text == "query 499"  # the largest difference first
+    assert "The first 200 of 500." in many
+
+
+def test_names_at_the_ends_of_lines_do_not_overlap() -> None:
+    series = {"p50": [10.0, 10.0], "p95": [10.1, 10.1]}
+    root = parse(plots.latency_lines([1, 2], series, "seconds"))
+    ends = [
+        float(each.get("y", ""))
+        for each in root.iter("text")
+        if each.get("class") in ("tick p50", "tick p95")
+    ]
+    assert abs(ends[0] - ends[1]) >= 13
+
+
 def test_dots_above_the_diagonal_are_better() -> None:
     root = parse(plots.scatter([(0.1, 0.9, ""), (0.9, 0.1, ""), (0.5, 0.5, "")], "a", "b"))
     classes = [circle.get("class") for circle in root.iter("circle")]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from tests import forked
+from tests.once import once
+from tests.ui.run_history import make_history
 
 from assay import evaluate, load_dataset
 
@@ -154,8 +156,24 @@ def answer_server(folder: Path, answer_runs: Path) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six weeks of runs on two branches, and other agents on the same data."""
+
+    def make() -> str:
+        return str(make_history(tmp_path_factory.mktemp("history") / "runs"))
+
+    return Path(once(tmp_path_factory, "run_history", make))
+
+
+@pytest.fixture(scope="package")
+def history_server(folder: Path, history: Path) -> Iterator[httpx.Client]:
+    with running(folder, "--runs", str(history), "--dataset", "notes") as client:
+        yield client
+
+
 @pytest.fixture(scope="module")
-def browser(runs: Path, answer_runs: Path) -> Iterator["Browser"]:
+def browser(runs: Path, answer_runs: Path, history: Path) -> Iterator["Browser"]:
     """While it is there, its event loop is in the way of others: the runs are made before."""
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = os.environ.get("ASSAY_CHROMIUM") or shutil.which("chromium")

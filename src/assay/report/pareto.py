@@ -21,7 +21,7 @@ from assay.report.svg import (
 )
 from assay.report.trend_plots import axis_words, figure_title, figure_words
 
-_WIDTH, _HEIGHT = 440, 290
+_WIDTH, _HEIGHT = 400, 280
 _LEFT, _RIGHT = 54, 14
 _DOTS = 150
 
@@ -53,11 +53,13 @@ def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) ->
     known = [x for x in xs if x > 0]
     wide = bool(known) and max(known) / min(known) > 20
     low_x, high_x = (min(known) / 1.4, max(known) * 1.4) if wide else (0, max(xs) * 1.12 or 1)
+    if wide and min(xs) == 0:  # which no logarithm has: the left edge stands for it
+        low_x /= 4
     across = Scale(low_x, high_x, _LEFT, width - _RIGHT, logarithmic=wide)
     spare = max(0.1 * (max(ys) - min(ys)), 0.01)
     up = Scale(max(0.0, min(ys) - spare), max(ys) + spare, height - 44, 22)
     parts = axis_beside(up, _LEFT, width - _RIGHT, axis_words(y_figure))
-    parts += axis_below(across, height - 44, axis_words(x_figure))
+    parts += axis_below(across, height - 44, axis_words(x_figure), zero=wide and min(xs) == 0)
     best = frontier(points)
     steps = [f"{across(best[0].x):.1f},{up(best[0].y):.1f}"]
     for before, each in pairwise(best):

@@ -102,7 +102,7 @@ class DataTable:
         return (
             '<details class="chart-data"><summary>Data of this chart</summary>'
             '<div class="scroll" tabindex="0" role="region" aria-label="Data of this chart">'
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+            f'<table class="as-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}'
             "</details>"
         )
 
@@ -141,7 +141,7 @@ def shortened(words: str, room: float, size: float = 12) -> str:
         return words
     while words and text_width(f"{words}…", size) > room:
         words = words[:-1]
-    return f"{words.rstrip()}…"
+    return f"{words.rstrip(' .,/')}…"
 
 
 def without_overlap(labels: Iterable[tuple[float, str]], gap: float = 8) -> list[tuple[float, str]]:
@@ -245,10 +245,19 @@ def round_steps(low: float, high: float, most: int) -> list[float]:
     return [round(number * step, 12) for number in range(first, last + 1)]
 
 
-def axis_below(scale: Scale, y: float, words: Callable[[float], str], most: int = 5) -> list[str]:
-    """A horizontal axis with its ticks; `words` labels a value."""
+def axis_below(
+    scale: Scale,
+    y: float,
+    words: Callable[[float], str],
+    most: int = 5,
+    *,
+    zero: bool = False,
+) -> list[str]:
+    """A horizontal axis with its ticks; `words` labels a value, `zero` adds one at the start."""
     marks = [line(scale.start, y, scale.end, y, "axis")]
-    for x, label in without_overlap((scale(v), words(v)) for v in scale.ticks(most)):
+    ticks = [(scale.start, words(0.0))] if zero else []
+    ticks += [(scale(value), words(value)) for value in scale.ticks(most)]
+    for x, label in without_overlap(ticks):
         marks.append(text(label, x, y + 15, "middle", "tick"))
     return marks
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from assay.measure.metrics import parse_figure
+from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.report.numbers import counted, dollars, duration, figure, interval
 from assay.report.svg import (
     REACHED,
@@ -47,7 +47,7 @@ SERIES = 6
 WIDTHS = {"wide": (1080, 360), "middle": (700, 330), "narrow": (400, 320)}
 """The drawings of a large chart, by the class that the style sheet shows or hides."""
 
-SMALL = (440, 280)
+SMALL = (400, 270)
 _DOTS = 150
 _LEFT, _RIGHT = 54, 14
 _CHANGES = 20
@@ -63,7 +63,11 @@ def figure_title(name: str) -> str:
         COST: "Cost of the run",
         JUDGE_COST: "Cost of the judge",
     }
-    return titles.get(name) or str(parse_figure(name))
+    if name in titles:
+        return titles[name]
+    found = parse_figure(name)
+    words = str(found)
+    return words.replace("_", " ").capitalize() if isinstance(found, AnswerFigure) else words
 
 
 def figure_words(name: str, value: float | None) -> str:
@@ -275,7 +279,7 @@ def _gate_lines(trend: TargetTrend, frame: _Frame, width: int) -> list[str]:
         start, end = spans[bound][0] - 8, spans[bound][-1] + 8
         if spans[bound][-1] == last:
             end = width - _RIGHT
-        words = f"gate {figure_words(trend.figure, bound)}"
+        words = f"gate {axis_words(trend.figure)(bound)}"
         gate = line(start, frame.up(bound), end, frame.up(bound), "gate")
         parts += [element("g", tip(words), gate), text(words, end, y, "end", "tick gate-words")]
     return parts

@@ -140,13 +140,19 @@ class RunIndex:
         return {name: self._values(name) for name in FILTERS}
 
     def trends(self, filters: Mapping[str, str] | None = None, *, limit: int = 8) -> list[Trend]:
-        """Those of several runs, the most recently measured first."""
+        """Those of several runs, the most recently measured first; one for a target and data set.
+
+        Where a target has several kinds of runs on a data set, which do not compare, the trend is
+        that of the newest kind.
+        """
         where, values = _where({**(filters or {}), "state": COMPLETE})
         series: dict[tuple[object, ...], list[RunLine]] = defaultdict(list)
         for line in self._lines(f"{where} ORDER BY name", values):
             series[(line.target, *comparable_key(line))].append(line)
         several = [lines for lines in series.values() if len(lines) > 1]
-        several.sort(key=lambda lines: lines[-1].name, reverse=True)
+        several.sort(key=lambda lines: lines[-1].name)
+        newest = {(lines[0].target, lines[0].dataset, lines[0].split): lines for lines in several}
+        several = sorted(newest.values(), key=lambda lines: lines[-1].name, reverse=True)
         return [
             Trend(
                 target=lines[0].target or "",

@@ -129,7 +129,14 @@ async def leaderboard_page(request: Request) -> Response:
     await ui.refresh()
     found = await asyncio.to_thread(_asked, ui, request)
     views = await asyncio.to_thread(lambda: list(map(_view, found.boards, _titles(found.boards))))
-    return ui.page(request, "leaderboard.html", found=found, boards=views, any_of=_has_column)
+    return ui.page(
+        request,
+        "leaderboard.html",
+        found=found,
+        boards=views,
+        any_of=_has_column,
+        title_of=figure_title,
+    )
 
 
 async def leaderboard_file(request: Request) -> Response:
@@ -252,7 +259,7 @@ def _pareto(board: Board, name: str) -> Markup | None:
         ParetoPoint(
             x=place.point.values[name].mean,
             y=place.value.mean,
-            name=place.point.line.target or "",
+            name=(place.point.line.target or "").replace("https://", "").replace("http://", ""),
             words=(
                 f"{place.point.line.target}: {figure_title(board.figure)} "
                 f"{figure_words(board.figure, place.value.mean)}, {figure_title(name).lower()} "

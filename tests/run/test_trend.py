@@ -1,0 +1,147 @@
+"""Trends: only what compares is joined, and what changed in between is told."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from assay.run.index import RunLine
+from assay.run.run_record import GateResult
+from assay.run.trend import (
+    COST,
+    TrendPoint,
+    TrendValue,
+    build_trend,
+    is_answer_figure,
+    sample_words,
+)
+
+LINE = RunLine(
+    *("0", "complete", "2026-10-01T08:00:00+00:00", "agent"),
+    dataset="d",
+    fingerprint="f",
+    split="test",
+    track="zero-shot",
+    top_k=5,
+    metric="ndcg@5",
+    queries=30,
+    failed=0,
+    branch="main",
+    seed=42,
+)
+
+
+def point(number: int, line: dict[str, Any] | None = None, **changes: Any) -> TrendPoint:
+    made = TrendPoint(
+        line=replace(LINE, name=str(number), **(line or {})),
+        moment=86400.0 * number,
+        values={"ndcg@5": TrendValue(0.5, 0.4, 0.6)},
+        bounds={},
+        settings={},
+    )
+    return replace(made, **changes)
+
+
+def joined(*points: TrendPoint, figure: str = "ndcg@5") -> list[list[str]]:
+    trend = build_trend(points, figure)
+    return [[each.line.name for each in series.points] for series in trend.series]
+
+
+def test_runs_of_one_branch_that_compare_are_one_series() -> None:
+    assert joined(point(1), point(2), point(3, {"branch": "other"}), point(4)) == [
+        ["1", "2", "4"],
+        ["3"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"fingerprint": "g"}, "the data changed"),
+        (
+            {"sample": 10, "queries": 10},
+            "a sample of 10 queries (seed 42) (before: all 30 queries)",
+        ),
+        ({"top_k": 10}, "asked for 10 documents (before: 5)"),
+        ({"track": "trained"}, "trained track (before: zero-shot)"),
+    ],
+)
+def test_runs_that_do_not_compare_are_never_joined(change: dict[str, Any], words: str) -> None:
+    points = (point(1), point(2, change), point(3))
+    assert joined(*points) == [["1", "3"], ["2"]]
+    (found,) = build_trend(points, "ndcg@5").changes
+    assert (found.point.line.name, found.words, found.breaks) == ("2", words, True)
+
+
+def test_samples_of_different_seeds_are_never_joined() -> None:
+    sample = {"sample": 10, "queries": 10}
+    points = (point(1, {**sample, "seed": 1}), point(2, {**sample, "seed": 2}))
+    assert joined(*points) == [["1"], ["2"]]
+
+
+def test_shards_of_one_evaluation_are_never_joined() -> None:
+    assert joined(point(1, shard=(0, 2)), point(2, shard=(1, 2))) == [["1"], ["2"]]
+
+
+def test_answers_that_were_judged_in_another_way_are_not_joined_but_their_rankings_are() -> None:
+    values = {"ndcg@5": TrendValue(0.5), "correctness": TrendValue(0.5)}
+    points = [point(n, values=values, answers_by=by) for n, by in ((1, "facts"), (2, "judge"))]
+    assert joined(*points) == [["1", "2"]]
+    assert joined(*points, figure="correctness") == [["1"], ["2"]]
+
+
+def test_documents_that_changed_alone_are_told_as_such() -> None:
+    points = (point(1, labels="same"), point(2, {"fingerprint": "g"}, labels="same"))
+    (change,) = build_trend(points, "ndcg@5").changes
+    assert change.words == "the documents changed, the judgments did not"
+
+
+def test_another_setting_is_told_and_does_not_break_the_line() -> None:
+    points = (
+        point(1, settings={"agent": "Finder 1", "reranker": "--reranker a"}),
+        point(2, settings={"agent": "Finder 2"}),
+    )
+    trend = build_trend(points, "ndcg@5")
+    assert len(trend.series) == 1
+    assert [(each.words, each.breaks) for each in trend.changes] == [
+        ("Finder 1 → Finder 2; without --reranker a", False)
+    ]
+
+
+def test_a_run_that_comes_back_to_an_earlier_sample_is_no_change() -> None:
+    sample = {"sample": 10, "queries": 10}
+    points = [point(n, sample if n % 2 else None) for n in range(6)]
+    assert len(build_trend(points, "ndcg@5").changes) == 1
+
+
+def test_a_run_in_which_nothing_was_answered_has_no_place() -> None:
+    trend = build_trend((point(1), point(2, {"failed": 30})), "ndcg@5")
+    assert [each.line.name for each in trend.points] == ["1"]
+    assert trend.silent == 1
+
+
+def test_those_that_compare_with_the_newest_run_are_known() -> None:
+    other = {"branch": "other"}
+    points = (point(1, {"fingerprint": "old"}), point(2, other), point(3))
+    trend = build_trend(points, "ndcg@5")
+    assert sorted(each.line.name for each in trend.comparable) == ["2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "limit"),
+    [
+        ("ndcg@5 >= 0.30", ("ndcg@5", 0.3)),
+        ("latency_p95_ms<=900", ("latency_p95_ms", 900.0)),
+        ("ndcg@5>=main-0.01", None),
+        ("ndcg@5>=1.2.3", None),
+    ],
+)
+def test_a_gate_knows_its_bound(gate: str, limit: tuple[str, float] | None) -> None:
+    assert GateResult(gate=gate, value=0.5, passed=True).limit == limit
+
+
+def test_figures_are_of_answers_or_not() -> None:
+    assert is_answer_figure("correctness")
+    assert not is_answer_figure("ndcg@5")
+    assert not is_answer_figure(COST)
+    assert sample_words(LINE) == "all 30 queries"
