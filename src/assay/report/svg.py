@@ -102,8 +102,8 @@ class DataTable:
         return (
             '<details class="chart-data"><summary>Data of this chart</summary>'
             '<div class="scroll" tabindex="0" role="region" aria-label="Data of this chart">'
-            f'<table class="as-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}'
-            "</details>"
+            f'<table class="as-table"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>{note}</details>"
         )
 
 
