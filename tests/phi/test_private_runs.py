@@ -36,7 +36,7 @@ from assay.serve.hostile.misbehavior import ANSWER, content_case, json_case
 from assay.serve.hostile.server import HostileServer
 from assay.serve.listening import bind, url_of
 from assay.serve.ui.app import ui_app
-from assay.serve.ui.evaluation_pages import read_config
+from assay.serve.ui.evaluation_form import read_config
 from assay.serve.ui.evaluations import child_arguments
 
 ROOT = Path(__file__).parents[2]

@@ -97,3 +97,36 @@ def test_the_judging_pages_fit_every_window(
         assert serious(page, axe) == []
     finally:
         page.close()
+
+
+def test_a_field_says_what_is_wrong_as_it_is_typed(page: "Page", judging: httpx.Client) -> None:
+    go(page, judging, "/evaluations/new")
+    error = page.locator("[data-error=gates]")
+    expect(error).to_be_hidden()
+    page.locator("[name=gates]").fill("ndcg@10>=0.3")
+    expect(error).to_contain_text("set “Top k” to 10")
+    expect(page.locator("[name=gates]")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("[data-error=target]")).to_be_hidden()  # not touched yet
+    page.locator("[name=top_k]").fill("10")
+    expect(error).to_be_hidden()
+    page.get_by_label("Target", exact=True).fill("nonsense")
+    expect(page.locator("[data-error=target]")).to_contain_text("unknown target")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_form_fits_every_window_with_everything_open(
+    browser: "Browser", judging: httpx.Client, axe: str, keep: Keep, scheme: Any
+) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    try:
+        go(page, judging, "/evaluations/new?answers=on")
+        page.get_by_label("Target", exact=True).fill("builtin:bm25")
+        page.get_by_role("button", name="Check the target first").click()
+        expect(page.get_by_text("needs no check")).to_be_visible()
+        page.evaluate(
+            "document.querySelectorAll('details').forEach((each) => { each.open = true })"
+        )
+        look(page, keep, f"evaluate-{scheme}")
+        assert serious(page, axe) == []
+    finally:
+        page.close()

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -13,14 +14,28 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import running
 from tests.ui.test_access import form_token
 
+from assay import evaluate
+from assay.cli.settings import named_configs
 from assay.net.outbound import POLICY_VARIABLE, OutboundPolicy
+from assay.net.secret_text import full_text
 from assay.net.sse import EventReader
-from assay.run.config import RunConfig
+from assay.run.config import RunConfig, option_table
 from assay.run.folder import RunFolder
 from assay.run.options import form_settings, unset_variables
 from assay.serve.ui import evaluations
-from assay.serve.ui.evaluation_pages import FormField, read_config, repeat_query
-from assay.serve.ui.evaluations import CallTail, Evaluations, child_arguments
+from assay.serve.ui.context import Ui
+from assay.serve.ui.evaluation_form import (
+    FormField,
+    allowed_targets,
+    form_defaults,
+    form_problems,
+    in_web_words,
+    read_config,
+    repeat_query,
+    short_label,
+    with_named_target,
+)
+from assay.serve.ui.evaluations import CallTail, Evaluations, LiveRun, child_arguments
 
 
 @pytest.fixture
@@ -93,13 +108,13 @@ def test_what_cannot_be_carried_out_says_why(client: httpx.Client, folder: Path)
     ("values", "words"),
     [
         ({"target": ""}, "enter a target"),
-        ({"target": "builtin:bm25", "top_k": "0"}, "top_k must be between 1 and 1000"),
-        ({"target": "builtin:bm25", "top_k": "ten"}, "top_k must be an integer"),
-        ({"target": "builtin:bm25", "timeout": "-1"}, "timeout must be a positive number"),
-        ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "needs 99 documents"),
-        ({"target": "builtin:bm25", "track": "mine"}, "track must be one of"),
-        ({"target": "builtin:bm25", "counterfactuals": "on"}, "require --answers"),
-        ({"target": "builtin:bm25", "answers": "on", "judge_votes": "0"}, "judge_votes must be"),
+        ({"target": "builtin:bm25", "top_k": "0"}, "Top k must be between 1 and 1000"),
+        ({"target": "builtin:bm25", "top_k": "ten"}, "Top k must be an integer"),
+        ({"target": "builtin:bm25", "timeout": "-1"}, "Timeout must be a positive number"),
+        ({"target": "builtin:bm25", "gates": "ndcg@99>=0.1"}, "set “Top k” to 99"),
+        ({"target": "builtin:bm25", "track": "mine"}, "Track must be one of"),
+        ({"target": "builtin:bm25", "counterfactuals": "on"}, "require “Evaluate the answers too”"),
+        ({"target": "builtin:bm25", "answers": "on", "judge_votes": "0"}, "Judge votes must be"),
         ({"target": "builtin:bm25", "answers": "on", "judge": "oracle"}, "unknown provider"),
     ],
 )
@@ -125,6 +140,119 @@ def test_the_form_has_every_setting_with_its_label_and_help(server: httpx.Client
         assert FormField(setting, "").help in page.text
         assert "variable" not in FormField(setting, "").help
         assert f"{setting.name}-help" in {each.get("id") for each in page.tags("p")}
+
+
+def test_no_option_is_missing_in_the_form() -> None:
+    """Only the parts of a split evaluation cannot be entered: a page evaluates everything."""
+    shown = {setting.name for setting in form_settings()}
+    assert {each for each in option_table() if each not in shown} == {"shard_index", "num_shards"}
+    labels = {setting.name: short_label(setting) for setting in form_settings()}
+    usual = ("top_k", "concurrency", "timeout", "max_cost")
+    assert [labels[name] for name in usual] == ["Top k", "Concurrency", "Timeout", "Cost limit"]
+
+
+def test_a_placeholder_that_is_an_example_can_be_entered(tmp_path: Path) -> None:
+    """The gate of the placeholder needed more documents than the form asks for by default."""
+    for setting in form_settings():
+        example = setting.option.placeholder
+        if not re.match(r"[\w@-]+>?=|[A-Z]\w+: \w+ \$", example):
+            continue  # words about the default
+        target = "rest:http://localhost:1/?q={query}" if "Bearer" in example else "builtin:bm25"
+        given = {**form_defaults(), "target": target, setting.name: example}
+        assert form_problems(Ui(tmp_path), given) == {}, (setting.name, example)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "gate 'ndcg@10>=0.3' needs 10 documents, but the run requests 5; add --top-k 10",
+        "a judge and ground truth require --answers (answers=True in Python); add it",
+        "criteria are rated by a judge; add --judge (judge= in Python)",
+        "--request has no effect on a builtin: target",
+        "poison_kinds (--poison-kind) requires --poison; add it",
+    ],
+)
+def test_no_flag_is_named_to_a_visitor(message: str) -> None:
+    assert not re.search(r"--|Python|_", in_web_words(message))
+
+
+def test_a_form_is_checked_while_it_is_filled_in(server: httpx.Client, runs: Path) -> None:
+    """All that is wrong at once, by field; nothing is started."""
+    before = len(list(runs.iterdir()))
+    wrong = {"target": "nonsense", "gates": "ndcg@99>=0.1", "judge": "oracle", "answers": "on"}
+    data = {"form_token": form_token(server), **wrong}
+    found = server.post("/evaluations/problems", data=data).json()
+    assert set(found) == {"target", "gates", "judge"}
+    data |= {"top_k": "ten", "tags": "x"}
+    assert server.post("/evaluations/problems", data=data).json() == {
+        "top_k": "Top k must be an integer, got 'ten'"
+    }
+    assert server.post("/evaluations/problems", data=wrong).status_code == 403
+    assert len(list(runs.iterdir())) == before
+
+
+def test_a_target_of_the_project_is_offered_and_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "assay.toml").write_text(
+        '[target.docs]\ntarget = "rest:http://u:hunter2@h.example/?q={query}"\n'
+        'map = ["ids=hits[].id"]\ntimeout = 20\ntop_k = 7\nheader = "X-Key: $DOCS_KEY"\n'
+        '[target.code]\ntarget = "python:a:b"\n'
+    )
+    named = named_configs(tmp_path)
+    ui = Ui(tmp_path, named=named)
+    assert list(allowed_targets(ui)) == ["docs", "code"]
+    assert "hunter2" not in str(allowed_targets(ui))
+    given = {**form_defaults(), "target": "docs", "top_k": "3"}
+    assert form_problems(ui, given) == {}
+    config = read_config(with_named_target(ui, given))
+    assert full_text(config.target) == "rest:http://u:hunter2@h.example/?q={query}"
+    assert (config.timeout, config.top_k, config.headers) == (20, 3, ("X-Key: $DOCS_KEY",))
+    assert config.mapping == ("ids=hits[].id",)
+    elsewhere = OutboundPolicy.for_server("0.0.0.0", "h.example")
+    assert allowed_targets(Ui(tmp_path, policy=elsewhere, named=named)) == {}
+
+
+def test_the_target_is_checked_before_the_run(server: httpx.Client, folder: Path) -> None:
+    before = server.get("/").text.count("<tr")
+    answer = start(server, folder, target="python:target:nothing", answers="on", check="1")
+    page = read_page(answer.text)
+    assert answer.status_code == 200
+    assert "python:target:nothing" in page.text
+    assert re.search(r"no document id|returned no|0 ids", page.text), page.text
+    missing = start(server, folder, target="python:nowhere:f", check="1")
+    assert missing.status_code == 422
+    assert "no module 'nowhere'" in read_page(missing.text).text
+    built_in = start(server, folder, target="builtin:bm25", check="1")
+    assert "needs no check" in built_in.text
+    assert server.get("/").text.count("<tr") == before
+
+
+def test_the_log_has_what_the_agent_says_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCS_TOKEN", "hunter2hunter2")
+    header = evaluate(lambda query, top_k: ["note-001"], "notes", out=tmp_path, num_queries=2)
+    asked = {"at": 0, "latency_ms": 12, "attempts": 1}
+    failure = {"kind": "protocol", "message": "wrong key hunter2hunter2", "said": ""}
+    calls = [
+        {"query_id": "q1", "status": "ok", "doc_ids": ["d1"], "answer": "\x1b[31mYes.", **asked},
+        {"query_id": "q2", "status": "failed", "failure": failure, **asked},
+    ]
+    more = [{**calls[0], "query_id": f"r{i}", "answer": "x" * 9000} for i in range(100)]
+    for lines in (calls, more + calls):
+        header.folder.calls_file.write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines))
+        log = LiveRun(header.folder, None).look().log
+        assert re.search(
+            r"q1 · 12 ms · 1 document: d1 · “.\[31mYes\.”\nq2 .* failed, protocol: ", log
+        )
+        assert "hunter2" not in log
+        assert "\x1b" not in log
+        assert len(log) < 20 * 201
+    private = replace(header.folder.read_config(), private=True)
+    head = header.folder.read_header()
+    header.folder.write_header(head.model_copy(update={"config": private}))
+    log = LiveRun(header.folder, None).look().log
+    assert "Yes" not in log
+    assert "wrong key" not in log
 
 
 def test_no_value_of_the_form_can_pass_for_another_option() -> None:

@@ -97,6 +97,15 @@ class SampleQuery:
     """Whether answers are to be evaluated: one without a text is then a problem."""
 
 
+def query_of(data: Dataset | None) -> str:
+    """A query of the data set that has a relevant document; the usual one without a data set."""
+    for judgments in data.judgments.values() if data is not None else ():
+        for query_id, grades in judgments.items():
+            if data is not None and query_id in data.queries and max(grades.values(), default=0):
+                return data.queries[query_id].text
+    return SampleQuery().query
+
+
 async def check_health(
     url: str,
     sample: SampleQuery,

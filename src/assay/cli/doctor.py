@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from assay.agents.health_check import HealthReport, SampleCall
     from assay.agents.protocol import Agent
     from assay.agents.target_kinds import Target
-    from assay.data.dataset import Dataset
 
 
 _SETTINGS = (
@@ -102,7 +101,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     import asyncio
     import logging
 
-    from assay.agents.health_check import SampleQuery, check_health
+    from assay.agents.health_check import SampleQuery, check_health, query_of
     from assay.agents.mapping import parse_mapping
     from assay.data import load_dataset
     from assay.data.dataset import Dataset
@@ -115,7 +114,7 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     data = load_dataset(config.dataset, columns=config.columns) if with_data else None
     mapping = parse_mapping([reveal(each) for each in config.mapping])
     refuse_unused_settings(config)
-    sample = SampleQuery(query or _query_of(data), config.top_k, config.timeout, config.answers)
+    sample = SampleQuery(query or query_of(data), config.top_k, config.timeout, config.answers)
 
     def build(target: "Target") -> "Agent":
         request = http_request_settings(config)
@@ -137,17 +136,6 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     else:
         show(*_rendered(found))
     return 0 if found.healthy else 1
-
-
-def _query_of(data: "Dataset | None") -> str:
-    """A query of the data set that has a relevant document; the usual one without a data set."""
-    from assay.agents.health_check import SampleQuery
-
-    for judgments in data.judgments.values() if data is not None else ():
-        for query_id, grades in judgments.items():
-            if data is not None and query_id in data.queries and max(grades.values(), default=0):
-                return data.queries[query_id].text
-    return SampleQuery().query
 
 
 def _rendered(found: "HealthReport") -> Iterator["RenderableType"]:

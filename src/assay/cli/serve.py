@@ -4,6 +4,7 @@ import os
 import secrets
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from assay.cli.options import (
     check_mode,
     option,
 )
+from assay.cli.settings import named_configs
 from assay.errors import AssayError, UsageError
 
 serve_app = verbs("serve", "Start one of Assay's servers.")
@@ -317,17 +319,13 @@ def ui(
         bool,
         typer.Option(
             "--read-only",
-            help="Visitors may only look: nothing can be started, changed, graded or deleted.",
+            help="Visitors may only look: nothing is started, changed, graded or deleted.",
             envvar="ASSAY_READ_ONLY",
         ),
     ] = False,
     with_token: Annotated[
         bool,
-        typer.Option(
-            "--token",
-            help="Ask visitors for a token: that of ASSAY_TOKEN, or else a new one, which is "
-            "printed.",
-        ),
+        typer.Option("--token", help="Ask for a token: ASSAY_TOKEN, or a new one that is printed."),
     ] = False,
 ) -> None:
     """Serve the web UI. It has reports, comparisons, a leaderboard, grading, search and checks.
@@ -351,8 +349,8 @@ def ui(
     with listen(f"web UI for the runs in {runs}", host, port) as listener:
         from assay.serve.ui.app import ui_app
 
-        app = ui_app(runs, token=token, policy=policy, dataset=dataset, read_only=read_only)
-        serve_on(app, listener)
+        pages = partial(ui_app, runs, token=token, policy=policy, dataset=dataset)
+        serve_on(pages(read_only=read_only, named=named_configs()), listener)
 
 
 @serve_app.command("hostile")

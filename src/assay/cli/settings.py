@@ -27,6 +27,8 @@ from assay.run.options import read_option_table
 if TYPE_CHECKING:
     from typer import Typer
 
+    from assay.run.config import RunConfig
+
 
 FILE = "assay.toml"
 
@@ -178,3 +180,18 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
         raise UsageError(f'{FILE}: [target.{name}] needs target = "rest:URL", or any other target')
     options = read_option_table(table, f"{FILE}: [target.{name}]", "target")
     return NamedTarget(target, options)
+
+
+def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
+    """Every target of assay.toml with its settings, by name. Raises `UsageError`."""
+    from assay.run.config import RunConfig
+    from assay.run.options import command_settings
+
+    names = {setting.param: setting for setting in command_settings()}
+    found = {}
+    tables = read_file(folder).get("target")
+    for name in tables if isinstance(tables, dict) else ():
+        if named := named_target(name, folder):
+            values = {names[param].name: value for param, value in named.options.items()}
+            found[name] = RunConfig(target=named.target, **values)
+    return found

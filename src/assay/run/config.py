@@ -146,7 +146,7 @@ class RunConfig(TargetSettings):
         env="ASSAY_GATE",
         metavar="EXPR",
         label="Gates, one per line",
-        placeholder="ndcg@10>=0.30",
+        placeholder="ndcg@5>=0.30",
         widget="lines",
         on_resume="free",
         group="Usual options",

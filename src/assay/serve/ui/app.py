@@ -7,7 +7,7 @@ nothing, and nothing is loaded from other hosts.
 import asyncio
 import hmac
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import style_sheet
+from assay.run.config import RunConfig
 from assay.serve.guards import BodyLimit, GuessLimit, guarded
 from assay.serve.readiness import health_routes
 from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_of
@@ -52,6 +53,7 @@ def ui_app(
     policy: OutboundPolicy = UNRESTRICTED,
     dataset: str = "nfcorpus",
     read_only: bool = False,
+    named: Mapping[str, RunConfig] | None = None,
 ) -> ASGIApp:
     """The web UI over a folder of runs.
 
@@ -61,8 +63,9 @@ def ui_app(
         policy: which hosts a target or a judge may be at.
         dataset: what the search box searches.
         read_only: whether visitors may only look: nothing is started, changed or deleted.
+        named: the targets of assay.toml with their settings, for the form.
     """
-    ui = Ui(runs, policy=policy, read_only=read_only)
+    ui = Ui(runs, policy=policy, read_only=read_only, named=named)
     search, guesses = SearchService(dataset), GuessLimit()
 
     @asynccontextmanager

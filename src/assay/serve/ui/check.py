@@ -7,18 +7,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from assay.agents.health_check import HealthReport, SampleQuery, check_health
+from assay.agents.health_check import HealthReport, SampleQuery, check_health, query_of
+from assay.agents.mapping import parse_mapping
 from assay.agents.protocol import Agent
-from assay.agents.target_kinds import Target
+from assay.agents.target_kinds import TARGET_KINDS, Target
 from assay.agents.targets import open_target, parse_target
 from assay.contract.conformance.checks import check_agent, parse_check_target
 from assay.contract.conformance.report import TargetReport
+from assay.data import load_dataset
 from assay.data.dataset import Dataset
+from assay.data.load import is_here
 from assay.errors import AssayError, TargetError
+from assay.evaluation.plan import http_request_settings
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
+from assay.net.secret_text import reveal
+from assay.run.config import RunConfig
 from assay.serve.ui.context import ui_of
 
-_LONGEST_S = 240.0
+LONGEST_S = 240.0
 _NOTHING = Dataset(name="none", documents={}, queries={}, judgments={})
 
 
@@ -46,10 +52,10 @@ async def check_page(request: Request) -> Response:
     contract, health, problem = None, None, ""
     try:
         ui.rules.check_target(target)
-        async with asyncio.timeout(_LONGEST_S):
+        async with asyncio.timeout(LONGEST_S):
             contract, health = await check_target(target, query, ui.rules.policy)
     except TimeoutError:
-        problem = f"the check was stopped after {_LONGEST_S:g} s; is the agent responding?"
+        problem = f"the check was stopped after {LONGEST_S:g} s; is the agent responding?"
     except AssayError as error:
         problem = str(error)
     return ui.page(
@@ -84,6 +90,33 @@ async def check_target(
     if report.unreachable:
         raise TargetError(report.unreachable)
     return report, None
+
+
+async def check_config(config: RunConfig, policy: OutboundPolicy) -> HealthReport | None:
+    """The health of an evaluation's target, asked as the run would; None for one that is built in.
+
+    The answers are compared with the data set where that is on this machine.
+    """
+    if TARGET_KINDS[parse_target(reveal(config.target)).kind].searches_dataset:
+        return None
+    data = None
+    if is_here(config.dataset):
+        data = await asyncio.to_thread(load_dataset, config.dataset, columns=config.columns)
+    mapping = parse_mapping([reveal(each) for each in config.mapping])
+    request = http_request_settings(config)
+
+    def build(target: Target) -> Agent:
+        return open_target(
+            target,
+            data or _NOTHING,
+            mapping=mapping,
+            answers=config.answers,
+            request=request,
+            policy=policy,
+        )
+
+    sample = SampleQuery(query_of(data), config.top_k, config.timeout, config.answers)
+    return await check_health(config.target, sample, build, policy, dataset=data, mapping=mapping)
 
 
 def _opener(policy: OutboundPolicy) -> Callable[[Target], Agent]:

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from assay.data.dataset import Dataset
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import environment, label_cells
 from assay.report.matrix import Matrix
+from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, find_run_dataset
 from assay.run.index import DAMAGED, RunIndex, RunLine
 from assay.run.models import RunHeader
@@ -53,13 +54,20 @@ class DatasetCache:
 class Ui:
     """The state that all pages share.
 
-    `form_token` is in every form, so that no other site can send one (CSRF).
+    `form_token` is in every form, so that no other site can send one (CSRF). `named` are the
+    targets of assay.toml with their settings.
     """
 
     def __init__(
-        self, runs: Path, *, policy: OutboundPolicy = UNRESTRICTED, read_only: bool = False
+        self,
+        runs: Path,
+        *,
+        policy: OutboundPolicy = UNRESTRICTED,
+        read_only: bool = False,
+        named: Mapping[str, RunConfig] | None = None,
     ) -> None:
         self.runs = runs
+        self.named = named or {}
         self.read_only = read_only
         self.rules = TargetRules(policy)
         self.evaluations = Evaluations(runs, policy)

@@ -32,6 +32,7 @@ from assay.evaluation.results import LiveFigures, Tick
 from assay.files import is_locked
 from assay.net.json import parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
+from assay.net.redact import redact_secrets
 from assay.net.secret_text import full_text
 from assay.report.numbers import count, counted, duration, figure
 from assay.run.calls import WITHDRAWN, Call
@@ -51,6 +52,8 @@ _START = (
 )
 _LINE_END = re.compile(rb"[\r\n]+")
 _LONGEST_LINE = 4096
+_SAID = 200
+"""Characters of a response that the log shows."""
 
 
 @dataclass
@@ -74,6 +77,11 @@ class StartedEvaluation:
     def message(self) -> str:
         """What the process said last."""
         return self.lines[-1] if self.lines else "starting"
+
+    @property
+    def output(self) -> str:
+        """Its last lines."""
+        return "\n".join(self.lines)
 
     def cancel(self) -> None:
         """Send Ctrl-C: what was answered is reported and kept."""
@@ -178,12 +186,15 @@ async def _read_lines(started: StartedEvaluation) -> None:
 def _keep(started: StartedEvaluation, lines: Iterable[bytes]) -> None:
     for line in lines:
         if words := line.decode("utf-8", "replace").strip():
-            started.lines.append(words[:500])
+            started.lines.append(redact_secrets(started.config.redact(words), length=500))
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """How far something is, in words for a page; `share` is None if the total is not known."""
+    """How far something is, in words for a page; `share` is None if the total is not known.
+
+    `log` has the last lines of what the agent says, or of what the process prints.
+    """
 
     share: float | None = None
     done: str = ""
@@ -191,6 +202,7 @@ class ProgressView:
     failed: str = ""
     left: str = ""
     message: str = ""
+    log: str = ""
 
 
 class LiveRun:
@@ -202,6 +214,7 @@ class LiveRun:
         self._done = self._failed = 0
         self._elapsed = 0.0
         self._tick: Tick | None = None
+        self._said: deque[str] = deque(maxlen=_LINES)
         self._total = self._config.num_queries
         self._figures: LiveFigures | None = None
         if dataset is not None:
@@ -211,6 +224,7 @@ class LiveRun:
     def look(self) -> ProgressView:
         """Read the new calls, and say how far the run is."""
         calls = self._tail.read()
+        self._said.extend(_said(call, self._config) for call in calls[-_LINES:])
         again = [call for call in calls if call.asked_again]  # these timed out before
         self._elapsed = max([self._elapsed, *(call.at for call in calls)])
         calls = [call for call in calls if not call.asked_again]
@@ -229,6 +243,7 @@ class LiveRun:
             failed=counted(failed, "failure"),
             left=self._left(share),
             message="asking",
+            log="\n".join(self._said),
         )
 
     def _left(self, share: float | None) -> str:
@@ -239,6 +254,23 @@ class LiveRun:
 
     def _note(self, tick: Tick) -> None:
         self._tick = tick
+
+
+def _said(call: Call, config: RunConfig) -> str:
+    """One response of the agent in a line; of a private run without its texts."""
+    took = f"{call.query_id} · {duration(call.latency_ms / 1000)}"
+    if call.failure is not None:
+        words = "" if config.private else call.said or call.message
+        return _line(f"{took} · failed, {call.failure}: {words}", config)
+    ids = ", ".join(call.doc_ids[:3]) + (", …" if len(call.doc_ids) > 3 else "")
+    words = f"{took} · {counted(len(call.doc_ids), 'document')}{': ' if ids else ''}{ids}"
+    if call.answer and not config.private:
+        words += f" · “{call.answer}”"
+    return _line(words, config)
+
+
+def _line(words: str, config: RunConfig) -> str:
+    return redact_secrets(config.redact(words[:2000]), length=_SAID)
 
 
 class CallTail:

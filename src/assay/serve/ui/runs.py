@@ -20,7 +20,7 @@ from assay.run.folder import RUNNING, RunFolder, remove_run
 from assay.run.index import FILTERS, ONLY, RunLine
 from assay.run.models import COMPLETE
 from assay.serve.ui.context import PER_PAGE, Ui, chosen_runs, slice_of, ui_of
-from assay.serve.ui.evaluation_pages import repeat_query
+from assay.serve.ui.evaluation_form import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 from assay.serve.ui.trends import trend_spark
 

@@ -92,3 +92,19 @@ class TargetRules:
         if self.policy.public_only and dataset not in KNOWN:
             known = ", ".join(KNOWN)
             raise UsageError(f"data set {dataset!r} is not available here; choose one of: {known}")
+
+    def check_file(self, name: str, path: str) -> None:
+        """Visitors from other machines name no file of this one."""
+        if path and self.policy.public_only:
+            raise UsageError(
+                f"{name} {path!r} is a file on this server, which remote visitors may not use; "
+                "leave it empty, or open the pages on 127.0.0.1"
+            )
+
+    def check_run_name(self, run: str) -> None:
+        """Nor a folder outside of the runs."""
+        if self.policy.public_only and re.search(r"[/\\]|^\.", run):
+            raise UsageError(
+                f"{run!r} is a folder on this server, which remote visitors may not name; enter a "
+                "label, a branch or the name of a run"
+            )

@@ -66,6 +66,34 @@ function walk(table) {
   });
 }
 
+// Says what is wrong with a field as soon as it was changed, in the words of the server.
+function validate(form) {
+  const address = form.getAttribute("data-validate"); // form.dataset is the field of that name
+  const touched = new Set();
+  let timer = 0, latest = 0;
+  const mark = (name, words) => {
+    const place = form.querySelector(`[data-error="${CSS.escape(name)}"]`);
+    if (place && place.textContent !== words) place.textContent = words;
+    const control = name && form.elements[name];
+    if (control?.setAttribute) words ? control.setAttribute("aria-invalid", "true") : control.removeAttribute("aria-invalid");
+  };
+  const ask = async () => {
+    const asked = (latest += 1);
+    const answer = await fetch(address, { method: "POST", body: new URLSearchParams(new FormData(form)) }).catch(() => null);
+    if (!answer?.ok || asked !== latest) return;
+    const problems = await answer.json();
+    for (const place of form.querySelectorAll("[data-error]")) {
+      const name = place.dataset.error;
+      mark(name, touched.has(name) || name === "" ? problems[name] ?? "" : place.textContent && (problems[name] ?? ""));
+    }
+  };
+  form.addEventListener("input", (event) => {
+    touched.add(event.target.name);
+    clearTimeout(timer);
+    timer = setTimeout(ask, 300);
+  });
+}
+
 // Each key does what its button or link does, once: the next page is for the next key.
 function pressByKey(box) {
   let busy = false;
@@ -83,3 +111,4 @@ document.querySelectorAll("form[data-choose]").forEach(countChosen);
 document.querySelectorAll("form[data-busy]").forEach(showBusy);
 document.querySelectorAll("table[data-walk]").forEach(walk);
 document.querySelectorAll("[data-keys]").forEach(pressByKey);
+document.querySelectorAll("form[data-validate]").forEach(validate);
