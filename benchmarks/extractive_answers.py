@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 
-from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.answerer import ExtractiveAnswerer
 from assay.answer.passages import Answer, Passage
 from assay.data import Dataset, load_dataset
 from assay.data.dataset import Query

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.answerer import ExtractiveAnswerer
 from assay.answer.passages import NOT_FOUND, Passage
 from assay.answer.prompt import (
     ABSTAIN,

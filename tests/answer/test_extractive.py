@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.answer.extractive import ExtractiveAnswerer, extract_finding
+from assay.answer.answerer import ExtractiveAnswerer, extract_finding
 from assay.answer.passages import NOT_FOUND, Passage
 from assay.data import load_dataset
 from assay.data.dataset import UNANSWERABLE

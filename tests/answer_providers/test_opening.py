@@ -9,8 +9,7 @@ import pytest
 from tests.answer_providers.conftest import KEY, OpenProvider
 from tests.answer_providers.model_server import ModelServer
 
-from assay.answer.answerer import ModelAnswerer, open_answerer
-from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.answerer import ExtractiveAnswerer, ModelAnswerer, open_answerer
 from assay.answer.passages import NOT_FOUND, Passage
 from assay.answer.providers.opening import open_model, open_provider
 from assay.errors import AssayError, ProviderError, ProviderFailure, UsageError

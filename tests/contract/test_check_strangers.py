@@ -24,9 +24,9 @@ from tests.contract.running import running
 
 from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent
 from assay.contract.conformance.error_checks import echo_of
-from assay.contract.conformance.health_checks import _ADDRESS
 from assay.contract.conformance.probes import CheckLimits
 from assay.contract.conformance.report import CheckResult, RuleLevel, TargetReport
+from assay.contract.conformance.service_checks import _ADDRESS
 from assay.net.client import TokenFor
 from assay.serve.guards import BearerToken
 

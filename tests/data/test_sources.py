@@ -163,7 +163,7 @@ def test_titles_and_texts_of_records_with_more_fields() -> None:
     from ir_datasets.formats import TrecQuery
     from ir_datasets.formats.trec import TitleUrlTextDoc, TrecParsedDoc
 
-    from assay.data.ir_datasets_library import _default_text, _document
+    from assay.data.sources import _default_text, _document
 
     document = _document(TitleUrlTextDoc("d1", "Tea", "http://x", "Steeped."))
     assert (document.title, document.text) == ("Tea", "Steeped.")

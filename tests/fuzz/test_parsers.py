@@ -20,8 +20,7 @@ from assay.agents.targets import parse_target, redact_target
 from assay.contract.responses import parse_response, parse_response_object
 from assay.data import load_dataset
 from assay.data.checking import check_dataset
-from assay.data.qrels import read_qrels
-from assay.data.run_file import read_run
+from assay.data.qrels import read_qrels, read_run
 from assay.errors import AgentFailure, AssayError
 from assay.evaluation.gates import parse_gate, split_gates
 from assay.measure.foreign_report import read_report

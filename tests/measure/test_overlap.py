@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from assay.measure.overlap import compare_lists, rank_biased_overlap
+from assay.run.overlap import compare_lists, rank_biased_overlap
 
 
 @pytest.mark.parametrize(

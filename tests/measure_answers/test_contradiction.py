@@ -11,6 +11,7 @@ from assay.errors import DataError
 from assay.measure.answers.claim_sets import (
     CONTRADICTED,
     LabeledClaim,
+    contradict,
     notes_claims,
     unrelated_claims,
 )
@@ -24,7 +25,6 @@ from assay.measure.answers.contradiction.model import (
     load_contradiction_model,
     open_contradiction_model,
 )
-from assay.measure.answers.contradiction.perturbation import contradict
 from assay.measure.answers.contradiction.sentence import analyze
 from assay.measure.answers.lexical import faithfulness, unsupported
 from assay.measure.answers.quantities import Quantity

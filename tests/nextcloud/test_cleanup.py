@@ -8,8 +8,7 @@ from tests.nextcloud.notes_server import Fault, NotesServer
 
 from assay.data.dataset import Document
 from assay.errors import DataError
-from assay.nextcloud.client import NotesClient
-from assay.nextcloud.failures import NotesError
+from assay.nextcloud.client import NotesClient, NotesError
 from assay.nextcloud.upload import (
     CATEGORY,
     category_status,

@@ -12,8 +12,7 @@ from tests.nextcloud.notes_server import PASSWORD, USER, Fault, NotesServer
 from assay.errors import UsageError
 from assay.net.retry import RetryPolicy
 from assay.nextcloud import client as client_module
-from assay.nextcloud.client import Account, NotesClient, account_from_environment
-from assay.nextcloud.failures import NotesError
+from assay.nextcloud.client import Account, NotesClient, NotesError, account_from_environment
 
 
 async def test_a_note_is_created_read_changed_and_deleted(

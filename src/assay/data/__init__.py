@@ -11,8 +11,7 @@ from assay.data.dataset import (
     ReferenceAnswer,
 )
 from assay.data.load import load_dataset
-from assay.data.qrels import read_qrels
-from assay.data.run_file import read_run
+from assay.data.qrels import read_qrels, read_run
 
 __all__ = [
     "UNANSWERABLE",

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from assay.data.dataset import Dataset, Judgments
-from assay.data.qrels import MAX_GRADE
-from assay.data.run_file import rank_by_score
+from assay.data.qrels import MAX_GRADE, rank_by_score
 from assay.errors import UsageError
 from assay.measure.graded import Floats, GradedLists
 from assay.measure.metrics import Metric, parse_metric

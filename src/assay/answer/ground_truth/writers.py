@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from assay.answer.answerer import ModelAnswerer
-from assay.answer.extractive import extract_answer, extract_finding, is_instruction
+from assay.answer.answerer import ModelAnswerer, extract_answer, extract_finding, is_instruction
 from assay.answer.ground_truth.candidates import (
     QuestionCandidate,
     Rejection,

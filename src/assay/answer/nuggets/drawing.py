@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
-from assay.answer.extractive import extract_finding, is_instruction
+from assay.answer.answerer import extract_finding, is_instruction
 from assay.answer.ground_truth.candidates import quoted_in
 from assay.answer.nuggets.nugget_file import MAX_LENGTH, Importance, Nugget, NuggetMaker
 from assay.answer.passages import EXTRACTIVE, Passage

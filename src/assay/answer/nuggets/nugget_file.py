@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from assay.answer.extractive import is_instruction
+from assay.answer.answerer import is_instruction
 from assay.answer.ground_truth.records import text_hash
 from assay.data.dataset import Dataset
 from assay.data.table import TableRow, read_table

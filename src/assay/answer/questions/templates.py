@@ -13,7 +13,7 @@ from datetime import date
 from functools import cached_property
 from typing import TypeVar
 
-from assay.answer.extractive import is_instruction
+from assay.answer.answerer import is_instruction
 from assay.answer.prompt import without_markers
 from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote
 from assay.data.dataset import Document, Fact

@@ -7,10 +7,8 @@ from typing import Any
 import httpx
 
 from assay.contract.client import check_base_url
-from assay.contract.conformance.budget_checks import BUDGET_CHECKS
 from assay.contract.conformance.error_checks import LEAK_CHECKS, REFUSAL_CHECKS
 from assay.contract.conformance.exchange import MAX_BODY_BYTES, Exchange, curl_command
-from assay.contract.conformance.health_checks import HEALTH_CHECKS
 from assay.contract.conformance.probes import (
     AgentObservation,
     CheckLimits,
@@ -24,6 +22,7 @@ from assay.contract.conformance.report import (
     RuleLevel,
     TargetReport,
 )
+from assay.contract.conformance.service_checks import BUDGET_CHECKS, HEALTH_CHECKS
 from assay.contract.conformance.stream_checks import STREAM_CHECKS
 from assay.contract.conformance.sync_checks import SYNC_CHECKS
 from assay.contract.conformance.terminal_checks import TERMINAL_CHECKS

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from assay.answer.prompt import without_markers
-from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
-from assay.measure.answers.assertion import Assertion, is_negative
+from assay.measure.answers.assertion import Assertion, abstained, is_negative
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported, states

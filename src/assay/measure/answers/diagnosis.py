@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.assertion import abstained
 
 _SHOWN = 3
 """Findings that the sentence names; the report has all of them."""

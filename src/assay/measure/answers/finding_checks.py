@@ -7,7 +7,7 @@ answers of `notes` nor the sentences that `builtin:bm25` quotes get a finding th
 import re
 from collections import Counter
 
-from assay.answer.extractive import is_instruction
+from assay.answer.answerer import is_instruction
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import Assertion, hedges, takes_back
 from assay.measure.answers.instructions import FORM_CHECKS, follows_a_document, is_formatted

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from assay.answer.prompt import cited_places
-from assay.measure.answers.abstention import abstained
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
+from assay.measure.answers.assertion import abstained
 from assay.text import normalize, sentences, stems, words
 
 _FORMATTED = re.compile(r"\s*(?:[{\[]\s*[\"'{\[\]}]|```|<[a-z!?/]|---\n)", re.IGNORECASE)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assay.measure.answers.abstention import abstained
+from assay.measure.answers.assertion import abstained
 from assay.measure.answers.judge import Judge, Judgment, Vote
 from assay.net.gather import gather
 from assay.text import sentences, stems

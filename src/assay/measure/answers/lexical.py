@@ -6,8 +6,13 @@ from functools import lru_cache
 
 from assay.answer.prompt import without_markers
 from assay.data.dataset import Fact
-from assay.measure.answers.abstention import abstained
-from assay.measure.answers.assertion import Assertion, assertion_at, is_negative, takes_back
+from assay.measure.answers.assertion import (
+    Assertion,
+    abstained,
+    assertion_at,
+    is_negative,
+    takes_back,
+)
 from assay.measure.answers.contradiction.model import ContradictionChecker
 from assay.measure.answers.quantities import bare_number, canonical
 from assay.text import normalize, sentences, stems

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 from assay.answer.nuggets.nugget_file import Nugget
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
-from assay.measure.answers.abstention import abstained
 from assay.measure.answers.assertion import (
     Assertion,
+    abstained,
     assertion_at,
     hedges,
     is_negative,

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
-from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.answerer import ExtractiveAnswerer
 from assay.answer.passages import Answerer
 from assay.contract.server.app import (
     EXCEPTION_HANDLERS,

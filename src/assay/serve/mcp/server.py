@@ -30,7 +30,7 @@ from mcp_types import (
 )
 from pydantic import AnyUrl, Field, ValidationError
 
-from assay.answer.extractive import ExtractiveAnswerer
+from assay.answer.answerer import ExtractiveAnswerer
 from assay.answer.passages import Answerer, Passage
 from assay.answer.prompt import SYSTEM, question_prompt
 from assay.errors import AssayError
