@@ -13,6 +13,7 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import SearchError, UsageError
+from assay.search.analyzer import open_analyzer
 from assay.search.bm25 import (
     QUERY_CHARACTERS,
     Bm25Model,
@@ -20,7 +21,6 @@ from assay.search.bm25 import (
     CorpusCounts,
     pack_frequencies,
     rounded_length,
-    terms,
     unpack_frequencies,
 )
 from assay.search.bm25_index import Bm25Index
@@ -35,7 +35,7 @@ from assay.search.store import Manifest, Store
         ("Vitamin D and the Café's", ["vitamin", "d", "cafe"]),
         ("STRASSE Straße ﬁne", ["strass", "strass", "fine"]),
         ("snake_case x-ray", ["snake", "case", "x", "ray"]),
-        ("зелёный чай", ["зеленыи", "чаи"]),
+        ("зелёный чай", ["зелен", "ча"]),
         ("the of and", []),
         ("", []),
         ("!!! \x00 \ud800", []),
@@ -43,42 +43,77 @@ from assay.search.store import Manifest, Store
     ],
 )
 def test_words_are_folded_stopped_and_stemmed(text: str, expected: list[str]) -> None:
-    assert terms(text) == expected
+    assert open_analyzer().terms(text) == expected
 
 
 def test_a_query_meets_other_forms_of_its_words_and_no_stop_words() -> None:
-    model = Bm25Model.of(["Statins lowered the risk", "the rest"])
+    model = model_of(["Statins lowered the risk", "the rest"])
     assert model.score("Statins lowered the risk", model.query("the statin")) > 0
     assert not model.query("the of and")
     assert not model.query("zeppelin")
 
 
 def test_more_of_the_words_is_more_overlap() -> None:
-    model = Bm25Model.of(["green tea", "tea"])
+    model = model_of(["green tea", "tea"])
     query = model.query("green tea")
     assert model.score("green tea", query) > model.score("tea", query)
 
 
 @pytest.mark.parametrize("text", ["", "!!!", "\x00", "\ud800"])
 def test_text_without_words_is_an_empty_vector(text: str) -> None:
-    model = Bm25Model.of(["tea"])
+    model = model_of(["tea"])
     assert not model.query(text)
-    assert not model.document(text)
+    assert not model.document(untitled(text))
 
 
 def test_a_score_is_the_textbooks() -> None:
     """tf / (tf + k1 (1 - b + b length / average)) times ln(1 + (N - n + 0.5) / (n + 0.5))."""
-    model = Bm25Model.of(["tea tea milk", "milk"], Bm25Settings(k1=1.5, b=0.5))
+    model = model_of(["tea tea milk", "milk"], Bm25Settings(k1=1.5, b=0.5))
     assert model.average_length == 2.0
     score = model.score("tea tea milk", model.query("tea"))
     weight = 2 / (2 + 1.5 * (0.5 + 0.5 * 3 / 2.0))
     assert score == pytest.approx(weight * np.log(1 + 1.5 / 1.5), rel=2e-3)
 
 
+def test_a_title_is_a_field_with_a_weight_and_a_length_of_its_own() -> None:
+    """BM25F: the weighted sum of each field's normalized frequency is saturated once."""
+    documents = [Document("a", "tea", "tea tea milk"), Document("b", "milk jug", "milk")]
+    settings = Bm25Settings(k1=1.5, b=0.5, title_weight=2.0)
+    model = Bm25Model.of(documents, settings)
+    assert (model.average_length, model.average_title) == (2.0, 1.4)
+    frequency = 2 / (0.5 + 0.5 * 3 / 2.0) + 2.0 * 1 / (0.5 + 0.5 * 1 / 1.4)
+    vector = model.document(documents[0])
+    weight = vector.values[vector.indices.index(model.query("tea").indices[0])]
+    assert weight == pytest.approx(frequency / (frequency + 1.5), abs=1e-3)
+
+
+def test_delta_is_what_a_word_is_worth_at_least() -> None:
+    """BM25+, divided by what a word can be worth at most, as all weights are."""
+    long = ["tea " + "milk " * 400, "milk"]
+    plain = model_of(long, Bm25Settings(delta=0.0))
+    lifted = model_of(long, Bm25Settings(delta=1.0))
+    tea = plain.query("tea")
+    ratio = plain.score(long[0], tea) / sum(tea.values)
+    least = 1.0 / (1 + plain.settings.k1)
+    assert lifted.score(long[0], tea) / sum(tea.values) == pytest.approx(
+        (ratio + least) / (1 + least)
+    )
+
+
+def test_a_word_of_the_title_counts_more_and_a_title_without_weight_not_at_all() -> None:
+    documents = [
+        Document("text", "Drinks", "green tea and something else"),
+        Document("title", "Green tea", "and something else drinks"),
+    ]
+    assert Bm25Index(documents).search("tea", 2)[0][0] == "title"
+    alone = Bm25Index(documents, Bm25Settings(title_weight=0)).search("tea", 2)
+    assert [doc_id for doc_id, _ in alone] == ["text"]
+
+
 def test_sums_are_exact_in_32_bits_whatever_their_order() -> None:
     words = [f"word{n}" for n in range(600)]
     texts = [" ".join(words[n:] * (1 + n % 3)) for n in range(0, 600, 7)]
-    model = Bm25Model.of(texts)
+    model = model_of(texts)
     query = model.query(" ".join(words))
     assert sum(query.values) / min(query.values) < 2**24
     for text in texts:
@@ -97,38 +132,47 @@ def test_sums_are_exact_in_32_bits_whatever_their_order() -> None:
         assert total == pytest.approx(model.score(text, query), rel=0.01)
 
 
+def model_of(texts: list[str], settings: Bm25Settings | None = None) -> Bm25Model:
+    return Bm25Model.of([untitled(text) for text in texts], settings)
+
+
+def untitled(text: str) -> Document:
+    return Document("d", "", text)
+
+
 def vars_of(model: Bm25Model, text: str) -> tuple[list[int], list[float]]:
-    vector = model.document(text)
+    vector = model.document(untitled(text))
     return vector.indices, vector.values
 
 
 def test_a_repeated_word_of_a_query_counts_once() -> None:
-    model = Bm25Model.of(["tea", "milk"])
+    model = model_of(["tea", "milk"])
     assert model.query("tea tea TEA") == model.query("tea")
 
 
 def test_a_query_is_read_up_to_a_bound() -> None:
-    model = Bm25Model.of(["tea", "milk"])
+    model = model_of(["tea", "milk"])
     assert model.query("milk " + "x " * QUERY_CHARACTERS + "tea") == model.query("milk")
 
 
 def test_a_few_more_documents_leave_the_average_length_as_it_is() -> None:
     texts = ["word " * 200] * 100
-    before = Bm25Model.of(texts)
-    assert before.same_weights(Bm25Model.of([*texts, "short", "word " * 900]))
-    assert not before.same_weights(Bm25Model.of(["word " * 400] * 100))
-    assert not before.same_weights(Bm25Model.of(texts, Bm25Settings(k1=0.9)))
+    before = model_of(texts)
+    assert before.same_weights(model_of([*texts, "short", "word " * 900]))
+    assert not before.same_weights(model_of(["word " * 400] * 100))
+    assert not before.same_weights(model_of(texts, Bm25Settings(k1=0.9)))
 
 
 def test_no_documents_have_an_average_length_all_the_same() -> None:
-    assert Bm25Model.of([]).average_length == Bm25Model.of([""]).average_length == 1.0
+    assert model_of([]).average_length == model_of([""]).average_length == 1.0
     assert rounded_length(0.0) == 1.0
 
 
 def test_texts_can_be_added_and_taken_away() -> None:
-    all_at_once = CorpusCounts().including(["green tea", "black tea", "milk"])
-    changed = CorpusCounts().including(["green tea", "coffee", "milk"])
-    assert changed.without(["coffee"]).including(["black tea"]) == all_at_once
+    green, black = Document("1", "Tea", "green tea"), Document("2", "", "black tea")
+    coffee = Document("3", "Roasted", "coffee")
+    changed = CorpusCounts().including([green, coffee]).without([coffee]).including([black])
+    assert changed == CorpusCounts().including([green, black])
 
 
 @pytest.mark.parametrize("frequencies", [{}, {0: 1}, {2**32 - 1: 1, 5: 70_000}])
@@ -145,7 +189,7 @@ def test_damaged_frequencies_are_refused(packed: str) -> None:
 @pytest.mark.parametrize(
     ("k1", "b", "message"),
     [
-        (-0.1, 0.5, "k1 of BM25 must be 0 or more, got -0.1"),
+        (-0.1, 0.5, "k1 of BM25 must be from 0 to 100, got -0.1"),
         (float("nan"), 0.5, "k1 of BM25"),
         (float("inf"), 0.5, "k1 of BM25"),
         (1.2, 1.1, "b of BM25 must be from 0 to 1, got 1.1"),
@@ -159,14 +203,31 @@ def test_settings_out_of_range_are_refused(k1: float, b: float, message: str) ->
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASSAY_BM25_K1", raising=False)
+    monkeypatch.delenv("ASSAY_BM25_TITLE_WEIGHT", raising=False)
     monkeypatch.setenv("ASSAY_BM25_B", "")
     assert Bm25Settings.from_environment() == Bm25Settings(1.2, 0.75)
     monkeypatch.setenv("ASSAY_BM25_K1", "0.9")
     monkeypatch.setenv("ASSAY_BM25_B", "0.4")
     assert Bm25Settings.from_environment() == Bm25Settings(0.9, 0.4)
+    monkeypatch.setenv("ASSAY_BM25_TITLE_WEIGHT", "2")
+    monkeypatch.setenv("ASSAY_BM25_LANGUAGE", "de")
+    chosen = Bm25Settings.from_environment()
+    assert chosen == Bm25Settings(0.9, 0.4, title_weight=2, language="german")
+    assert str(chosen) == "k1=0.9, b=0.4, title weight=2, language=german"
+    for name, value in chosen.as_environment().items():
+        monkeypatch.setenv(name, value)
+    assert Bm25Settings.from_environment() == chosen
     monkeypatch.setenv("ASSAY_BM25_B", "half")
     with pytest.raises(UsageError, match="ASSAY_BM25_B must be a number, got 'half'"):
         Bm25Settings.from_environment()
+
+
+def test_the_page_lists_every_setting_with_its_variable_and_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "search.md").read_text()
+    for name, default in asdict(Bm25Settings()).items():
+        option, variable = name.replace("_", "-"), name.upper()
+        shown = default if isinstance(default, str) else f"{default:g}"
+        assert f"| `--bm25-{option}` | `ASSAY_BM25_{variable}` | {shown} |" in page
 
 
 def test_documents_that_share_words_come_best_first() -> None:
@@ -212,7 +273,14 @@ def _rankings_are_the_same(
                 ]
 
 
-@pytest.mark.parametrize("settings", [Bm25Settings(), Bm25Settings(0.9, 0.4), Bm25Settings(0, 0)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Bm25Settings(),
+        Bm25Settings(0, 0, title_weight=0),
+        Bm25Settings(0.9, 0.4, 0.7, 2.5, "german", "none"),
+    ],
+)
 def test_every_query_of_notes_ranks_alike_in_memory_and_in_qdrant(
     store: Store, settings: Bm25Settings
 ) -> None:
@@ -285,6 +353,6 @@ def test_an_index_of_the_earlier_format_is_refused_and_built_again(
 
 
 def test_a_manifest_reads_what_it_wrote() -> None:
-    model = Bm25Model.of(["tea", "milk"], Bm25Settings(1.0, 0.5))
+    model = model_of(["tea", "milk"], Bm25Settings(1.0, 0.5))
     manifest = Manifest("corpus", "words", 3, "policy", 2, "1.0", model)
     assert Manifest.from_json(json.loads(json.dumps(asdict(manifest))), "here") == manifest

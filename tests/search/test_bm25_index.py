@@ -54,8 +54,7 @@ def test_what_is_opened_ranks_as_what_is_counted_in_memory_to_the_last_digit(
         for depth in (3, 100):
             found = in_memory.search(query, depth)
             assert opened.search(query, depth) == first.search(query, depth) == found
-    texts = [one.full_text for one in NOTES.documents.values()]
-    assert opened.model == in_memory.model == Bm25Model.of(texts)
+    assert opened.model == in_memory.model == Bm25Model.of(NOTES.documents.values())
 
 
 def test_each_setting_has_an_index_and_changed_documents_replace_theirs(

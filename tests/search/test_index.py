@@ -50,12 +50,12 @@ def test_only_what_changed_is_embedded(store: Store, embedder: WordEmbedder) -> 
     build_index(DOCUMENTS, embedder, store)
     embedder.seen.clear()
     changed = replace(DOCUMENTS[1], text="Coffee grows in Ethiopia.")
-    wine = Document("wine", "Wine", "Wine is pressed from grapes.")
+    wine = Document("wine", "Red wine", "Wine is pressed from grapes.")
     report = build_index([*DOCUMENTS[2:], changed, wine], embedder, store)
     assert counts(report) == (1, 1, 1, 3)
     assert sorted(embedder.seen) == [
         "Coffee Coffee grows in Ethiopia.",
-        "Wine Wine is pressed from grapes.",
+        "Red wine Wine is pressed from grapes.",
     ]
     assert found(store, "Ethiopia", embedder) == ["coffee"]
     assert found(store, "roasted", embedder) == []
@@ -208,7 +208,7 @@ def test_a_document_counts_once_in_bm25_however_many_chunks_it_has(
     (one,) = searcher.nearest("bm25", model.query("saffron"), 10)
     searcher.close()
     assert (one.doc_id, one.chunk_index) == ("soup", 0)
-    weight = model.document(DOCUMENTS[4].full_text)
+    weight = model.document(DOCUMENTS[4])
     term = dict(zip(weight.indices, weight.values, strict=True))
     (index,) = model.query("saffron").indices
     # ln(1 + (5 - 1 + 0.5) / (1 + 0.5)), with the 5 documents, not their chunks

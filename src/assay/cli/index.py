@@ -12,12 +12,16 @@ from assay.cli.options import (
     ArchiveOption,
     BOption,
     DatasetOption,
+    DeltaOption,
     DeviceOption,
     EmbedderOption,
     EngineOption,
     JsonOption,
     K1Option,
+    LanguageOption,
     ModelOption,
+    StopWordsOption,
+    TitleWeightOption,
 )
 from assay.errors import UsageError
 
@@ -105,6 +109,10 @@ def index(
     device: DeviceOption = "auto",
     bm25_k1: K1Option = 1.2,
     bm25_b: BOption = 0.75,
+    bm25_delta: DeltaOption = 0.0,
+    bm25_title_weight: TitleWeightOption = 3.0,
+    bm25_language: LanguageOption = "auto",
+    bm25_stop_words: StopWordsOption = "default",
     shard_number: ShardNumber = None,
     replication_factor: ReplicationFactor = None,
     write_consistency: WriteConsistency = None,
@@ -127,7 +135,9 @@ def index(
     from assay.search.index import build_index, open_store
     from assay.search.index_changes import repeatable
 
-    bm25 = Bm25Settings(bm25_k1, bm25_b)
+    bm25 = Bm25Settings(
+        bm25_k1, bm25_b, bm25_delta, bm25_title_weight, bm25_language, bm25_stop_words
+    )
     kept = (shard_number, replication_factor, write_consistency, quantization, on_disk)
     cluster = _cluster(*kept) if kept != (None, None, None, "none", False) else None
     settings = EmbedderSettings(embedder or "", str(model or ""), device)

@@ -108,22 +108,41 @@ RerankerOption = Annotated[
         metavar="SPEC",
     ),
 ]
-K1Option = Annotated[
-    float,
-    typer.Option(
-        "--bm25-k1",
-        help="BM25 term-frequency saturation, 0 or more.",
-        envvar="ASSAY_BM25_K1",
-        metavar="K1",
+
+
+def _bm25_option(name: str, help_text: str, metavar: str = "") -> Any:
+    return typer.Option(
+        f"--bm25-{name}",
+        help=help_text,
+        envvar=f"ASSAY_BM25_{name.replace('-', '_').upper()}",
+        metavar=metavar or name.replace("-", "_").upper(),
+    )
+
+
+K1Option = Annotated[float, _bm25_option("k1", "BM25 term-frequency saturation, 0 or more.")]
+BOption = Annotated[float, _bm25_option("b", "BM25 length normalization, 0 to 1.")]
+DeltaOption = Annotated[
+    float, _bm25_option("delta", "What a word is worth to BM25 at least where it occurs (BM25+).")
+]
+TitleWeightOption = Annotated[
+    float, _bm25_option("title-weight", "How often a word of the title counts for BM25 (BM25F).")
+]
+LanguageOption = Annotated[
+    str,
+    _bm25_option(
+        "language",
+        "The language whose stems and stop words BM25 uses, by name or code: auto detects it, "
+        "none stems nothing.",
+        "NAME",
     ),
 ]
-BOption = Annotated[
-    float,
-    typer.Option(
-        "--bm25-b",
-        help="BM25 length normalization, 0 to 1.",
-        envvar="ASSAY_BM25_B",
-        metavar="B",
+StopWordsOption = Annotated[
+    str,
+    _bm25_option(
+        "stop-words",
+        "The words that BM25 leaves out: default for those of the language, none, or words with "
+        "commas between them.",
+        "WORDS",
     ),
 ]
 EngineOption = Annotated[

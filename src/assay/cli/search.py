@@ -13,12 +13,16 @@ from assay.cli.options import (
     ArchiveOption,
     BOption,
     DatasetOption,
+    DeltaOption,
     DeviceOption,
     EmbedderOption,
     JsonOption,
     K1Option,
+    LanguageOption,
     ModelOption,
     RerankerOption,
+    StopWordsOption,
+    TitleWeightOption,
 )
 from assay.errors import UsageError
 from assay.net.json import JsonObject
@@ -75,6 +79,10 @@ def search(
     reranker: RerankerOption = None,
     bm25_k1: K1Option = 1.2,
     bm25_b: BOption = 0.75,
+    bm25_delta: DeltaOption = 0.0,
+    bm25_title_weight: TitleWeightOption = 3.0,
+    bm25_language: LanguageOption = "auto",
+    bm25_stop_words: StopWordsOption = "default",
     explain: Annotated[
         bool,
         typer.Option(
@@ -102,7 +110,9 @@ def search(
 
     chosen_mode = check_request(query, top_k, mode)
     where = _filters(filters)
-    bm25 = Bm25Settings(bm25_k1, bm25_b)
+    bm25 = Bm25Settings(
+        bm25_k1, bm25_b, bm25_delta, bm25_title_weight, bm25_language, bm25_stop_words
+    )
     with progress_bar() as progress:
         data = load_dataset(dataset, archive=archive, progress=progress)
         settings = EmbedderSettings(embedder or "", str(model or ""), device, reranker or "")

@@ -39,7 +39,7 @@ def tune(
         bool,
         typer.Option(
             "--bm25",
-            help="Only pick k1 and b of BM25 on the train split, and print the options that set "
+            help="Only pick BM25's settings on the train split, and print the options that set "
             "them. No ranking is learned.",
         ),
     ] = False,
@@ -100,7 +100,7 @@ def _pick_bm25(dataset: str, archive: Path | None, seed: int, as_json: bool) -> 
         f"defaults (standard error of the difference {found.standard_error:.4f})"
     )
     advice = (
-        f"use: --bm25-k1 {found.chosen.k1:g} --bm25-b {found.chosen.b:g}"
+        f"use: {found.chosen.as_options()}"
         if found.better
         else f"keep the defaults ({found.chosen}): the difference may be chance"
     )

@@ -62,6 +62,10 @@ def evaluate(
     reranker: str = "",
     bm25_k1: float | None = None,
     bm25_b: float | None = None,
+    bm25_delta: float | None = None,
+    bm25_title_weight: float | None = None,
+    bm25_language: str = "",
+    bm25_stop_words: str = "",
     private: bool = False,
     label: str | None = None,
     tags: Mapping[str, str] | Sequence[str] = (),
@@ -132,6 +136,10 @@ def evaluate(
             `st:NAME|DIR` or `tei:URL`.
         bm25_k1: BM25's term-frequency saturation, for builtin targets.
         bm25_b: BM25's length normalization, for builtin targets.
+        bm25_delta: what a word is worth to BM25 at least where it occurs (BM25+).
+        bm25_title_weight: how often a word of the title counts for BM25 (BM25F).
+        bm25_language: whose stems and stop words BM25 uses; detected by default.
+        bm25_stop_words: `default`, `none`, or words with commas between them.
         private: write nothing of queries, documents and answers; see SECURITY.md.
         label: a name for what is tried, to find the run by.
         tags: facts to keep with the run, as a dictionary or each as `KEY=VALUE`.
@@ -207,6 +215,10 @@ def evaluate(
         reranker=reranker,
         bm25_k1=bm25_k1,
         bm25_b=bm25_b,
+        bm25_delta=bm25_delta,
+        bm25_title_weight=bm25_title_weight,
+        bm25_language=bm25_language,
+        bm25_stop_words=bm25_stop_words,
         private=private,
         label=label or "",
         tags=_as_tags(tags),

@@ -85,14 +85,10 @@ def _open_agent(config: RunConfig, dataset: Dataset, progress: Progress) -> Agen
 
         mapping = parse_mapping([reveal(each) for each in config.mapping])
     bm25 = None
-    if config.bm25_k1 is not None or config.bm25_b is not None:
+    if chosen := config.bm25_settings():
         from assay.search.bm25 import Bm25Settings
 
-        standard = Bm25Settings()
-        bm25 = Bm25Settings(
-            standard.k1 if config.bm25_k1 is None else config.bm25_k1,
-            standard.b if config.bm25_b is None else config.bm25_b,
-        )
+        bm25 = Bm25Settings.chosen(chosen)
     embedder = None
     if config.embedder or config.model or config.device != "auto" or config.reranker:
         from assay.search.embedding import EmbedderSettings

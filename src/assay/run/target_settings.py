@@ -91,6 +91,22 @@ def check_labels(settings: LabelSettings) -> None:
             )
 
 
+def _bm25_number(help_text: str, name: str, high: float) -> float | None:
+    field: float | None = _option(
+        None,
+        help_text,
+        metavar=name.replace(" ", "_").upper(),
+        label=f"BM25 {name}",
+        placeholder="default",
+        widget="number",
+        low=0,
+        high=high,
+        same_in_shards=True,
+        group="Built-in retriever",
+    )
+    return field
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieverSettings(LabelSettings):
     """How Assay's own retriever works, where it is the target."""
@@ -132,30 +148,54 @@ class RetrieverSettings(LabelSettings):
         same_in_shards=True,
         group="Built-in retriever",
     )
-    bm25_k1: float | None = _option(
-        None,
-        "BM25's term-frequency saturation, for builtin targets.",
-        metavar="K1",
-        label="BM25 k1",
-        placeholder="default",
-        widget="number",
-        low=0,
-        high=100,
+    bm25_k1: float | None = _bm25_number(
+        "BM25's term-frequency saturation, for builtin targets.", "k1", 100
+    )
+    bm25_b: float | None = _bm25_number(
+        "BM25's length normalization from 0 to 1, for builtin targets.", "b", 1
+    )
+    bm25_delta: float | None = _bm25_number(
+        "What a word is worth to BM25 at least where it occurs (BM25+), for builtin targets.",
+        "delta",
+        100,
+    )
+    bm25_title_weight: float | None = _bm25_number(
+        "How often a word of the title counts for BM25 (BM25F), for builtin targets.",
+        "title weight",
+        100,
+    )
+    bm25_language: str = _option(
+        "",
+        "The language whose stems and stop words BM25 uses, by name or code, for builtin targets: "
+        "auto detects it, none stems nothing.",
+        metavar="NAME",
+        label="BM25 language",
+        placeholder="auto",
         same_in_shards=True,
         group="Built-in retriever",
     )
-    bm25_b: float | None = _option(
-        None,
-        "BM25's length normalization from 0 to 1, for builtin targets.",
-        metavar="B",
-        label="BM25 b",
+    bm25_stop_words: str = _option(
+        "",
+        "The words that BM25 leaves out, for builtin targets: default for those of the language, "
+        "none, or words with commas between them.",
+        metavar="WORDS",
+        label="BM25 stop words",
         placeholder="default",
-        widget="number",
-        low=0,
-        high=1,
         same_in_shards=True,
         group="Built-in retriever",
     )
+
+    def bm25_settings(self) -> dict[str, float | str]:
+        """Those that were chosen, by their names in `Bm25Settings`."""
+        chosen = {
+            "k1": self.bm25_k1,
+            "b": self.bm25_b,
+            "delta": self.bm25_delta,
+            "title_weight": self.bm25_title_weight,
+            "language": self.bm25_language or None,
+            "stop_words": self.bm25_stop_words or None,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,10 @@
-"""BM25: one analyzer, one scoring, in this process and as sparse vectors for Qdrant.
+"""BM25: one scoring, in this process and as sparse vectors for Qdrant.
 
-A document's vector holds the saturated term frequencies (Robertson and Walker 1994), a query's the
-inverse document frequencies; their dot product is the score. The frequencies are counted here and
-kept with the index, not left to Qdrant, whose shards would each count their own documents.
+A document's vector holds the saturated term frequencies, a query's the inverse document
+frequencies; their dot product is the score (Robertson and Walker 1994). Titles are a field of their
+own with a weight and a mean length (BM25F, Robertson, Zaragoza and Taylor 2004); a lower bound for
+a term that occurs at all is BM25+ (Lv and Zhai 2011). The frequencies are counted here and kept
+with the index, not left to Qdrant, whose shards would each count their own documents.
 
 Both sides are rounded to steps that are powers of two, so fine that it does not show and so coarse
 that every product and sum is exact in 32-bit floats. So the order in which an engine adds does not
@@ -12,141 +14,126 @@ matter, and every engine returns the same scores and the same ties.
 import base64
 import math
 import os
-import re
-import threading
-import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from assay.data.dataset import Document
 from assay.errors import SearchError, UsageError
 from assay.net.json import JsonObject
-
-ANALYZER = "words, case and accents folded, English stop words, Snowball stems, v1"
-"""Changes whenever `terms` does: an index made by another analyzer is built again."""
+from assay.search.analyzer import (
+    ANALYZER,
+    AUTO,
+    DEFAULT_LANGUAGE,
+    DEFAULT_STOP_WORDS,
+    DOCUMENTS_READ,
+    Analyzer,
+    language_named,
+    language_of,
+    open_analyzer,
+)
 
 # A query is read up to here: it bounds the work for a text that was pasted by mistake.
 QUERY_CHARACTERS = 4000
 
-# A longer run of letters is cut into words, as Lucene does.
-_WORD = re.compile(r"[^\W_]{1,64}")
-_ACCENTS = re.compile("[\u0300-\u036f]")
-# NLTK's list, without contractions, which are split at the apostrophe, and without those of their
-# pieces that mean something alone: vitamin D, won, re.
-_STOP_LIST = """
-a about above after again against ain all am an and any are aren as at be because been before being
-below between both but by can couldn did didn do does doesn doing don down during each few for from
-further had hadn has hasn have haven having he her here hers herself him himself his how i if in
-into is isn it its itself just ll me mightn more most mustn my myself needn no nor not now of off on
-once only or other our ours ourselves out over own s same shan she should shouldn so some such t
-than that the their theirs them themselves then there these they this those through to too under
-until up ve very was wasn we were weren what when where which while who whom why will with wouldn
-you your yours yourself yourselves
-"""
-_STOP_WORDS = frozenset(_STOP_LIST.split())
-_WORDS_KEPT = 500_000
-_NO_TERM = -1
-
 # 10 bits for a document's weight and 13 for the sum of a query's: 23 of the 24 that a float has.
 WEIGHT_STEPS = 1 << 10
 _QUERY_BITS = 13
+_LIMIT = 100.0
 
 _Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Bm25Settings:
-    """`k1`: term-frequency saturation; `b`: length normalization.
+    """What a user can choose. The defaults were chosen on NFCorpus dev, SciFact train and `notes`
+    together, see benchmarks/README.md.
 
-    The defaults are the textbook's. On NFCorpus dev, SciFact train and `notes` together, nothing
-    between k1 0.6 and 2.0, b 0.3 and 0.9 is better (mean nDCG@10 0.560).
+    Parameters:
+        k1: term-frequency saturation.
+        b: length normalization, from 0 to 1, of titles and of texts.
+        delta: what a term is worth at least where it occurs, as in BM25+; 0 for none.
+        title_weight: how often a word of the title counts; 0 leaves titles out.
+        language: of the words in Latin script, by name or code; `auto` detects it in the
+            documents, `none` stems nothing and has no stop words.
+        stop_words: `default` for those of the language, `none`, or words with commas between them.
     """
 
     k1: float = 1.2
     b: float = 0.75
+    delta: float = 0.0
+    title_weight: float = 3.0
+    language: str = AUTO
+    stop_words: str = DEFAULT_STOP_WORDS
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.k1) and self.k1 >= 0):
-            raise UsageError(f"k1 of BM25 must be 0 or more, got {self.k1}; 1.2 is the default")
-        if not 0 <= self.b <= 1:
-            raise UsageError(f"b of BM25 must be from 0 to 1, got {self.b}; 0.75 is the default")
+        for name, most in (("k1", _LIMIT), ("b", 1.0), ("delta", _LIMIT), ("title_weight", _LIMIT)):
+            value = getattr(self, name)
+            if not 0 <= value <= most:  # nor is NaN
+                raise UsageError(
+                    f"{name.replace('_', ' ')} of BM25 must be from 0 to {most:g}, got {value}; "
+                    f"{_DEFAULTS[name]:g} is the default"
+                )
+        object.__setattr__(self, "language", language_named(self.language))
 
     @classmethod
     def from_environment(cls) -> "Bm25Settings":
-        """ASSAY_BM25_K1 and ASSAY_BM25_B, else the defaults."""
-        return cls(_number("ASSAY_BM25_K1", cls().k1), _number("ASSAY_BM25_B", cls().b))
+        """The variables ASSAY_BM25_K1, ASSAY_BM25_B and so on, else the defaults."""
+        found = {one.name: os.environ.get(_variable(one.name)) for one in fields(cls)}
+        return cls.chosen({name: value for name, value in found.items() if value})
+
+    @classmethod
+    def chosen(cls, values: Mapping[str, object]) -> "Bm25Settings":
+        """With these values, which may be written as text, and the defaults for all others."""
+        kept: dict[str, object] = dict(values)
+        for name, value in values.items():
+            if isinstance(value, str) and isinstance(_DEFAULTS[name], float):
+                kept[name] = _number(_variable(name), value)
+        return replace(cls(), **kept)  # type: ignore[arg-type]
 
     def as_environment(self) -> dict[str, str]:
         """The variables that make another process use the same."""
-        return {"ASSAY_BM25_K1": repr(self.k1), "ASSAY_BM25_B": repr(self.b)}
+        return {_variable(one.name): str(getattr(self, one.name)) for one in fields(self)}
+
+    def as_options(self) -> str:
+        """The options of a command that set what differs from the defaults."""
+        return " ".join(f"--bm25-{name.replace('_', '-')} {text}" for name, text in self._changed())
 
     def __str__(self) -> str:
-        return f"k1={self.k1:g}, b={self.b:g}"
+        parts = {"k1": f"{self.k1:g}", "b": f"{self.b:g}"} | dict(self._changed())
+        return ", ".join(f"{name.replace('_', ' ')}={text}" for name, text in parts.items())
+
+    def _changed(self) -> list[tuple[str, str]]:
+        values = {name: getattr(self, name) for name in _DEFAULTS}
+        return [
+            (name, f"{value:g}" if isinstance(value, float) else str(value))
+            for name, value in values.items()
+            if value != _DEFAULTS[name]
+        ]
+
+    def language_for(self, documents: Iterable[Document]) -> str:
+        """The language that these documents are read in."""
+        return language_of(documents) if self.language == AUTO else self.language
 
 
-class _Lexicon:
-    """Every word seen, with its stem and the hash of that: a corpus repeats most of its words."""
-
-    def __init__(self) -> None:
-        self.stems: dict[str, str] = {}
-        """Empty for a stop word."""
-        self.hashes: dict[str, int] = {}
-        self._learning = threading.Lock()  # PyStemmer is not safe for threads
-
-    def learn(self, words: Iterable[str]) -> None:
-        """Look up the words that are new."""
-        import Stemmer
-
-        with self._learning:
-            unknown = list({word for word in words if word not in self.hashes})
-            found = Stemmer.Stemmer("english").stemWords(unknown)
-            for word, stem in zip(unknown, found, strict=True):
-                stop = word in _STOP_WORDS
-                self.stems[word] = "" if stop else stem
-                self.hashes[word] = _NO_TERM if stop else zlib.crc32(stem.encode())
+_DEFAULTS = {one.name: one.default for one in fields(Bm25Settings)}
 
 
-_lexicon = _Lexicon()
+def _variable(name: str) -> str:
+    return f"ASSAY_BM25_{name.upper()}"
 
 
-def terms(text: str) -> list[str]:
-    """The words of a text as BM25 counts them, in order: folded, no stop words, stemmed."""
-    words = _WORD.findall(_folded(text))
-    lexicon = _lexicon_of(words)
-    return [stem for stem in map(lexicon.stems.__getitem__, words) if stem]
-
-
-def count_terms(text: str) -> Counter[int]:
-    """How often each term occurs, by its hash in a sparse vector."""
-    words = _WORD.findall(_folded(text))
+def _number(name: str, value: str) -> float:
     try:
-        counts = Counter(map(_lexicon.hashes.__getitem__, words))
-    except KeyError:
-        counts = Counter(map(_lexicon_of(words).hashes.__getitem__, words))
-    counts.pop(_NO_TERM, None)
-    return counts
-
-
-def _lexicon_of(words: Sequence[str]) -> _Lexicon:
-    """A lexicon that has these words. A full one is replaced: other threads may be reading it."""
-    global _lexicon
-    lexicon = _lexicon
-    if not all(map(lexicon.hashes.__contains__, words)):
-        if len(lexicon.hashes) > _WORDS_KEPT:
-            lexicon = _lexicon = _Lexicon()
-        lexicon.learn(words)
-    return lexicon
-
-
-def _folded(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    return _ACCENTS.sub("", unicodedata.normalize("NFKD", text)).casefold()
+        return float(value)
+    except ValueError:
+        raise UsageError(f"{name} must be a number, got {value!r}") from None
 
 
 def inverse_frequency(having: ArrayLike, documents: int) -> _Floats:
@@ -159,9 +146,20 @@ def term_weights(
     counts: ArrayLike, lengths: ArrayLike, average_length: float, settings: Bm25Settings
 ) -> _Floats:
     """What each term of a text is worth, from 0 to 1, before its inverse document frequency."""
-    found, size = np.asarray(counts, np.float64), np.asarray(lengths, np.float64)
-    norm = settings.k1 * (1 - settings.b + settings.b * size / average_length)
-    return np.asarray(found / (found + norm))
+    return saturated(normalized(counts, lengths, average_length, settings.b), settings)
+
+
+def normalized(counts: ArrayLike, lengths: ArrayLike, average_length: float, b: float) -> _Floats:
+    """Frequencies in a field, as if it were of average length."""
+    relative = np.asarray(lengths, np.float64) / average_length
+    return np.asarray(np.asarray(counts, np.float64) / np.maximum(1 - b + b * relative, 1e-9))
+
+
+def saturated(frequencies: ArrayLike, settings: Bm25Settings) -> _Floats:
+    """From 0 to 1: more of a word says less and less."""
+    found = np.asarray(frequencies, np.float64)
+    least = settings.delta / (settings.k1 + 1)
+    return np.asarray((found / (found + settings.k1) + least) / (1 + least))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +173,48 @@ class SparseVector:
         return bool(self.indices)
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentTerms:
+    """How often a document has each term, by its hash, in each of its fields."""
+
+    text: Counter[int]
+    title: Counter[int]
+
+    @property
+    def terms(self) -> list[int]:
+        """Each once, in the order in which they are counted."""
+        return [*self.text, *(term for term in self.title if term not in self.text)]
+
+
 @dataclass(frozen=True)
 class Bm25Model:
     """Settings and what is known of a corpus: everything that a score depends on but the texts.
 
-    `frequencies` is packed text, to be kept in a manifest: see `pack_frequencies`.
+    Parameters:
+        settings: as chosen.
+        documents: how many there are.
+        average_length: of their texts, in terms.
+        frequencies: packed text, to be kept in a manifest: see `pack_frequencies`.
+        average_title: the average length of their titles.
+        language: what they are read in, where the settings leave it open.
+        analyzer: which version of the analyzer read them.
     """
 
     settings: Bm25Settings
     documents: int
     average_length: float
     frequencies: str
+    average_title: float = 1.0
+    language: str = DEFAULT_LANGUAGE
     analyzer: str = ANALYZER
 
     @classmethod
-    def of(cls, texts: Iterable[str], settings: Bm25Settings | None = None) -> "Bm25Model":
+    def of(cls, documents: Iterable[Document], settings: Bm25Settings | None = None) -> "Bm25Model":
         """The model of these documents."""
-        return CorpusCounts().including(texts).model(settings or Bm25Settings())
+        settings, documents = settings or Bm25Settings(), iter(documents)
+        first = list(islice(documents, DOCUMENTS_READ))
+        counts = CorpusCounts(settings, settings.language_for(first))
+        return counts.including(chain(first, documents)).model()
 
     def same_weights(self, other: "Bm25Model") -> bool:
         """Whether document vectors of both can be mixed in one index."""
@@ -199,17 +222,35 @@ class Bm25Model:
 
     @property
     def _weighting(self) -> tuple[object, ...]:
-        return self.analyzer, self.settings, self.average_length
+        lengths = self.average_length, self.average_title
+        return self.analyzer, self.language, self.settings, lengths
 
     @cached_property
     def _having(self) -> dict[int, int]:
         return unpack_frequencies(self.frequencies)
 
-    def document(self, text: str) -> SparseVector:
-        """The vector to index for a text."""
-        counts = count_terms(text)
-        weights = self.weights(list(counts.values()), counts.total())
-        return SparseVector(list(counts), weights.tolist())
+    @cached_property
+    def _analyzer(self) -> Analyzer:
+        return open_analyzer(self.language, self.settings.stop_words)
+
+    def count(self, document: Document) -> DocumentTerms:
+        """The terms of a document."""
+        return count_document(document, self._analyzer, self.settings)
+
+    def document(self, document: Document) -> SparseVector:
+        """The vector to index for a document."""
+        found = self.count(document)
+        weights = self.weights(
+            [found.text[term] for term in found.terms],
+            [found.title[term] for term in found.terms],
+            found.text.total(),
+            found.title.total(),
+        )
+        return SparseVector(found.terms, weights.tolist())
+
+    def terms(self, text: str) -> list[str]:
+        """The words of a query or a passage as they are counted, in order."""
+        return self._analyzer.terms(text)
 
     def query(self, text: str, having: Mapping[int, int] | None = None) -> SparseVector:
         """The vector to search with: each known term once, however often it was written.
@@ -217,7 +258,7 @@ class Bm25Model:
         `having`: how many documents have each term, where that is kept beside the model.
         """
         having = self._having if having is None else having
-        asked = count_terms(text[:QUERY_CHARACTERS])
+        asked = self._analyzer.count_query(text[:QUERY_CHARACTERS])
         known = {index: having[index] for index in asked if index in having}
         if not known:
             return SparseVector([], [])
@@ -227,18 +268,27 @@ class Bm25Model:
         return SparseVector(list(known), rounded.tolist())
 
     def score(self, text: str, query: SparseVector) -> float:
-        """The score of a text for a query, not rounded: to compare a few texts by."""
-        counts, settings = count_terms(text), self.settings
-        relative_length = counts.total() / self.average_length
-        norm = settings.k1 * (1 - settings.b + settings.b * relative_length)
-        pairs = zip(query.indices, query.values, strict=True)
-        return sum(
-            value * counts[one] / (counts[one] + norm) for one, value in pairs if one in counts
-        )
+        """The score of a text without a title, not rounded: to compare a few passages by."""
+        counts = self._analyzer.count(text)
+        found = [(counts[one], value) for one, value in _pairs(query) if one in counts]
+        if not found:
+            return 0.0
+        times, values = zip(*found, strict=True)
+        weights = term_weights(times, counts.total(), self.average_length, self.settings)
+        return float(weights @ np.asarray(values))
 
-    def weights(self, counts: ArrayLike, lengths: ArrayLike) -> _Floats:
-        """`term_weights`, rounded to steps that 32-bit floats add up exactly."""
-        exact = term_weights(counts, lengths, self.average_length, self.settings)
+    def weights(
+        self, texts: ArrayLike, titles: ArrayLike, lengths: ArrayLike, title_lengths: ArrayLike
+    ) -> _Floats:
+        """Of terms by how often text and title have them, and by how long these are; rounded to
+        steps that 32-bit floats add up exactly.
+        """
+        settings = self.settings
+        frequencies = normalized(texts, lengths, self.average_length, settings.b)
+        if settings.title_weight:
+            named = normalized(titles, title_lengths, self.average_title, settings.b)
+            frequencies = frequencies + settings.title_weight * named
+        exact = saturated(frequencies, settings)
         return np.asarray(np.maximum(np.rint(exact * WEIGHT_STEPS), 1) / WEIGHT_STEPS)
 
     @classmethod
@@ -247,37 +297,73 @@ class Bm25Model:
         return cls(**value | {"settings": Bm25Settings(**value["settings"])})
 
 
+def _pairs(vector: SparseVector) -> Iterable[tuple[int, float]]:
+    return zip(vector.indices, vector.values, strict=True)
+
+
+def count_document(document: Document, analyzer: Analyzer, settings: Bm25Settings) -> DocumentTerms:
+    """The terms of a document's fields; a title that has no weight is not read."""
+    title = analyzer.count(document.title) if settings.title_weight else Counter[int]()
+    return DocumentTerms(analyzer.count(document.text), title)
+
+
 @dataclass(frozen=True)
 class CorpusCounts:
-    """Sums over the texts of a corpus; texts can be added and taken away."""
+    """Sums over the documents of a corpus; documents can be added and taken away.
 
+    Parameters:
+        settings: of BM25.
+        language: what the documents are read in.
+        documents: how many they are.
+        terms: of their texts together.
+        title_terms: of their titles.
+        frequencies: how many documents have each term.
+    """
+
+    settings: Bm25Settings = field(default_factory=Bm25Settings)
+    language: str = DEFAULT_LANGUAGE
     documents: int = 0
     terms: int = 0
+    title_terms: int = 0
     frequencies: Mapping[int, int] = field(default_factory=dict)
 
-    def including(self, texts: Iterable[str]) -> "CorpusCounts":
-        """With these texts."""
-        return self._moved(texts, 1)
+    def including(self, documents: Iterable[Document]) -> "CorpusCounts":
+        """With these documents."""
+        return self._moved(documents, 1)
 
-    def without(self, texts: Iterable[str]) -> "CorpusCounts":
-        """After these texts, which were included before, are gone."""
-        return self._moved(texts, -1)
+    def without(self, documents: Iterable[Document]) -> "CorpusCounts":
+        """After these documents, which were included before, are gone."""
+        return self._moved(documents, -1)
 
-    def model(self, settings: Bm25Settings) -> Bm25Model:
-        """What BM25 needs to know of these texts."""
-        mean = self.terms / max(1, self.documents)
-        packed = pack_frequencies(self.frequencies)
-        return Bm25Model(settings, self.documents, rounded_length(mean), packed)
+    def model(self) -> Bm25Model:
+        """What BM25 needs to know of these documents."""
+        return Bm25Model(
+            self.settings,
+            self.documents,
+            rounded_length(self.terms / max(1, self.documents)),
+            pack_frequencies(self.frequencies),
+            rounded_length(self.title_terms / max(1, self.documents)),
+            self.language,
+        )
 
-    def _moved(self, texts: Iterable[str], sign: int) -> "CorpusCounts":
-        documents, total, having = self.documents, self.terms, dict(self.frequencies)
-        for text in texts:
-            counts = count_terms(text)
-            documents += sign
-            total += sign * counts.total()
-            for index in counts:
+    def _moved(self, documents: Iterable[Document], sign: int) -> "CorpusCounts":
+        analyzer = open_analyzer(self.language, self.settings.stop_words)
+        count, terms, title_terms = self.documents, self.terms, self.title_terms
+        having = dict(self.frequencies)
+        for document in documents:
+            found = count_document(document, analyzer, self.settings)
+            count += sign
+            terms += sign * found.text.total()
+            title_terms += sign * found.title.total()
+            for index in found.terms:
                 having[index] = having.get(index, 0) + sign
-        return CorpusCounts(documents, total, {one: n for one, n in having.items() if n > 0})
+        return replace(
+            self,
+            documents=count,
+            terms=terms,
+            title_terms=title_terms,
+            frequencies={one: n for one, n in having.items() if n > 0},
+        )
 
 
 def rounded_length(mean: float) -> float:
@@ -309,13 +395,3 @@ def unpack_frequencies(packed: str) -> dict[int, int]:
     table = np.ascontiguousarray(planes).view("<u4").reshape(2, -1)
     indices = np.cumsum(table[0], dtype=np.int64)
     return dict(zip(indices.tolist(), table[1].tolist(), strict=True))
-
-
-def _number(name: str, default: float) -> float:
-    value = os.environ.get(name, "")
-    if not value:
-        return default
-    try:
-        return float(value)
-    except ValueError:
-        raise UsageError(f"{name} must be a number, got {value!r}") from None

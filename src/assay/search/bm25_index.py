@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ from assay.errors import AssayError, SearchError
 from assay.files import make_private_folder, staging_folder
 from assay.privacy import is_private
 from assay.progress import Progress, silent
+from assay.search.analyzer import ANALYZER, DOCUMENTS_READ, open_analyzer
 from assay.search.bm25 import (
-    ANALYZER,
     WEIGHT_STEPS,
     Bm25Model,
     Bm25Settings,
-    count_terms,
+    count_document,
     pack_frequencies,
     rounded_length,
 )
@@ -58,7 +59,7 @@ _FORMAT = 1
 # About 16 MB; with what sorting takes, some 60.
 _POSTINGS_AT_ONCE = 1 << 20
 _DOCUMENTS_TOLD = 1000
-_BLOCK = np.dtype([("row", "<u4"), ("count", "<f8")])
+_BLOCK = np.dtype([("row", "<u4"), ("text", "<u4"), ("title", "<u4")])
 
 _Array = NDArray[Any]
 
@@ -133,9 +134,9 @@ class Bm25Index:
         *,
         folder: Path | None = None,
     ) -> None:
-        counter = _Counter(folder)
+        counter = _Counter(folder, settings or Bm25Settings())
         counter.count(documents, progress)
-        self._set(*counter.postings(settings or Bm25Settings()))
+        self._set(*counter.postings())
 
     @classmethod
     def open(cls, folder: Path) -> "Bm25Index":
@@ -204,22 +205,33 @@ class _Counter:
     and the order of all documents are known.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path | None, settings: Bm25Settings) -> None:
+        self._folder, self._settings = folder, settings
+        self._language = ""
         self._ids: list[str] = []
-        self._lengths = array("d")
+        self._lengths, self._title_lengths = array("d"), array("d")
         self._blocks: list[_Block] = []
-        self._terms, self._rows, self._counts = array("I"), array("I"), array("d")
+        self._start_block()
+
+    def _start_block(self) -> None:
+        self._terms, self._rows, self._texts, self._titles = (array("I") for _ in range(4))
 
     def count(self, documents: Iterable[Document], progress: Progress) -> None:
         """Read all documents once."""
-        for row, document in enumerate(documents):
-            counts = count_terms(document.full_text)
+        documents = iter(documents)
+        first = list(islice(documents, DOCUMENTS_READ))
+        self._language = self._settings.language_for(first)
+        analyzer = open_analyzer(self._language, self._settings.stop_words)
+        for row, document in enumerate(chain(first, documents)):
+            found = count_document(document, analyzer, self._settings)
+            terms = found.terms
             self._ids.append(document.id)
-            self._lengths.append(counts.total())
-            self._terms.extend(counts)
-            self._counts.extend(counts.values())
-            self._rows.extend([row] * len(counts))
+            self._lengths.append(found.text.total())
+            self._title_lengths.append(found.title.total())
+            self._terms.extend(terms)
+            self._texts.extend(map(found.text.__getitem__, terms))
+            self._titles.extend(map(found.title.__getitem__, terms))
+            self._rows.extend([row] * len(terms))
             if len(self._terms) >= _POSTINGS_AT_ONCE:
                 self._end_block()
             if row % _DOCUMENTS_TOLD == 0:
@@ -232,23 +244,24 @@ class _Counter:
         terms, having = np.unique(hashes, return_counts=True)
         postings = np.empty(len(hashes), _BLOCK)
         postings["row"] = np.array(self._rows, np.uint32)[order]
-        postings["count"] = np.array(self._counts)[order]
+        postings["text"] = np.array(self._texts, np.uint32)[order]
+        postings["title"] = np.array(self._titles, np.uint32)[order]
         if self._folder is not None:
             path = self._block_file(len(self._blocks))
             np.save(path, postings)
             postings = np.load(path, mmap_mode="r")
         self._blocks.append(_Block(terms, having, postings))
-        self._terms, self._rows, self._counts = array("I"), array("I"), array("d")
+        self._start_block()
 
     def _block_file(self, number: int) -> Path:
         assert self._folder is not None
         return self._folder / f"block-{number}.npy"
 
-    def postings(self, settings: Bm25Settings) -> tuple[Bm25Model, _Postings]:
+    def postings(self) -> tuple[Bm25Model, _Postings]:
         """Everything that was counted, by term, and the model without frequencies."""
-        lengths = np.array(self._lengths)
-        average = rounded_length(float(lengths.mean()) if len(lengths) else 0.0)
-        model = Bm25Model(settings, len(lengths), average, "")
+        lengths, titles = np.array(self._lengths), np.array(self._title_lengths)
+        average, title = (rounded_length(one.sum() / max(1, len(one))) for one in (lengths, titles))
+        model = Bm25Model(self._settings, len(lengths), average, "", title, self._language)
         terms = np.unique(np.concatenate([block.terms for block in self._blocks]))
         places = [np.searchsorted(terms, block.terms) for block in self._blocks]
         having = np.zeros(len(terms), np.int64)
@@ -276,7 +289,9 @@ class _Counter:
             targets = np.repeat(free[place] - before, block.having) + np.arange(len(block.postings))
             rows = block.postings["row"]
             made.documents[targets] = row_of[rows]
-            weights = model.weights(block.postings["count"], lengths[rows])
+            weights = model.weights(
+                block.postings["text"], block.postings["title"], lengths[rows], titles[rows]
+            )
             made.weights[targets] = np.rint(weights * WEIGHT_STEPS).astype(np.uint16)
             free[place] += block.having
         for number in range(len(self._blocks) if self._folder else 0):
@@ -326,7 +341,9 @@ def open_bm25(
 
 
 def _key(dataset: Dataset, settings: Bm25Settings) -> str:
-    parts = [_FORMAT, ANALYZER, asdict(settings), dataset.corpus_fingerprint]
+    # Told by the metadata of documents, which their fingerprint leaves out, or detected.
+    language = settings.language_for(dataset.documents.values())
+    parts = [_FORMAT, ANALYZER, language, asdict(settings), dataset.corpus_fingerprint]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from assay.search.bm25 import Bm25Model, SparseVector, terms
+from assay.search.bm25 import Bm25Model, SparseVector
 from assay.search.embedding import Vectors
 from assay.search.fusion import LEXICAL_WEIGHT
 from assay.search.store import Searcher, point_id
@@ -86,7 +86,7 @@ def term_shares(
     values = dict(zip(query.indices, query.values, strict=True))
     among = [point_id(doc_id, 0) for doc_id in doc_ids]
     found: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
-    for term in dict.fromkeys(terms(text)):
+    for term in dict.fromkeys(model.terms(text)):
         index = zlib.crc32(term.encode())
         if index not in values or not among:
             continue

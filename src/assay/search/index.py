@@ -19,7 +19,8 @@ from assay.data.dataset import Corpus, Dataset, Document
 from assay.errors import SearchError
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
-from assay.search.bm25 import ANALYZER, Bm25Model, Bm25Settings
+from assay.search.analyzer import ANALYZER
+from assay.search.bm25 import Bm25Model, Bm25Settings
 from assay.search.chunks import POLICY, Chunk, split_documents
 from assay.search.embedding import (
     BUILTIN_EMBEDDER,
@@ -135,7 +136,7 @@ def _refuse_other_settings(manifest: Manifest, wanted: Bm25Settings | None) -> N
     if wanted is not None and model is not None and model.settings != wanted:
         raise SearchError(
             f"the index was built with BM25 {model.settings}, not with {wanted}: search with "
-            "those settings, or rebuild the index with these: assay index --bm25-k1 and --bm25-b"
+            "those settings, or rebuild the index with these: assay index --bm25-k1, --bm25-b..."
         )
 
 
@@ -153,7 +154,7 @@ def describe_index(
     corpus = corpus_digest(documents)
     model = live.bm25 if live is not None and live.corpus == corpus else None
     if model is None or (model.settings, model.analyzer) != (bm25, ANALYZER):
-        model = Bm25Model.of((document.full_text for document in documents), bm25)
+        model = Bm25Model.of(documents, bm25)
     wanted = Manifest(
         corpus=corpus,
         embedder=embedder.name,
@@ -239,7 +240,7 @@ def _point(
         "metadata": _plain_metadata(document),
         "content_hash": content_hash(document),
     }
-    words = bm25.document(document.full_text) if index == 0 else None
+    words = bm25.document(document) if index == 0 else None
     return Point(point_id(document.id, index), vector, words, payload)
 
 
@@ -270,9 +271,9 @@ def open_retriever(
 ) -> Retriever:
     """Open a retriever for these documents, indexing what is new; quick if nothing changed.
 
-    `bm25`: left out, ASSAY_BM25_K1 and ASSAY_BM25_B, else the defaults. `tuned` adds the ranking
-    that learned from judgments: that of `assay tune`, or one learned from the train split now,
-    which takes minutes.
+    `bm25`: left out, those of the environment, else the defaults. `tuned` adds the ranking that
+    learned from judgments: that of `assay tune`, or one learned from the train split now, which
+    takes minutes.
     """
     dataset.require_documents("a search")
     embedder = embedder or open_embedder()

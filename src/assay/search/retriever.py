@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import SearchError, UsageError
-from assay.search.bm25 import ANALYZER, QUERY_CHARACTERS, Bm25Model, SparseVector
+from assay.search.analyzer import ANALYZER
+from assay.search.bm25 import QUERY_CHARACTERS, Bm25Model, SparseVector
 from assay.search.embedding import Embedder, Vectors
 from assay.search.explanation import Explanation, FusionTrace, JudgedQuery, term_shares
 from assay.search.filters import FilterCondition, conditions

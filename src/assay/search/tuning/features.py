@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from assay.errors import DataError
 from assay.search import bm25
+from assay.search.analyzer import open_analyzer
 from assay.search.tuning.arrays import (
     Floats,
     Sparse,
@@ -117,7 +118,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 def _terms(text: str) -> list[str]:
     """The terms that BM25 counts."""
-    return bm25.terms(text[:LONGEST_TEXT])
+    return open_analyzer().terms(text[:LONGEST_TEXT])
 
 
 def character_grams(text: str) -> list[str]:

@@ -7,6 +7,7 @@ over all of them (`ChunkTally`).
 """
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -18,13 +19,8 @@ from assay.contract.envelope import chunk_id, split_chunk_id
 from assay.data.cache import cache_folder
 from assay.data.dataset import Document
 from assay.progress import Progress, silent
-from assay.search.bm25 import (
-    ANALYZER,
-    Bm25Model,
-    Bm25Settings,
-    CorpusCounts,
-    unpack_frequencies,
-)
+from assay.search.analyzer import ANALYZER, AUTO, DEFAULT_LANGUAGE
+from assay.search.bm25 import Bm25Model, Bm25Settings, CorpusCounts, unpack_frequencies
 from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.index import IndexReport, configured_store
@@ -32,7 +28,7 @@ from assay.search.index_changes import content_hash
 from assay.search.index_files import writer_lock
 from assay.search.store import ChunkPayload, IndexWriter, Manifest, Point, Searcher, Store, point_id
 
-_CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+)")
+_CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+) in titles ([0-9]+)")
 _DIGESTS = 1 << 256
 # Distinguishes them from the indexes of data sets, which may have any name.
 _PREFIX = "kb-"
@@ -45,6 +41,13 @@ Payload = ChunkPayload
 """A chunk as the index keeps it."""
 
 
+def _no_counts() -> CorpusCounts:
+    """In a language that does not depend on which chunks came first: the sums must not."""
+    chosen = os.environ.get("ASSAY_BM25_LANGUAGE") or AUTO
+    settings = Bm25Settings(language=DEFAULT_LANGUAGE if chosen == AUTO else chosen)
+    return CorpusCounts(settings, settings.language)
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkTally:
     """Sums over all chunks of a knowledge base: what BM25 counts, and a digest of their content.
@@ -53,7 +56,7 @@ class ChunkTally:
     `corpus` is free text, and so change in the same step as the chunks.
     """
 
-    counts: CorpusCounts = field(default_factory=CorpusCounts)
+    counts: CorpusCounts = field(default_factory=_no_counts)
     digest: int = 0
 
     @classmethod
@@ -62,8 +65,15 @@ class ChunkTally:
         found = _CORPUS.fullmatch(manifest.corpus)
         if found is None or is_outdated(manifest) or manifest.bm25 is None:
             return None
-        frequencies = unpack_frequencies(manifest.bm25.frequencies)
-        counts = CorpusCounts(manifest.documents, int(found[2]), frequencies)
+        bm25 = manifest.bm25
+        counts = CorpusCounts(
+            bm25.settings,
+            bm25.language,
+            manifest.documents,
+            int(found[2]),
+            int(found[3]),
+            unpack_frequencies(bm25.frequencies),
+        )
         return cls(counts, int(found[1], 16))
 
     def including(self, chunks: Iterable[Payload]) -> "ChunkTally":
@@ -77,27 +87,32 @@ class ChunkTally:
     def manifest(self, embedder: Embedder) -> Manifest:
         """The manifest of an index with these chunks."""
         return Manifest(
-            corpus=f"chunks {self.digest:064x} words {self.counts.terms}",
+            corpus=f"chunks {self.digest:064x} words {self.counts.terms} "
+            f"in titles {self.counts.title_terms}",
             embedder=embedder.name,
             dimension=embedder.dimension,
             chunking=POLICY,
             documents=self.counts.documents,
             assay=version("agent-assay"),
-            bm25=self.counts.model(Bm25Settings()),
+            bm25=self.counts.model(),
         )
 
     def _adjusted(self, chunks: Iterable[Payload], sign: int) -> "ChunkTally":
         chunks = list(chunks)
-        texts = map(text_of, chunks)
+        documents = map(_document, chunks)
         return ChunkTally(
-            self.counts.including(texts) if sign > 0 else self.counts.without(texts),
+            self.counts.including(documents) if sign > 0 else self.counts.without(documents),
             (self.digest + sign * sum(map(_digest, chunks))) % _DIGESTS,
         )
 
 
 def text_of(chunk: Payload) -> str:
-    """The text that is embedded and that BM25 reads."""
-    return f"{chunk['title']} {chunk['text']}".strip()
+    """The text that is embedded."""
+    return _document(chunk).full_text
+
+
+def _document(chunk: Payload) -> Document:
+    return Document(chunk["doc_id"], chunk["title"], chunk["text"], chunk["metadata"])
 
 
 def _digest(chunk: Payload) -> int:
@@ -239,8 +254,8 @@ def _points(
         vectors = cache.embed(texts, embedder, report)
         progress(EMBEDDING, start + len(part), len(chunks))
         yield [
-            Point(point_id(one["doc_id"], 0), vector, bm25.document(text), one)
-            for one, text, vector in zip(part, texts, vectors, strict=True)
+            Point(point_id(one["doc_id"], 0), vector, bm25.document(_document(one)), one)
+            for one, vector in zip(part, vectors, strict=True)
         ]
 
 
