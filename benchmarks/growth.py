@@ -115,9 +115,7 @@ def main() -> None:
             command += ["--settings", settings, "--queries", str(options.queries)]
             command += ["--folder", str(options.folder)] if options.folder else []
             command += ["--server"] * options.server
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                sys.exit(done.stderr)
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             _show(size, settings, json.loads(done.stdout))
 
 
@@ -146,7 +144,7 @@ def _measured(options: argparse.Namespace) -> dict[str, float]:
         os.environ["ASSAY_CACHE"] = str(folder / "cache")
         with _store(folder, settings if options.server else "") as (store, server):
             watch = Watch(server)
-            report = build_index(corpus, embedder, store, cache=VectorCache())
+            report = build_index(corpus, embedder, store, watch.tell, cache=VectorCache())
             watch.wait_for_graph(store)
             result = watch.result() | {"seconds": report.seconds}
             result["disk_mb"] = _disk(folder / ("storage" if server else "index"))
@@ -166,7 +164,14 @@ class Watch:
 
     def __init__(self, server: int | None) -> None:
         self._server = server
-        self._wall, self._cpu = time.monotonic(), self._cpu_time()
+        self._wall, self._cpu, self._told = time.monotonic(), self._cpu_time(), 0
+
+    def tell(self, what: str, done: int, total: int | None) -> None:
+        """On stderr, what the documents so far have cost."""
+        if total and done - self._told >= total // 20:
+            self._told = done
+            so_far = {name: round(value, 1) for name, value in self.result().items()}
+            print(f"{what}: {done:,} of {total:,}: {so_far}", file=sys.stderr, flush=True)
 
     def wait_for_graph(self, store: Store) -> None:
         """A server builds it after the last point, in the background."""

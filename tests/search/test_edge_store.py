@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
+from assay.data import Document
 from assay.errors import SearchError
+from assay.search import edge_store as engine
 from assay.search.edge_store import EdgeStore
 from assay.search.embedding import VectorCache
 from assay.search.index import build_index, open_index
+from assay.search.retriever import MODES
 from assay.search.store import Manifest
 
 # A process that embeds a little, says so, and then waits to be killed.
@@ -251,3 +254,30 @@ def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     """It holds the texts of documents, those that RAG_INGEST took included."""
     build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
     assert (tmp_path / "test").stat().st_mode & 0o077 == 0
+
+
+def test_a_large_index_is_made_of_segments_and_finds_what_one_list_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In segments, by graphs over 8-bit vectors; scores are those of the whole vectors."""
+    documents = [Document(f"d{n}", "", f"tea {n % 7} water {n % 5} kettle {n}") for n in range(60)]
+    embedder = WordEmbedder()
+    build_index(documents, embedder, EdgeStore(tmp_path, "list"))
+    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 10)
+    monkeypatch.setattr(engine, "_SEGMENT_KB", 40)
+    monkeypatch.setattr(engine, "_FULL_SCAN_KB", 1)
+    monkeypatch.setattr(engine, "_POINTS_IN_A_CALL", 10)
+    build_index(documents[:50], embedder, EdgeStore(tmp_path, "segments"))
+    build_index(documents, embedder, EdgeStore(tmp_path, "segments"))
+    found = {}
+    for name in ("list", "segments"):
+        with open_index(EdgeStore(tmp_path, name), embedder) as retriever:
+            found[name] = [
+                [(hit.doc_id, round(hit.score, 6)) for hit in retriever.search(query, 8, mode=mode)]
+                for query in ("tea 3 kettle 17", "water 2")
+                for mode in MODES[:3]
+            ]
+            shard = retriever._searcher._shard  # type: ignore[attr-defined]
+            # Besides those with graphs, there is one for points to come.
+            assert (shard.info().segments_count > 2) == (name == "segments")
+    assert found["segments"] == found["list"]

@@ -54,6 +54,15 @@ from assay.search.store import (
 
 # Vectors of less than this many KB are compared one by one, which is exact; beyond it, by HNSW.
 _INDEXING_THRESHOLD_KB = 20_000
+# Of a larger index, each so many KB of vectors are a segment with a graph of its own: what a point
+# costs to insert, and the memory that building takes, do not grow with the index.
+_SEGMENT_KB = 50_000
+_NEIGHBORS, _CANDIDATES, _FULL_SCAN_KB = 16, 64, 10_000
+# Graphs are built and walked by 8-bit copies of the vectors, in a third of the time; what they find
+# is scored by the whole ones.
+_RESCORED = edge.SearchParams(
+    quantization=edge.QuantizationSearchParams(rescore=True, oversampling=3.0)
+)
 _POINTS_IN_A_CALL = 512
 _POINTS_IN_A_PAGE = 5000
 # About 60 MB.
@@ -89,6 +98,7 @@ class EdgeSearcher:
             limit=limit,
             query=edge.Query.Nearest(_vector(vector), using=signal),
             filter=_filter(where, among),
+            params=_RESCORED if signal == DENSE else None,
             with_payload=False,
         )
         with engine_errors(self._where):
@@ -260,6 +270,8 @@ class _EdgeWriter:
     ) -> None:
         self._home, self._generation = home, generation
         self._shard, self._manifest = shard, manifest
+        self._in_a_segment = max(1, _SEGMENT_KB * 1024 // (4 * manifest.dimension))
+        self._open_points = 0
 
     def write(self, points: Sequence[Point]) -> None:
         """Write points; `SearchError` before the disk is full."""
@@ -268,6 +280,15 @@ class _EdgeWriter:
             with disk_errors(self._home):
                 refuse_full_disk(self._home, 0)
                 self._shard.update(edge.UpdateOperation.upsert_points(batch))
+                self._open_points += len(batch)
+                if self._open_points >= self._in_a_segment:
+                    self._end_segment()
+
+    def _end_segment(self) -> None:
+        """Give the points since the last time a graph of their own; others go to a new segment."""
+        self._shard.flush()
+        self._shard.optimize()
+        self._open_points = 0
 
     def delete(self, ids: Iterable[str]) -> None:
         """Remove points that were copied."""
@@ -278,8 +299,7 @@ class _EdgeWriter:
     def commit(self) -> None:
         """Seal the generation and make it the live one."""
         with disk_errors(self._home):
-            self._shard.flush()
-            self._shard.optimize()
+            self._end_segment()
             self._shard.flush()
             self._shard.close()
             # The engine rewrites a few files when it first loads a shard: let it do so now.
@@ -296,10 +316,17 @@ def _edge_point(point: Point) -> edge.Point:
 
 
 def _config(dimension: int) -> edge.EdgeConfig:
+    """Everything is mapped from its file into memory, so that the system can take it back."""
+    mapped = edge.Memory.Cached
     return edge.EdgeConfig(
-        vectors={DENSE: edge.EdgeVectorParams(dimension, edge.Distance.Cosine)},
-        sparse_vectors={BM25: edge.EdgeSparseVectorParams()},
-        optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_INDEXING_THRESHOLD_KB),
+        vectors={DENSE: edge.EdgeVectorParams(dimension, edge.Distance.Cosine, memory=mapped)},
+        sparse_vectors={BM25: edge.EdgeSparseVectorParams(memory=mapped)},
+        hnsw_config=edge.HnswIndexConfig(_NEIGHBORS, _CANDIDATES, _FULL_SCAN_KB, memory=mapped),
+        quantization_config=edge.ScalarQuantizationConfig(edge.ScalarType.Int8, memory=mapped),
+        optimizers=edge.EdgeOptimizersConfig(
+            indexing_threshold=_INDEXING_THRESHOLD_KB, max_segment_size=_SEGMENT_KB
+        ),
+        payload_memory=mapped,
         wal_enabled=False,
     )
 
