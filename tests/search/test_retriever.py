@@ -12,7 +12,7 @@ from assay.errors import SearchError, UsageError
 from assay.search.bm25 import QUERY_CHARACTERS
 from assay.search.explanation import JudgedQuery
 from assay.search.index import build_index, open_index
-from assay.search.retriever import Mode, Ranked, Retriever
+from assay.search.retriever import LearnedRanking, Mode, Ranked, Retriever
 from assay.search.store import Store
 
 ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
@@ -20,17 +20,19 @@ IDS = [document.id for document in DOCUMENTS]
 
 
 class FixedRanker:
-    """Says the same about every query: the last document first. Of tea it knows nothing."""
+    """Says the same about every query: the last document first. Of tea it knows nothing, and of
+    soup little."""
 
     splits = ("train",)
 
-    def rank(self, query_text: str, query_vector: Any, top_k: int) -> list[Ranked] | None:
+    def rank(self, query_text: str, query_vector: Any, top_k: int) -> LearnedRanking:
         assert query_text
         assert query_vector.shape == (512,)
         if query_text == "green tea":
-            return None
+            return LearnedRanking((), 0.0)
         places = reversed(range(len(IDS)))
-        return [Ranked(place, place / 5, {"judgments": place + 1}) for place in places][:top_k]
+        found = [Ranked(place, place / 5, {"judgments": place + 1}) for place in places][:top_k]
+        return LearnedRanking(found, 0.25 if query_text == "onion soup" else 1.0)
 
     def judged_for(
         self, query_text: str, query_vector: Any, documents: Sequence[int]
@@ -247,3 +249,18 @@ def test_tuned_names_the_judged_queries_and_hybrid_where_it_steps_in(retriever: 
     (_, left), *_ = retriever.explain("green tea", 1, mode="tuned")
     assert not left.judged
     assert left.feedback
+
+
+def test_where_little_was_learned_hybrid_has_the_rest_of_the_weight(retriever: Retriever) -> None:
+    untuned = [hit.doc_id for hit in retriever.search("onion soup", 100)]
+    blended = retriever.explain("onion soup", 100, mode="tuned")
+    learned = list(reversed(IDS))
+    for hit, why in blended:
+        own = 0.25 / (1 + learned.index(hit.doc_id))
+        rest = 0.75 / (1 + untuned.index(hit.doc_id)) if hit.doc_id in untuned else 0
+        assert hit.score == pytest.approx(own + rest)
+        assert why.shares == pytest.approx({"tuned": own, "hybrid": rest})
+        assert why.judged
+    assert blended[0][0].doc_id == untuned[0]
+    few = retriever.search("onion soup", 2, mode="tuned")
+    assert few == [hit for hit, _ in blended[:2]]

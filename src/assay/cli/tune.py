@@ -45,7 +45,8 @@ def tune(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn to rank from the train judgments. Dev decides when to stop, test is not used.
+    """Learn to rank from the train judgments, and choose by queries of train and dev that were
+    held out; test is not used.
 
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.
@@ -75,7 +76,8 @@ def tune(
     save_if_better(ranker, path)
     if as_json:
         about = asdict(ranker.about)
-        print_json({"model": str(path), "about": about, "held_out": asdict(ranker.held_out)})
+        held_out = asdict(ranker.held_out) | {"seed_spread": ranker.held_out.seed_spread}
+        print_json({"model": str(path), "about": about, "held_out": held_out})
         return
     show(
         f"{data.name}: learned from {' and '.join(ranker.splits)}, trained track",

@@ -10,6 +10,7 @@ signals, whichever of them found it: to a fusion, a missing score is a guess.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
 from assay.search.store import Found, Searcher, point_id
+
+Key = TypeVar("Key", str, int)
 
 LEXICAL_WEIGHT = 0.35
 # How many documents a signal proposes, and how many BM25 does to a fusion: further down, shared
@@ -159,3 +162,14 @@ class Candidates:
                 if best_chunk is not None:
                     best_chunk[one.doc_id] = one.chunk_index
         return scores
+
+
+def blend(trusted: Sequence[Key], other: Sequence[Key], trust: float) -> dict[Key, float]:
+    """Reciprocal ranks in two rankings, the first with a weight of `trust`, from 0 to 1.
+
+    What is first in both scores 1.
+    """
+    scores = {one: trust / rank for rank, one in enumerate(trusted, 1)}
+    for rank, one in enumerate(other, 1):
+        scores[one] = scores.get(one, 0.0) + (1 - trust) / rank
+    return scores

@@ -13,7 +13,15 @@ from assay.search.bm25 import QUERY_CHARACTERS, Bm25Model, SparseVector
 from assay.search.embedding import Embedder, Vectors
 from assay.search.explanation import Explanation, FusionTrace, JudgedQuery, term_shares
 from assay.search.filters import FilterCondition, conditions
-from assay.search.fusion import FEEDBACK_DOCUMENTS, LEXICAL_DEPTH, Candidates, fuse, moved, ranked
+from assay.search.fusion import (
+    FEEDBACK_DOCUMENTS,
+    LEXICAL_DEPTH,
+    Candidates,
+    blend,
+    fuse,
+    moved,
+    ranked,
+)
 from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Searcher, point_id
 from assay.text import strip_controls
 
@@ -27,6 +35,17 @@ class Ranked(NamedTuple):
     """The document's rank for each kind of evidence that brought it up."""
 
 
+class LearnedRanking(NamedTuple):
+    """What a learned ranking says about a query.
+
+    `trust`, from 0 to 1: how far the query is like those that it learned from. The rest of the
+    weight is the zero-shot ranking's.
+    """
+
+    documents: Sequence[Ranked]
+    trust: float = 1.0
+
+
 class Ranker(Protocol):
     """A ranking that was learned from judgments."""
 
@@ -37,8 +56,8 @@ class Ranker(Protocol):
 
     def rank(
         self, query_text: str, query_vector: NDArray[np.float32], top_k: int
-    ) -> Sequence[Ranked] | None:
-        """Best first. None: nothing that was learned fits, so the zero-shot ranking is better."""
+    ) -> LearnedRanking:
+        """Best first."""
         ...
 
     def judged_for(
@@ -81,6 +100,8 @@ class _Ranking:
     chunks: Mapping[str, int]
     signals: Mapping[str, Mapping[str, int]]
     trace: FusionTrace | None = None
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Where the score is a blend of rankings: by document, what each of them adds."""
 
 
 class Retriever:
@@ -244,19 +265,29 @@ class Retriever:
     ) -> _Ranking:
         if self._ranker is None:
             raise SearchError("there is no tuned ranking for this index yet; run: assay tune")
-        wanted = len(self._doc_ids) if where else top_k
-        found = self._ranker.rank(text, vector, wanted)
+        found = self._ranker.rank(text, vector, len(self._doc_ids) if where else MOST)
         vector = self._measured(vector)
-        if found is None:
+        if found.trust <= 0:
             return self._hybrid(text, vector, top_k, where)
-        ranking = {self._doc_ids[one.document]: one for one in found}
-        order = self._allowed(list(ranking), where)[:top_k]
+        ranking = {self._doc_ids[one.document]: one for one in found.documents}
+        order = self._allowed(list(ranking), where)[:MOST]
+        scores = {doc_id: ranking[doc_id].score for doc_id in order}
+        signals: Mapping[str, Mapping[str, int]] = _evidence(ranking, order)
+        shares: dict[str, dict[str, float]] = {}
+        if found.trust < 1:
+            untuned = self._hybrid(text, vector, MOST, where)
+            scores = blend(order, untuned.order, found.trust)
+            learned = blend(order, (), found.trust)
+            for doc_id, score in scores.items():
+                own = learned.get(doc_id, 0.0)
+                shares[doc_id] = {"tuned": own, "hybrid": score - own}
+            signals = {**signals, **untuned.signals}
+        order = ranked(scores)[:top_k] if shares else order[:top_k]
         candidates = Candidates(self._searcher)
         for stored in self._searcher.fetch([point_id(doc_id, 0) for doc_id in order]):
             candidates.add_document(stored.payload["doc_id"], stored.payload["total_chunks"])
         candidates.dense_of(order, vector)
-        scores = {doc_id: ranking[doc_id].score for doc_id in order}
-        return _Ranking(order, scores, candidates.best_chunk, _evidence(ranking, order))
+        return _Ranking(order, scores, candidates.best_chunk, signals, shares=shares)
 
     def _allowed(self, doc_ids: list[str], where: Sequence[FilterCondition]) -> list[str]:
         if not where:
@@ -310,7 +341,7 @@ def _hit(payload: ChunkPayload, score: float, ranks: Mapping[str, Mapping[str, i
 def _shares(ranking: _Ranking, hit: Hit, mode: Mode, vector: Sequence[float]) -> dict[str, float]:
     if ranking.trace is not None and len(vector):
         return ranking.trace.shares(hit.doc_id, np.asarray(vector, np.float32))
-    return {mode: hit.score}
+    return dict(ranking.shares.get(hit.doc_id, {mode: hit.score}))
 
 
 def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -12,9 +12,7 @@ from assay.search.tuning.model import TunedRanker
 
 def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> list[Ranked]:
     query = data.judged("dev")[0]
-    found = ranker.rank(data.query_texts[query], data.query_vectors[query], top_k)
-    assert found is not None
-    return found
+    return list(ranker.rank(data.query_texts[query], data.query_vectors[query], top_k).documents)
 
 
 @pytest.mark.parametrize("top_k", [1, 5, 100, 240])
@@ -54,9 +52,7 @@ def test_finds_the_documents_of_the_topic(ranker: TunedRanker, data: TuningData)
 @pytest.mark.parametrize("text", ["", "   ", "the of and", "未知の質問", "word " * 30_000])
 def test_any_text_can_be_asked(ranker: TunedRanker, data: TuningData, text: str) -> None:
     vector = np.zeros(data.query_vectors.shape[1], np.float32)
-    found = ranker.rank(text, vector, 10)
-    assert found is not None
-    assert len(found) == 10
+    assert len(ranker.rank(text, vector, 10).documents) == 10
 
 
 def test_a_vector_of_another_model_is_refused(ranker: TunedRanker) -> None:
@@ -74,12 +70,14 @@ def test_says_how_high_each_kind_of_evidence_ranks_a_document(
     assert any(not one.signals for one in found)
 
 
-def test_an_unfamiliar_query_is_left_to_the_zero_shot_ranking(
+def test_an_unfamiliar_query_is_shared_with_the_zero_shot_ranking(
     ranker: TunedRanker, data: TuningData
 ) -> None:
-    careful = dataclasses.replace(ranker, familiar_from=2.0)
     query = data.judged("dev")[0]
-    assert careful.rank(data.query_texts[query], data.query_vectors[query], 10) is None
+    asked = data.query_texts[query], data.query_vectors[query]
+    careful = dataclasses.replace(ranker, trusted_from=2.0)
+    assert 0 < careful.rank(*asked, 10).trust < 0.5
+    assert dataclasses.replace(ranker, trusted_from=0.0).rank(*asked, 10).trust == 1
 
 
 def test_a_score_does_not_depend_on_how_many_are_asked_for(

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from assay.search.tuning.fit import FOLDS
 from assay.search.tuning.model import TunedRanker
-from assay.search.tuning.ranking import SETS, TreeSets, learn_overlap
+from assay.search.tuning.ranking import SETS, TreeSets, learn_overlap, learn_ranking
 from assay.search.tuning.tune import describe_gain
 
 
@@ -44,8 +45,26 @@ def test_the_mean_moves_less_from_seed_to_seed_than_one_set_does() -> None:
 
 def test_what_the_seed_decides_is_measured_and_told(ranker: TunedRanker) -> None:
     held_out = ranker.held_out
-    assert len(held_out.by_set) == SETS
-    # The mean of two rankings is seldom far from both.
-    assert min(held_out.by_set) - 0.05 < held_out.all.tuned.ndcg_10 < max(held_out.by_set) + 0.05
+    assert len(held_out.by_set) == FOLDS
+    assert held_out.dev is not None
+    # The mean of several rankings is seldom far from all of them.
+    assert min(held_out.by_set) - 0.05 < held_out.dev.tuned.ndcg_10 < max(held_out.by_set) + 0.1
     told = describe_gain(held_out)
-    assert all(f"{one:.4f}" in told for one in held_out.by_set)
+    spread = held_out.seed_spread
+    assert spread is not None
+    assert f"another seed moves by about {spread:.4f}" in told
+    assert f"{min(held_out.by_set):.4f} to {max(held_out.by_set):.4f}" in told
+
+
+def test_more_evidence_never_lowers_a_score_and_a_size_may() -> None:
+    """Of the bundles, the smaller and, against all sense, the less alike are relevant."""
+    draw = np.random.default_rng(0)
+    features = draw.random((2000, 2)).astype(np.float32)
+    grades = (features.sum(1) < 0.8).astype(np.float32)
+    names, ones = ["kriging_1", "size"], np.ones(2000, np.float32)
+    trees = learn_ranking(features, names, grades, ones, [50] * 40, seed=0)
+    steps = np.linspace(0, 1, 21, dtype=np.float32)
+    alike = trees.predict(np.stack([steps, np.full(21, 0.3, np.float32)], 1), -1)
+    small = trees.predict(np.stack([np.full(21, 0.3, np.float32), steps], 1), -1)
+    assert (np.diff(alike) >= 0).all()
+    assert small[0] > small[-1]

@@ -4,6 +4,9 @@ Training queries are dealt into folds. The queries of a fold see only the judgme
 folds, as a new query sees only those of the training queries. The trees that predict a fold's
 overlaps are grown on the other folds, too (cross-fitting), so that the ranking trees learn from
 predictions as uncertain as those that they will meet.
+
+The ranking trees are one set for each fold, learned from the other folds. Together they are the
+ranking; each alone says how well it ranks the fold that it has not seen.
 """
 
 import platform
@@ -28,6 +31,7 @@ from assay.search.tuning.features import (
 from assay.search.tuning.memory import Memory, remember
 from assay.search.tuning.model import About, TunedRanker, second_pass
 from assay.search.tuning.ranking import (
+    SEEDS_APART,
     THREADS,
     RankingCandidates,
     TreeSets,
@@ -148,9 +152,10 @@ def ranking_trees(
     training: TrainingSet,
     queries: Sequence[int],
     candidates: Sequence[RankingCandidates],
+    names: Sequence[str],
     seed: int,
 ) -> TreeSets:
-    """LambdaMART over the candidates of the queries."""
+    """LambdaMART over the candidates of the queries; `names`: of their features."""
     grades = training.data.grades("train", queries)
     labels = [
         some.mean_grades(np.asarray(grades[row].toarray(), np.float32).ravel())
@@ -158,6 +163,7 @@ def ranking_trees(
     ]
     return learn_ranking(
         features=np.concatenate([some.features for some in candidates]),
+        names=names,
         grades=np.concatenate(labels),
         sizes=np.concatenate([some.sizes for some in candidates]),
         queries=[len(some.sizes) for some in candidates],
@@ -217,25 +223,21 @@ def fit(
     candidates = _cross_fitted_candidates(training, by_fold, seed, progress)
     overlap = overlap_trees(by_fold, seed)
     progress("learning overlaps", FOLDS + 1, FOLDS + 1)
-    asked = [query for fold in folds for query in fold.asked]
-    progress("learning to rank", 0, 2)
-    ranking = ranking_trees(training, asked, [one for fold in candidates for one in fold], seed)
-    progress("learning to rank", 1, 2)
     memory = memory_of(training, train)
+    names = ranking_features(training, memory, overlap)
+    tests = _cross_validated(training, by_fold, candidates, names, seed, progress)
+    ranking = TreeSets.joined([test.trees for test in tests])
     if dev:
         found = candidates_of(training, memory, dev, overlap)
-        tests = [ValidationFold(dev, found, ranking, train)]
-    else:
-        tests = _cross_validated(training, by_fold, candidates, seed)
-    choice, held_out = choose_settings("dev" if dev else "train", data, tests, zero_shot)
-    progress("learning to rank", 2, 2)
+        tests.append(ValidationFold("dev", dev, found, ranking, train))
+    choice, held_out = choose_settings(data, tests, zero_shot)
+    progress("learning to rank", FOLDS + 1, FOLDS + 1)
     remembered = list(train)
     if "dev" in splits:
         memory = memory_of(training, train, dev)
         remembered += dev
-    features = tuple(ranking_features(training, memory, overlap))
     return TunedRanker(
-        about=About(data.fingerprint, tuple(splits), seed, features, _versions()),
+        about=About(data.fingerprint, tuple(splits), seed, tuple(names), _versions()),
         held_out=held_out,
         encoder=training.encoder,
         corpus=training.corpus,
@@ -243,7 +245,7 @@ def fit(
         overlap_trees=overlap,
         ranking_trees=ranking,
         tree_count=choice.trees,
-        familiar_from=choice.familiar_from,
+        trusted_from=choice.trusted_from,
         judged=tuple(data.query_ids[one] for one in remembered),
     )
 
@@ -279,17 +281,20 @@ def _cross_validated(
     training: TrainingSet,
     by_fold: Sequence[FoldFeatures],
     candidates: Sequence[list[RankingCandidates]],
+    names: Sequence[str],
     seed: int,
+    progress: Progress,
 ) -> list[ValidationFold]:
+    """For each fold, trees that have learned from the others."""
     tests = []
     for place, unseen in enumerate(by_fold):
+        progress("learning to rank", place, FOLDS + 1)
         others = [other for other in range(len(by_fold)) if other != place]
         asked = [query for other in others for query in by_fold[other].fold.asked]
         known = [one for other in others for one in candidates[other]]
-        trees = ranking_trees(training, asked, known, seed)
-        tests.append(
-            ValidationFold(unseen.fold.asked, candidates[place], trees, unseen.fold.remembered)
-        )
+        trees = ranking_trees(training, asked, known, names, seed + SEEDS_APART * place)
+        fold = unseen.fold
+        tests.append(ValidationFold("train", fold.asked, candidates[place], trees, fold.remembered))
     return tests
 
 

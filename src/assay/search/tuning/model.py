@@ -21,7 +21,7 @@ from assay.errors import SearchError
 from assay.files import atomic_write
 from assay.net.json import JsonObject
 from assay.search.explanation import JudgedQuery
-from assay.search.retriever import Ranked
+from assay.search.retriever import LearnedRanking, Ranked
 from assay.search.tuning.arrays import Floats, Integers, Sparse, sparse_from_parts
 from assay.search.tuning.features import Corpus, QueryEncoder
 from assay.search.tuning.memory import Memory
@@ -33,7 +33,7 @@ from assay.search.tuning.signals import (
     first_pass,
     propagate,
 )
-from assay.search.tuning.validation import Gain, HeldOut, MeanScores
+from assay.search.tuning.validation import Gain, HeldOut, MeanScores, trust
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class TunedRanker:
     ranking_trees: TreeSets
     tree_count: int
     """How many of the ranking trees are used."""
-    familiar_from: float
-    """A query whose highest predicted overlap is below this gets the zero-shot ranking."""
+    trusted_from: float
+    """Below this predicted overlap with any judged query, the zero-shot ranking counts as well."""
     judged: tuple[str, ...] = ()
     """Ids of the remembered queries."""
 
@@ -78,19 +78,17 @@ class TunedRanker:
         """Whose judgments it knows."""
         return self.about.splits
 
-    def rank(self, text: str, vector: Floats, top_k: int = 10) -> list[Ranked] | None:
-        """Best first; None if the zero-shot ranking is the better one."""
+    def rank(self, text: str, vector: Floats, top_k: int = 10) -> LearnedRanking:
+        """Best first."""
         top_k = self._checked(vector, top_k)
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
         signals, (candidates,) = second_pass(self.memory, first, self.overlap_trees, top_k)
-        if candidates.familiarity < self.familiar_from:
-            return None
         scores = self.ranking_trees.predict(candidates.features, self.tree_count)
         documents, values = _page(candidates, scores, top_k)
         labels = self.memory.bundles.label[documents]
         ranks = {kind: _ranks(signals[name][0], labels) for kind, name in _EVIDENCE.items()}
-        return [
+        found = [
             Ranked(
                 document, value, {kind: rank[place] for kind, rank in ranks.items() if rank[place]}
             )
@@ -98,6 +96,7 @@ class TunedRanker:
                 zip(documents.tolist(), values.tolist(), strict=True)
             )
         ]
+        return LearnedRanking(found, trust(candidates.familiarity, self.trusted_from))
 
     def judged_for(
         self, text: str, vector: Floats, documents: Sequence[int]
@@ -173,7 +172,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
     return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
 
 
-MAGIC = b"assay-tuned 2\n"
+MAGIC = b"assay-tuned 3\n"
 # The header is read before anything is known to be sound.
 LONGEST_HEADER = 1_000_000
 
@@ -187,7 +186,7 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
         "about": asdict(ranker.about),
         "held_out": asdict(ranker.held_out),
         "tree_count": ranker.tree_count,
-        "familiar_from": ranker.familiar_from,
+        "trusted_from": ranker.trusted_from,
         "judged": list(ranker.judged),
     }
     header["sha256"] = _checksum(header, payload)
@@ -274,7 +273,8 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
             held_out["split"],
             _gain(held_out["all"]),
             _gain(held_out["unfamiliar"]),
-            tuple(held_out.get("by_set", ())),
+            _gain(held_out["dev"]) if held_out["dev"] else None,
+            tuple(held_out["by_set"]),
         ),
         encoder=_rebuild("encoder.", QueryEncoder, arrays),
         corpus=_rebuild("corpus.", Corpus, arrays),
@@ -282,7 +282,7 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
         overlap_trees=TreeSets.from_string(_text(arrays["overlap_trees"])),
         ranking_trees=TreeSets.from_string(_text(arrays["ranking_trees"])),
         tree_count=int(header["tree_count"]),
-        familiar_from=float(header["familiar_from"]),
+        trusted_from=float(header["trusted_from"]),
         judged=tuple(header.get("judged", ())),
     )
 

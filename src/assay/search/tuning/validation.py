@@ -1,18 +1,20 @@
 """Is the tuned ranking better than the zero-shot one, on queries that it has not learned from?
 
-The number of trees, and which queries are left to the zero-shot ranking, are chosen here too.
+The number of trees, and how far the tuned ranking is trusted with queries unlike any judged one,
+are chosen here too: over all held-out queries, those of train (each ranked by a set of trees that
+learned without it) and of dev.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums
+from assay.search.fusion import blend
+from assay.search.tuning.arrays import Bits, Floats, Integers, Sparse, sums, vertical_stack
 from assay.search.tuning.features import TuningData
 from assay.search.tuning.ranking import (
     RANKING_TREES,
-    SETS,
     THREADS,
     RankingCandidates,
     TreeSets,
@@ -49,18 +51,28 @@ class HeldOut:
     """How much better the tuned ranking is on queries that it has not learned from."""
 
     split: str
-    """`dev`, or `train` if there is no dev: then every query was answered by a model that had
-    learned from the others."""
+    """`train`, or `train and dev`. Of train, every query is answered by trees that have learned
+    from the others."""
     all: Gain
     unfamiliar: Gain
     """Only the queries none of whose relevant documents is remembered: skill without memory."""
+    dev: Gain | None = None
+    """Only dev, where all sets of trees are asked together, as they are for a new query."""
     by_set: tuple[float, ...] = ()
-    """nDCG@10 on all of them with each set of ranking trees alone: what the seed decides."""
+    """nDCG@10 on dev with each set of ranking trees alone: what the seed decides."""
+
+    @property
+    def seed_spread(self) -> float | None:
+        """How far another seed moves nDCG@10 on dev: the standard error of the mean of sets."""
+        if len(self.by_set) < 2:
+            return None
+        return float(np.std(self.by_set, ddof=1) / len(self.by_set) ** 0.5)
 
     @property
     def harmless(self) -> bool:
         """Not significantly worse on queries whose relevant documents were not in training."""
-        return self.unfamiliar.queries < FEWEST_UNFAMILIAR or self.unfamiliar.ndcg_10 >= 0
+        few = self.unfamiliar.queries < FEWEST_UNFAMILIAR
+        return few or self.unfamiliar.ndcg_10 >= -2 * self.unfamiliar.standard_error
 
     @property
     def better(self) -> bool:
@@ -68,19 +80,8 @@ class HeldOut:
         return self.all.ndcg_10 > 2 * self.all.standard_error
 
 
-def compare_rankings(
-    split: str,
-    hybrid: Sequence[Integers],
-    tuned: Sequence[Integers],
-    grades: Sparse,
-    familiar: Bits,
-) -> HeldOut:
-    """Rankings are document indexes, best first; `grades` are queries by documents."""
-    before, after = scores_by_query(hybrid, grades), scores_by_query(tuned, grades)
-    return HeldOut(split, _gain(before, after), _gain(before[~familiar], after[~familiar]))
-
-
-def _gain(before: Floats, after: Floats) -> Gain:
+def gain(before: Floats, after: Floats) -> Gain:
+    """From what `scores_by_query` says about two rankings of the same queries."""
     differences = after[:, 1] - before[:, 1]
     count = len(differences)
     spread = float(differences.std(ddof=1)) if count > 1 else 0.0
@@ -123,9 +124,9 @@ def _means(per_query: Floats) -> MeanScores:
     return MeanScores(*(float(value) for value in means))
 
 
-TREE_COUNTS = (20, 40, 80, 120, 160, RANKING_TREES)
-# 0 trusts the trees with every query.
-FAMILIAR_FROM = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+TREE_COUNTS = (20, 40, 60, 80, RANKING_TREES)
+# The predicted overlap from which the trees alone decide; 0 trusts them with every query.
+TRUSTED_FROM = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 ZeroShot = Callable[[Sequence[int]], list[Integers]]
 """The ranking that needs no tuning: for each query (by index) the documents, best first."""
@@ -135,6 +136,7 @@ ZeroShot = Callable[[Sequence[int]], list[Integers]]
 class ValidationFold:
     """Queries that the trees have not learned from."""
 
+    split: str
     queries: list[int]
     candidates: list[RankingCandidates]
     trees: TreeSets
@@ -144,44 +146,88 @@ class ValidationFold:
 
 @dataclass(frozen=True)
 class RankerSettings:
-    """How many trees are used, and how familiar a query must be for them."""
+    """How many trees are used, and how familiar a query must be for them to decide alone."""
 
     trees: int
-    familiar_from: float
+    trusted_from: float
+
+
+def trust(familiarity: float, trusted_from: float) -> float:
+    """The weight of the tuned ranking; the zero-shot ranking has the rest."""
+    return min(1.0, max(0.0, familiarity) / trusted_from) if trusted_from > 0 else 1.0
 
 
 def choose_settings(
-    split: str, data: TuningData, tests: Sequence[ValidationFold], ask_zero_shot: ZeroShot
+    data: TuningData, tests: Sequence[ValidationFold], ask_zero_shot: ZeroShot
 ) -> tuple[RankerSettings, HeldOut]:
-    """The best number of trees, and which queries are left to the zero-shot ranking."""
-    queries = [query for test in tests for query in test.queries]
-    grades, zero_shot = data.grades(split, queries), ask_zero_shot(queries)
-    familiar = np.concatenate([_familiar(data, split, test) for test in tests])
+    """The best number of trees, and how far they are trusted.
+
+    Of the ways to trust them that are not worse than the best by more than a standard error, the
+    one that does best on unfamiliar queries is chosen: judged queries are often of one kind, and
+    others may be asked later.
+    """
+    grades = vertical_stack([data.grades(test.split, test.queries) for test in tests])
+    zero_shot = ask_zero_shot([query for test in tests for query in test.queries])
+    familiar = np.concatenate([_familiar(data, test) for test in tests])
     candidates = [one for test in tests for one in test.candidates]
-
-    def compare(rankings: Sequence[Integers], familiar_from: float) -> HeldOut:
-        chosen = [
-            tuned if one.familiarity >= familiar_from else untuned
-            for tuned, one, untuned in zip(rankings, candidates, zero_shot, strict=True)
-        ]
-        return compare_rankings(split, zero_shot, chosen, grades, familiar)
-
+    before = scores_by_query(zero_shot, grades)
     by_trees = {trees: _rankings(tests, trees) for trees in TREE_COUNTS}
-    trees = max(TREE_COUNTS, key=lambda count: compare(by_trees[count], 0.0).all.ndcg_10)
-    # Trust the trees as far as they do no harm, and not less: a start that merely scores higher
-    # on these queries is chance.
-    outcomes = {start: compare(by_trees[trees], start) for start in FAMILIAR_FROM}
-    best = max(FAMILIAR_FROM, key=lambda start: outcomes[start].all.ndcg_10)
-    start = next((start for start in FAMILIAR_FROM if outcomes[start].harmless), best)
-    alone = [compare(_rankings(tests, trees, only), start) for only in range(SETS)]
-    by_set = tuple(one.all.tuned.ndcg_10 for one in alone)
-    return RankerSettings(trees, start), replace(outcomes[start], by_set=by_set)
+    plain = {trees: scores_by_query(ranked, grades) for trees, ranked in by_trees.items()}
+    trees = max(TREE_COUNTS, key=lambda count: plain[count][:, 1].mean())
+
+    def blended(start: float) -> Floats:
+        if start == 0:
+            return plain[trees]
+        triples = zip(by_trees[trees], zero_shot, candidates, strict=True)
+        weighed = [
+            _blend(tuned, untuned, trust(one.familiarity, start)) for tuned, untuned, one in triples
+        ]
+        return scores_by_query(weighed, grades)
+
+    outcomes = {start: blended(start) for start in TRUSTED_FROM}
+    best = max(outcomes.values(), key=lambda scores: scores[:, 1].mean())
+    as_good = [start for start, scores in outcomes.items() if _as_good(scores, best)]
+    unfamiliar = ~familiar if (~familiar).sum() >= FEWEST_UNFAMILIAR else np.ones_like(familiar)
+    start = max(as_good, key=lambda one: outcomes[one][unfamiliar, 1].mean())
+    splits = [split for test in tests for split in [test.split] * len(test.queries)]
+    dev = np.array([split == "dev" for split in splits])
+    after = outcomes[start]
+    return RankerSettings(trees, start), HeldOut(
+        split=" and ".join(dict.fromkeys(splits)),
+        all=gain(before, after),
+        unfamiliar=gain(before[~familiar], after[~familiar]),
+        dev=gain(before[dev], after[dev]) if dev.any() else None,
+        by_set=_by_set(data, tests, trees),
+    )
 
 
-def _familiar(data: TuningData, split: str, test: ValidationFold) -> Bits:
+def _as_good(scores: Floats, best: Floats) -> bool:
+    lost = best[:, 1] - scores[:, 1]
+    return bool(lost.mean() <= lost.std() / max(1, len(lost)) ** 0.5)
+
+
+def _blend(tuned: Integers, untuned: Integers, weight: float) -> Integers:
+    if weight >= 1:
+        return tuned
+    scores = blend(tuned[:PAGE].tolist(), untuned[:PAGE].tolist(), weight)
+    return np.array(sorted(scores, key=lambda one: -scores[one]), np.int64)
+
+
+def _by_set(data: TuningData, tests: Sequence[ValidationFold], trees: int) -> tuple[float, ...]:
+    """nDCG@10 on dev of each set alone; nothing without dev, whose queries no set has seen."""
+    return tuple(
+        float(scores_by_query(_rankings([test], trees, only), grades)[:, 1].mean())
+        for test in tests
+        if test.split == "dev"
+        for grades in [data.grades("dev", test.queries)]
+        for only in range(len(test.trees.sets))
+    )
+
+
+def _familiar(data: TuningData, test: ValidationFold) -> Bits:
     """Which queries have a relevant document that a remembered query has, too."""
     known = sums(data.grades("train", test.remembered), 0) > 0
-    return np.asarray(data.grades(split, test.queries) @ known.astype(np.float32) > 0)
+    return np.asarray(data.grades(test.split, test.queries) @ known.astype(np.float32) > 0)
 
 
 def _rankings(
