@@ -62,12 +62,13 @@ class DownloadRecord:
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
-    """`bytes` of the file, `seconds` for one attempt as a whole, `stall` for each wait."""
+    """`bytes` of the file, `seconds` for one attempt as a whole, `stall` for each wait; 0
+    `attempts` are as many as usual."""
 
     bytes: int
     seconds: float = TOTAL_SECONDS
     stall: float = STALL_SECONDS
-    attempts: int = _ATTEMPTS
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class _Download:
 
     async def attempts(self) -> None:
         async with _client(self.policy, self.auth, self.limits.stall) as client:
-            retry = RetryPolicy(attempts=self.limits.attempts)
+            retry = RetryPolicy(attempts=self.limits.attempts or _ATTEMPTS)
             await retry.run(lambda: _classified(self._attempt(client)))
 
     async def _attempt(self, client: httpx.AsyncClient) -> None:
