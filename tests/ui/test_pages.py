@@ -1,11 +1,12 @@
 """Every page has an address, holds what it should, and fails in words."""
 
 import re
+from html import unescape
 from pathlib import Path
 
 import httpx
 import pytest
-from tests.report.page_reading import read_page
+from tests.report.page_reading import assert_harmless, read_page
 from tests.ui.conftest import running
 
 
@@ -190,3 +191,26 @@ def test_queries_stand_beside_each_other_for_several_runs(
     assert "1 to 1 of 1 query" in read_page(one.text).text
     assert server.get("/matrix", params={"run": [first]}).status_code in (200, 303)
     assert server.get("/matrix", params={"run": [first, "../x"]}).status_code == 404
+
+
+def test_what_is_shown_can_be_taken_along_as_one_file(
+    server: httpx.Client, first: str, third: str
+) -> None:
+    """With the filters of the page that it was taken from."""
+    both = {"run": [first, third]}
+    for path, filters, words in [
+        ("/compare", both, "a significant difference"),
+        ("/matrix", {**both, "text": "query 7 "}, "1 query."),
+        (f"/runs/{third}/queries", {"only": "failed", "order": "worst"}, "1 query, nDCG@5 0.0000"),
+    ]:
+        shown = server.get(path, params=filters)
+        link = re.search(rf'href="({path}\.html\?[^"]*)"', shown.text)
+        assert link, path
+        answer = server.get(unescape(link[1]))
+        assert answer.status_code == 200
+        assert answer.headers["content-disposition"].startswith("attachment; filename=")
+        page = read_page(answer.text)
+        assert_harmless(page)
+        assert words in page.text, page.text[:500]
+    assert server.get("/compare.html", params={"run": first}).status_code == 422
+    assert server.get("/compare.html", params={"run": "../x"}).status_code == 404

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli.console import print_json, say, show, warn
+from assay.cli.console import print_json, say, show
+from assay.cli.page_files import (
+    dataset_of,
+    open_page,
+    share_matrix,
+    share_slice,
+    temporary_page,
+    write_page,
+)
 from assay.cli.run_options import read_values, with_options
 from assay.errors import UsageError
 from assay.run.options import RunSetting, settings
 
 if TYPE_CHECKING:
-    from assay.data.dataset import Dataset
     from assay.run.answers import PreferenceReport
     from assay.run.folder import RunFolder
     from assay.run.index import RunLine
@@ -214,6 +221,15 @@ def report(
     run: Run = "latest",
     html: Html = None,
     in_browser: Open = False,
+    of_slice: Annotated[
+        str | None,
+        typer.Option(
+            "--slice",
+            help="With --html or --open: only the queries of a slice, such as 'Form of the query: "
+            "question', with what was retrieved for each.",
+            metavar="TITLE: NAME",
+        ),
+    ] = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
@@ -224,10 +240,13 @@ def report(
 
     folder = find_run(run, out)
     page = folder.page_file
+    if of_slice is not None:
+        share_slice(folder, of_slice, html, in_browser)
+        return
     if html is not None or (in_browser and not page.exists()):
-        _write_page(html or page, render_report_page(folder, _dataset_of(folder)))
+        write_page(html or page, render_report_page(folder, dataset_of(folder)))
     if in_browser:
-        _open(html or page)
+        open_page(html or page)
         return
     if html is None:
         folder.validate()
@@ -258,6 +277,12 @@ def compare(
             "queries that changed most.",
         ),
     ] = False,
+    matrix: Annotated[
+        bool,
+        typer.Option(
+            "--matrix", help="With --html or --open: every query, with the score of each run."
+        ),
+    ] = False,
     html: Html = None,
     in_browser: Open = False,
     out: Out = Path("runs"),
@@ -273,6 +298,9 @@ def compare(
 
     folders = [find_run(each, out) for each in (run_a, run_b, *(more or ()))]
     _refuse_twice(folders)
+    if matrix:
+        share_matrix(folders, html, in_browser)
+        return
     if overlap:
         if metric or html is not None or in_browser:
             raise UsageError("--overlap prints tables or --json; the page has it without --overlap")
@@ -294,10 +322,10 @@ def compare(
         from assay.report.html_comparison import ComparedSide, render_comparison_page
 
         sides = [ComparedSide.read(folder) for folder in folders]
-        page = html or _temporary_page()
-        _write_page(page, render_comparison_page(sides, comparisons, _dataset_of(folders[0])))
+        page = html or temporary_page()
+        write_page(page, render_comparison_page(sides, comparisons, dataset_of(folders[0])))
         if in_browser:
-            _open(page)
+            open_page(page)
     else:
         show(*(part for each in comparisons for part in (render_comparison(each), "")))
         if preference is not None:
@@ -331,35 +359,3 @@ def _refuse_twice(folders: "list[RunFolder]") -> None:
                 f"run {folders[place].name!r} would be compared with itself; choose another "
                 "one; to list them: assay runs"
             )
-
-
-def _dataset_of(folder: "RunFolder") -> "Dataset | None":
-    from assay.run.folder import find_run_dataset
-
-    dataset, why = find_run_dataset(folder.read_header())
-    if dataset is None:
-        warn(f"the page shows only ids, without grades and texts: {why}")
-    return dataset
-
-
-def _write_page(path: Path, page: str) -> None:
-    from assay.errors import UsageError
-
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
-    say(f"wrote {path}")
-
-
-def _temporary_page() -> Path:
-    import tempfile
-
-    return Path(tempfile.mkdtemp(prefix="assay-")) / "comparison.html"
-
-
-def _open(path: Path) -> None:
-    import webbrowser
-
-    if not webbrowser.open(path.resolve().as_uri()):
-        warn(f"no browser was found; open {path} yourself")

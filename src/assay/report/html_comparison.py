@@ -167,7 +167,11 @@ def render_comparison_page(
         comparisons: one for each of the others, in their order.
         dataset: adds grades, titles and texts.
     """
-    view = comparison_view(sides, comparisons, dataset)
+    return render_comparison_view(comparison_view(sides, comparisons, dataset))
+
+
+def render_comparison_view(view: ComparisonView) -> str:
+    """A comparison as a page of its own."""
     return render_page("comparison_page.html", compared=view, title=view.title, links=False)
 
 

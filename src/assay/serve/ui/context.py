@@ -129,6 +129,11 @@ class Ui:
         return [line for _, line in found if line is not None]
 
 
+def page_download(page: str, name: str) -> HTMLResponse:
+    """A page that is one file, to be kept under a name."""
+    return HTMLResponse(page, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
 def chosen_runs(values: Iterable[tuple[str, str]]) -> list[str]:
     """The runs that an address or a form names, each once."""
     return list(dict.fromkeys(value for name, value in values if name == "run" and value))

@@ -11,8 +11,9 @@ from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
 from assay.report.matrix import MATRIX_LIMIT, MATRIX_ORDERS, Matrix, MatrixRow, read_matrix
+from assay.report.shared_pages import render_matrix_page
 from assay.run.folder import RunFolder
-from assay.serve.ui.context import Ui, chosen_runs, slice_of, ui_of
+from assay.serve.ui.context import Ui, chosen_runs, page_download, slice_of, ui_of
 from assay.serve.ui.queries import QueryFilter, slice_choices
 
 _KEPT = 4
@@ -20,12 +21,45 @@ _KEPT = 4
 
 def matrix_routes() -> list[BaseRoute]:
     """The page of the matrix."""
-    return [Route("/matrix", matrix_page)]
+    return [Route("/matrix", matrix_page), Route("/matrix.html", matrix_file)]
 
 
 async def matrix_page(request: Request) -> Response:
     """The queries of the runs that the address names, with the score of each run."""
     ui = ui_of(request)
+    found = await _chosen(request, ui)
+    if isinstance(found, Response):
+        return found
+    matrix, rows, asked = found
+    pages = slice_of(request, len(rows))
+    return ui.page(
+        request,
+        "matrix.html",
+        metric=matrix.metric,
+        columns=matrix.columns,
+        rows=rows[pages.skip : pages.last],
+        pages=pages,
+        orders=MATRIX_ORDERS,
+        slices=slice_choices(row.slices for row in matrix.rows),
+        asked=asked,
+        query=request.url.query,
+        links=True,
+    )
+
+
+async def matrix_file(request: Request) -> Response:
+    """The same queries as one file."""
+    found = await _chosen(request, ui_of(request))
+    if isinstance(found, Response):
+        return found
+    matrix, rows, asked = found
+    page = await asyncio.to_thread(render_matrix_page, matrix, rows, asked.words)
+    return page_download(page, "queries-by-runs.html")
+
+
+async def _chosen(
+    request: Request, ui: Ui
+) -> tuple[Matrix, list[MatrixRow], QueryFilter] | Response:
     await ui.refresh()
     names = chosen_runs(request.query_params.multi_items())
     ui.lines(names)
@@ -45,18 +79,7 @@ async def matrix_page(request: Request) -> Response:
     dataset = await ui.datasets.of(folders[0].read_header())
     matrix = await asyncio.to_thread(_read, ui, folders, dataset)
     rows = [row for row in matrix.ordered(asked.order) if _matches(row, asked)]
-    pages = slice_of(request, len(rows))
-    return ui.page(
-        request,
-        "matrix.html",
-        metric=matrix.metric,
-        columns=matrix.columns,
-        rows=rows[pages.skip : pages.last],
-        pages=pages,
-        orders=MATRIX_ORDERS,
-        slices=slice_choices(row.slices for row in matrix.rows),
-        asked=asked,
-    )
+    return matrix, rows, asked
 
 
 def _matches(row: MatrixRow, asked: QueryFilter) -> bool:

@@ -21,9 +21,11 @@ from assay.report.html_queries import (
     timed_latency,
 )
 from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_of
+from assay.report.shared_pages import render_slice_page
 from assay.run.folder import RunFolder
+from assay.run.index import RunLine
 from assay.run.models import AnswerRow, QueryRow
-from assay.serve.ui.context import slice_of, ui_of
+from assay.serve.ui.context import Ui, page_download, slice_of, ui_of
 from assay.serve.ui.runs import require_report
 from assay.serve.ui.search import explain_link
 
@@ -64,6 +66,12 @@ class QueryFilter:
     text: str
     slice: str = ""
 
+    @property
+    def words(self) -> str:
+        """Which queries these are, for a title."""
+        text = f"“{self.text}”" if self.text else ""
+        return ", ".join(filter(None, (self.slice, self.only, text)))
+
     def matches(self, line: QueryLine) -> bool:
         """Whether a query is listed."""
         if self.only == "failed" and not line.failure:
@@ -73,6 +81,11 @@ class QueryFilter:
         if self.slice and self.slice not in line.slices:
             return False
         return self.text.lower() in f"{line.query_id} {line.text}".lower()
+
+    def choose(self, lines: Iterable[QueryLine]) -> list[QueryLine]:
+        """Those that are listed, in their order."""
+        chosen = [each for each in lines if self.matches(each)]
+        return sorted(chosen, key=ORDERS.get(self.order, ORDERS["plan"])[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,7 @@ def query_routes() -> list[BaseRoute]:
     """Lists and pages of queries, and of questions where answers were evaluated."""
     return [
         Route("/runs/{name}/queries", queries_page),
+        Route("/runs/{name}/queries.html", queries_file),
         Route("/runs/{name}/queries/{query_id:path}", query_page),
         Route("/runs/{name}/questions", questions_page),
         Route("/runs/{name}/questions/{query_id:path}", question_page),
@@ -131,14 +145,10 @@ def query_routes() -> list[BaseRoute]:
 async def queries_page(request: Request) -> Response:
     """The queries of a run, filtered, ordered and in pages."""
     ui = ui_of(request)
-    line, folder = await ui.run(request)
-    require_report(folder)
-    names = ("order", "only", "text", "slice")
-    asked = QueryFilter(*(request.query_params.get(name, "") for name in names))
-    dataset = await ui.datasets.of(folder.read_header())
+    line, folder, dataset = await _run_with_report(request, ui)
+    asked = _asked(request)
     lines = await asyncio.to_thread(_query_lines, folder, dataset)
-    chosen = [each for each in lines if asked.matches(each)]
-    chosen.sort(key=ORDERS.get(asked.order, ORDERS["plan"])[1])
+    chosen = asked.choose(lines)
     pages = slice_of(request, len(chosen))
     return ui.page(
         request,
@@ -149,7 +159,34 @@ async def queries_page(request: Request) -> Response:
         orders={name: words for name, (words, _) in ORDERS.items()},
         slices=slice_choices(each.slices for each in lines),
         asked=asked,
+        query=request.url.query,
     )
+
+
+async def queries_file(request: Request) -> Response:
+    """The same queries as one file, with what was retrieved for each."""
+    _, folder, dataset = await _run_with_report(request, ui_of(request))
+    asked = _asked(request)
+
+    def render() -> str:
+        chosen = asked.choose(_query_lines(folder, dataset))
+        places = {each.query_id: place for place, each in enumerate(chosen)}
+        rows = [row for row in folder.read_rows() if row.query_id in places]
+        rows.sort(key=lambda row: places[row.query_id])
+        return render_slice_page(folder, rows, dataset, asked.words or "All queries")
+
+    return page_download(await asyncio.to_thread(render), f"{folder.name}-queries.html")
+
+
+async def _run_with_report(request: Request, ui: Ui) -> tuple[RunLine, RunFolder, Dataset | None]:
+    line, folder = await ui.run(request)
+    require_report(folder)
+    return line, folder, await ui.datasets.of(folder.read_header())
+
+
+def _asked(request: Request) -> QueryFilter:
+    names = ("order", "only", "text", "slice")
+    return QueryFilter(*(request.query_params.get(name, "") for name in names))
 
 
 async def query_page(request: Request) -> Response:

@@ -8,18 +8,23 @@ from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from assay.data.dataset import Dataset
 from assay.evaluation.reporting import render_report_page
 from assay.report.html import QueryFigures, RunView, hide_password, run_view
-from assay.report.html_comparison import ComparedSide, ComparisonView, comparison_view
+from assay.report.html_comparison import (
+    ComparedSide,
+    ComparisonView,
+    comparison_view,
+    render_comparison_view,
+)
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RUNNING, RunFolder, remove_run
 from assay.run.index import FILTERS, ONLY, RunLine
 from assay.run.models import COMPLETE
-from assay.serve.ui.context import PER_PAGE, Ui, chosen_runs, slice_of, ui_of
+from assay.serve.ui.context import PER_PAGE, Ui, chosen_runs, page_download, slice_of, ui_of
 from assay.serve.ui.evaluation_form import repeat_query
 from assay.serve.ui.evaluations import LiveRun, event_stream, follow
 from assay.serve.ui.trends import trend_spark
@@ -38,6 +43,7 @@ def run_routes() -> list[BaseRoute]:
         Route("/runs/{name}/report.html", html_file),
         Route("/runs/{name}/report.json", json_file),
         Route("/compare", compare_page),
+        Route("/compare.html", comparison_file),
         Route("/delete", confirm_delete, methods=["GET"]),
         Route("/delete", delete_runs, methods=["POST"]),
     ]
@@ -106,8 +112,7 @@ async def html_file(request: Request) -> Response:
     _, folder = await ui.run(request)
     dataset = await ui.datasets.of(folder.read_header())
     page = await asyncio.to_thread(render_report_page, folder, dataset)
-    name = f'attachment; filename="{folder.name}.html"'
-    return HTMLResponse(page, headers={"content-disposition": name})
+    return page_download(page, f"{folder.name}.html")
 
 
 async def json_file(request: Request) -> Response:
@@ -131,11 +136,28 @@ async def compare_page(request: Request) -> Response:
         return ui.page(
             request, "compare_choice.html", lines=lines, chosen=names, limit=COMPARED_LIMIT
         )
+    view = await _comparison(ui, names)
+    query = request.url.query
+    return ui.page(request, "compare.html", compared=view, links=True, query=query)
+
+
+async def comparison_file(request: Request) -> Response:
+    """The same comparison as one file."""
+    ui = ui_of(request)
+    await ui.refresh()
+    names = chosen_runs(request.query_params.multi_items())
+    ui.lines(names)
+    if not 2 <= len(names) <= COMPARED_LIMIT:
+        raise HTTPException(422, f"a comparison is of 2 to {COMPARED_LIMIT} runs, got {len(names)}")
+    view = await _comparison(ui, names)
+    return page_download(await asyncio.to_thread(render_comparison_view, view), "comparison.html")
+
+
+async def _comparison(ui: Ui, names: Sequence[str]) -> ComparisonView:
     folders = [RunFolder(ui.runs / name) for name in names]
     dataset = await ui.datasets.of(folders[0].read_header())
     async with ui.comparing:
-        view = await asyncio.to_thread(_compared, folders, dataset)
-    return ui.page(request, "compare.html", compared=view, links=True)
+        return await asyncio.to_thread(_compared, folders, dataset)
 
 
 async def confirm_delete(request: Request) -> Response:
