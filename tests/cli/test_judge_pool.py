@@ -105,11 +105,9 @@ def test_mistakes_are_named(project: Path, words: tuple[str, ...], message: str)
 
 
 def test_a_text_that_begins_like_a_formula_is_text(tmp_path: Path) -> None:
-    from assay.measure.grading.grade_file import write_pool
+    from assay.measure.grading.grade_file import read_pool, write_pool
     from assay.measure.grading.grader import PassagePair
 
     write_pool(tmp_path / "pool.csv", [PassagePair("q", "how", "d", "=cmd()")])
-    assert (
-        '" =cmd()"' in (tmp_path / "pool.csv").read_text()
-        or ", =cmd()," in (tmp_path / "pool.csv").read_text()
-    )
+    assert ",'=cmd()," in (tmp_path / "pool.csv").read_text()
+    assert read_pool(tmp_path / "pool.csv")[0][0].passage == "=cmd()"

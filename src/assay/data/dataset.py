@@ -283,13 +283,7 @@ class Dataset:
     @cached_property
     def labels_fingerprint(self) -> str:
         """A hash of queries and judgments without the documents, which may change under them."""
-        digest = hashlib.sha256()
-        for query in self.queries.values():
-            _feed(digest, (query.id, query.text))
-        for split in sorted(self.judgments):
-            for query_id, grades in self.judgments[split].items():
-                _feed(digest, (split, query_id, *(f"{d}={g}" for d, g in grades.items())))
-        return digest.hexdigest()
+        return self._digest(hashlib.sha256())
 
     @cached_property
     def references_fingerprint(self) -> str:

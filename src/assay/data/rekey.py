@@ -5,8 +5,6 @@ around it where the documents were cut otherwise. What is found is a list of pro
 only for those that somebody accepts, one by one or by a threshold.
 """
 
-import csv
-import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from assay.data.dataset import Dataset, Document, ReferenceAnswer
-from assay.data.table import TableRow, read_table
+from assay.data.table import TableRow, csv_table, read_table, text_cell
 from assay.data.text_file import short_repr, write_file
 from assay.errors import DataError, UsageError
 from assay.text import words
@@ -248,21 +246,17 @@ def _shingles(document: Document) -> Shingles:
 COLUMNS = ("accept", "how", "score", "old_id", "new_id", "judgments", "old_text", "new_text")
 _YES = ("yes", "y", "1", "true", "x", "ja", "oui")
 _NO = ("no", "n", "0", "false", "", "nein", "non")
-_FORMULAS = ("=", "+", "-", "@", "\t")
 
 
 def write_matches(path: Path, matches: Iterable[RekeyMatch]) -> None:
     """Write the list, surely right ones accepted; replaced as a whole. Raises `DataError`."""
-    stream = io.StringIO()
-    table = csv.writer(stream, lineterminator="\n")
-    table.writerow(COLUMNS)
+    rows = []
     for each in matches:
         accept = "yes" if each.sure else "no" if not each.new_id else ""
-        texts = (_harmless(each.old_text), _harmless(each.new_text))
-        score = f"{each.score:.3f}"
+        texts = (text_cell(each.old_text), text_cell(each.new_text))
         ids = (each.old_id, each.new_id)
-        table.writerow((accept, each.how, score, *ids, each.judgments, *texts))
-    write_file(path, stream.getvalue().encode("utf-8", "surrogatepass"))
+        rows.append((accept, each.how, f"{each.score:.3f}", *ids, each.judgments, *texts))
+    write_file(path, csv_table(COLUMNS, rows))
 
 
 def read_accepted(path: Path) -> list[tuple[str, str]]:
@@ -294,8 +288,3 @@ def _id(row: TableRow, name: str) -> str:
     if not value:
         raise row.refusal(f"is accepted and has no {name!r}; write it, or write no")
     return value
-
-
-def _harmless(text: str) -> str:
-    """A text that a spreadsheet does not take for a formula."""
-    return f"'{text}" if text.startswith(_FORMULAS) else text

@@ -33,6 +33,8 @@ _MAX_ROW = 2 * _MAX_CELL
 _BATCH = 1024
 # A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
 _MAX_LITERAL = 2**20
+# Spreadsheets run a cell that begins with one of these as a formula.
+_FORMULA = ("=", "+", "-", "@", "\t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,25 @@ class TableRow:
         if self.lined:
             return DataError(message, file=self.source, line=self.number)
         return DataError(f"row {self.number}: {message}", file=self.source)
+
+
+def csv_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> bytes:
+    """A table for spreadsheets, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def text_cell(text: str) -> str:
+    """A cell that a spreadsheet does not run as a formula; `cell_text` is the way back."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def cell_text(text: str) -> str:
+    """The text of a cell without the apostrophe that `text_cell` puts before it."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
 
 
 def read_table(path: Path) -> Iterator[TableRow | DataError]:

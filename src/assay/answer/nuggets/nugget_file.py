@@ -9,9 +9,7 @@ The hash is of the text and importance as they were made. Where it no longer fit
 person has written the nugget: nobody has to remember to say so.
 """
 
-import csv
 import hashlib
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -23,7 +21,7 @@ import orjson
 from assay.answer.answerer import is_instruction
 from assay.answer.ground_truth.records import text_hash
 from assay.data.dataset import Dataset
-from assay.data.table import TableRow, read_table
+from assay.data.table import TableRow, cell_text, csv_table, read_table, text_cell
 from assay.data.text_file import Record, plain_file, records, short_repr, write_file
 from assay.errors import DataError
 from assay.net.json import JsonObject
@@ -299,32 +297,19 @@ def changed_documents(questions: Mapping[str, QuestionNuggets], dataset: Dataset
 
 
 COLUMNS = ("query_id", "query", "nugget_id", "importance", "nugget", "by", "documents")
-# Spreadsheets run a cell that begins with one of these as a formula.
-_FORMULA = ("=", "+", "-", "@", "\t")
 
 
 def write_table(path: Path, questions: Sequence[QuestionNuggets]) -> None:
     """Write one row for each nugget."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for question in questions:
-        for nugget in question.nuggets:
-            row = (
-                question.query_id,
-                question.query,
-                nugget.id,
-                nugget.importance.value,
-                nugget.text,
-                nugget.by.value,
-                "; ".join(nugget.documents),
-            )
-            writer.writerow(map(_cell, row))
-    write_file(path, text.getvalue().encode("utf-8", "replace"))
-
-
-def _cell(value: str) -> str:
-    return f"'{value}" if value.startswith(_FORMULA) else value
+    rows = (
+        (
+            *(question.query_id, question.query, nugget.id, nugget.importance.value, nugget.text),
+            *(nugget.by.value, "; ".join(nugget.documents)),
+        )
+        for question in questions
+        for nugget in question.nuggets
+    )
+    write_file(path, csv_table(COLUMNS, (map(text_cell, row) for row in rows)))
 
 
 def read_edits(path: Path, questions: Sequence[QuestionNuggets]) -> list[QuestionNuggets]:
@@ -382,4 +367,4 @@ def _text(row: TableRow, key: str, *, optional: bool = False) -> str:
     text = "" if value is None else str(value).strip()
     if not text and not optional:
         raise row.refusal(f"{key!r} is empty, got {short_repr(value)}")
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
+    return cell_text(text)

@@ -20,6 +20,7 @@ CONTROLS = 5
 _CANDIDATES = 200
 _UNLIKE = 0.2
 _FEWEST = 2
+_REMEDY = "choose another model (--judge-controls 0 asks for no control)"
 
 
 class ControlPair(NamedTuple):
@@ -54,21 +55,25 @@ class ControlResult:
     @property
     def failure(self) -> str | None:
         """Why this judge is not believed: it fails most of the pairs of one kind."""
-        remedy = "choose another model (--judge-controls 0 asks for no control)"
         if 2 * self.mute > self.asked:
-            return f"the judge gave no verdict for {self.mute} of {self.asked} controls; {remedy}"
-        wrong = self.different - self.different_right
-        if self.different >= _FEWEST and 2 * wrong > self.different:
-            return (
-                f"the judge does not reject what another question's reference says in {wrong} of "
-                f"{self.different} controls, so that its TRUE means nothing; {remedy}"
-            )
-        wrong = self.same - self.same_right
-        if self.same >= _FEWEST and 2 * wrong > self.same:
-            return (
-                f"the judge does not find a reference right against itself in {wrong} of "
-                f"{self.same} controls, so that its FALSE means nothing; {remedy}"
-            )
+            return f"the judge gave no verdict for {self.mute} of {self.asked} controls; {_REMEDY}"
+        return self.distrust(
+            ("reject what another question's reference says", "TRUE"),
+            ("find a reference right against itself", "FALSE"),
+        )
+
+    def distrust(self, different: tuple[str, str], same: tuple[str, str]) -> str | None:
+        """Why its verdicts mean nothing: for each kind, what it does not do, and its verdict."""
+        kinds = (
+            (*different, self.different, self.different - self.different_right),
+            (*same, self.same, self.same - self.same_right),
+        )
+        for what, verdict, asked, wrong in kinds:
+            if asked >= _FEWEST and 2 * wrong > asked:
+                return (
+                    f"the judge does not {what} in {wrong} of {asked} controls, so that its "
+                    f"{verdict} means nothing; {_REMEDY}"
+                )
         return None
 
 

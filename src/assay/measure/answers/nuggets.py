@@ -44,7 +44,6 @@ PROMPT = "nugget_assignment"
 _WORD = re.compile(r"[\w.,:/]*\w")
 _MAX_ANSWER = 20_000
 _UNLIKE = 0.2
-_FEWEST = 2
 
 
 class Support(StrEnum):
@@ -295,20 +294,10 @@ async def ask_nugget_controls(
 
 def failed_controls(controls: ControlResult) -> str | None:
     """Why a judge that failed its controls is not believed, in words."""
-    remedy = "choose another model (--judge-controls 0 asks for no control)"
-    wrong = controls.different - controls.different_right
-    if controls.different >= _FEWEST and 2 * wrong > controls.different:
-        return (
-            f"the judge does not say none about a nugget of another question in {wrong} of "
-            f"{controls.different} controls, so that its support means nothing; {remedy}"
-        )
-    wrong = controls.same - controls.same_right
-    if controls.same >= _FEWEST and 2 * wrong > controls.same:
-        return (
-            f"the judge does not find a nugget supported by itself in {wrong} of {controls.same} "
-            f"controls, so that its none means nothing; {remedy}"
-        )
-    return None
+    return controls.distrust(
+        ("say none about a nugget of another question", "support"),
+        ("find a nugget supported by itself", "none"),
+    )
 
 
 def _control_pairs(

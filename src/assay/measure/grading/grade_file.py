@@ -1,14 +1,12 @@
 """Grades on disk: a table with provenance, qrels that name the model, pools that people grade."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.answer.ground_truth.records import text_hash
 from assay.data.qrels import MODEL_MADE, parse_grade, wrong_grade
-from assay.data.table import TableRow, read_table
+from assay.data.table import TableRow, cell_text, csv_table, read_table, text_cell
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
 from assay.measure.answers.calibration import cohen_kappa
@@ -135,11 +133,8 @@ def _good(row: TableRow | DataError) -> TableRow:
 
 def write_grades(path: Path, records: Iterable[GradeRecord]) -> None:
     """Write the table, all or nothing."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(each.to_json() for each in records)
-    write_file(path, text.getvalue().encode("utf-8", "replace"))
+    rows = (each.to_json() for each in records)
+    write_file(path, csv_table(COLUMNS, ([row[name] for name in COLUMNS] for row in rows)))
 
 
 def write_qrels(path: Path, records: Iterable[GradeRecord]) -> None:
@@ -167,10 +162,10 @@ def read_pool(path: Path) -> tuple[list[PassagePair], dict[tuple[str, str], int]
     labels: dict[tuple[str, str], int] = {}
     for each in read_table(path):
         row = _good(each)
-        found = {
-            key: next((str(row.fields[n]) for n in names if row.fields.get(n) is not None), "")
-            for key, names in _POOL.items()
-        }
+        found = {}
+        for key, columns in _POOL.items():
+            given = (row.fields[name] for name in columns if row.fields.get(name) is not None)
+            found[key] = cell_text(str(next(given, "")))
         for key in ("query", "doc_id", "passage"):
             if not found[key].strip():
                 names = ", ".join(_POOL[key])
@@ -220,26 +215,13 @@ def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
 
 def pool_table(pairs: Iterable[PassagePair], labels: PairLabels | None = None) -> bytes:
     """The table that a person fills in, with the labels that there are, as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, POOL_COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for pair in pairs:
-        writer.writerow(
-            {
-                "query_id": pair.query_id,
-                "query": _cell(pair.query),
-                "doc_id": pair.doc_id,
-                "title": _cell(pair.title),
-                "passage": _cell(pair.passage[:MAX_PASSAGE]),
-                "label": (labels or {}).get((pair.query_id, pair.doc_id), ""),
-            }
-        )
-    return text.getvalue().encode("utf-8", "replace")
-
-
-def _cell(text: str) -> str:
-    """A spreadsheet runs what begins like a formula: a blank in front makes it text."""
-    return f" {text}" if text[:1] in ("=", "+", "-", "@") else text
+        title, passage = text_cell(pair.title), text_cell(pair.passage[:MAX_PASSAGE])
+        label = (labels or {}).get((pair.query_id, pair.doc_id), "")
+        ids = (pair.query_id, text_cell(pair.query), pair.doc_id)
+        rows.append((*ids, title, passage, label))
+    return csv_table(POOL_COLUMNS, rows)
 
 
 def combine_labels(graders: Sequence[PairLabels]) -> dict[tuple[str, str], int]:
