@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import gc
+import itertools
 import logging
 import os
 import sys
@@ -46,6 +48,39 @@ def pytest_configure(config: pytest.Config) -> None:
         server = contextlib.ExitStack()
         os.environ[forked.SOCKET_VARIABLE] = server.enter_context(forked.serving())
         config.add_cleanup(server.close)
+
+
+def pytest_collection() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests live to the end: the garbage collector need not look at them each time."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let each worker begin with slow tests, so that none is left alone with one at the end.
+
+    `--dist=worksteal` gives each worker a share of consecutive tests. The slow tests of a file stay
+    together, since they share servers and models.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers == 1:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    others = (item for item in items if not item.get_closest_marker("slow"))
+    files = [list(tests) for _, tests in itertools.groupby(slow, key=lambda item: item.path)]
+    left, shares = len(items), []
+    for worker in range(workers):
+        size = left // (workers - worker)
+        first = list(itertools.chain.from_iterable(files[worker::workers]))
+        shares += [*first, *itertools.islice(others, max(0, size - len(first)))]
+        left -= size
+    items[:] = [*shares, *others]
 
 
 @pytest.fixture(autouse=True)

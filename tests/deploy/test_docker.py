@@ -152,6 +152,7 @@ def test_docker_compose_finds_nothing_to_complain_about() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_steps_of_the_image_make_a_server_that_starts(tmp_path: Path) -> None:
     """COPY and pip as the Dockerfile says, into an empty folder and an empty environment."""

@@ -14,7 +14,8 @@ from assay.agents.target_kinds import TARGET_KINDS, Target
 from assay.serve.hostile.misbehavior import ANSWER, ERROR, INVALID, PROTOCOL, TIMEOUT, Misbehavior
 from assay.serve.hostile.server import CATALOGUE, FROM_START, MISBEHAVIORS
 
-pytestmark = pytest.mark.timeout(300)  # the first test of a way meets the whole catalogue
+# The first test of a way meets the whole catalogue.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SECONDS = 30.0
 """For one misbehavior on a busy machine; what never ends is left after one second."""

@@ -26,6 +26,8 @@ from assay.search.retriever import Retriever
 
 __all__ = ["qdrant_server"]
 
+pytestmark = pytest.mark.slow
+
 _DOCUMENTS = [
     Document(f"d{n}", f"Title {n}", f"word{n % 7} tea word{n % 11} water {n}") for n in range(320)
 ]

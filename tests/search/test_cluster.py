@@ -26,6 +26,7 @@ from assay.search.index import build_index, open_index
 from assay.search.retriever import Retriever
 from assay.search.server_store import ServerStore
 
+pytestmark = pytest.mark.slow
 MakeDataset = Callable[[int], Dataset]
 _MANY = [
     Document(f"d{n}", f"Title {n}", f"word{n % 7} tea word{n % 11} water {n}") for n in range(60)

@@ -13,6 +13,7 @@ TORCH = os.environ.get("ASSAY_TORCH_PYTHON")
 CHECKS = Path(__file__).with_name("torch_checks.py")
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         TORCH is None, reason="set ASSAY_TORCH_PYTHON to an interpreter with the extra [torch]"
     ),
