@@ -45,8 +45,7 @@ def tune(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn to rank from the train judgments, and choose by queries of train and dev that were
-    held out; test is not used.
+    """Learn to rank from the train judgments. Held-out queries decide, test is not used.
 
     The model is kept in the cache, where builtin:tuned and `assay serve ... --mode tuned` find
     it. One that does not beat hybrid on held-out queries is not saved: exit code 2.

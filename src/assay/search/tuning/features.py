@@ -239,7 +239,7 @@ class QueryEncoder:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusFeatures:
     """The documents, in the form that queries are compared with."""
 
     vectors: Floats
@@ -255,7 +255,7 @@ class DocumentCounts:
     title: Sparse
 
 
-def read_collection(data: TuningData) -> tuple[QueryEncoder, Corpus, DocumentCounts]:
+def read_collection(data: TuningData) -> tuple[QueryEncoder, CorpusFeatures, DocumentCounts]:
     """The encoder, the documents as queries meet them, and their term counts."""
     bodies = [
         _terms(f"{title} {text}") for title, text in zip(data.titles, data.texts, strict=True)
@@ -274,7 +274,7 @@ def read_collection(data: TuningData) -> tuple[QueryEncoder, Corpus, DocumentCou
         title=term_matrix([_terms(title) for title in data.titles], vocabulary),
     )
     # k1 and b for whole documents as Anserini sets them for BEIR; titles are short and even.
-    corpus = Corpus(
+    corpus = CorpusFeatures(
         vectors=unit_rows(data.doc_vectors),
         words=horizontal_stack(
             [bm25_weights(counts.body, 0.9, 0.4), bm25_weights(counts.title, 1.2, 0.75)]
@@ -297,7 +297,7 @@ class ContentScores:
     """The zero-shot ranking that a tuned one has to beat."""
 
 
-def compare_content(corpus: Corpus, questions: QueryFeatures) -> ContentScores:
+def compare_content(corpus: CorpusFeatures, questions: QueryFeatures) -> ContentScores:
     """Score every document for every query by words and by vectors."""
     body, title = np.split(dense(questions.stems @ corpus.words), 2, axis=1)
     meaning = np.asarray(questions.vectors @ corpus.vectors.T, np.float32)

@@ -21,7 +21,7 @@ from assay.errors import DataError
 from assay.progress import Progress, silent
 from assay.search.tuning.arrays import Floats, Integers, vertical_stack
 from assay.search.tuning.features import (
-    Corpus,
+    CorpusFeatures,
     DocumentCounts,
     QueryEncoder,
     QueryFeatures,
@@ -72,7 +72,7 @@ class TrainingSet:
 
     data: TuningData
     encoder: QueryEncoder
-    corpus: Corpus
+    corpus: CorpusFeatures
     counts: DocumentCounts
     questions: QueryFeatures
     """All queries of the data set."""

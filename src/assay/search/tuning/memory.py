@@ -35,7 +35,7 @@ from assay.search.tuning.arrays import (
     vertical_stack,
 )
 from assay.search.tuning.features import (
-    Corpus,
+    CorpusFeatures,
     DocumentCounts,
     QueryFeatures,
     bm25_weights,
@@ -229,7 +229,7 @@ class Memory:
 
 
 def remember(
-    corpus: Corpus, documents: DocumentCounts, questions: QueryFeatures, grades: Sparse
+    corpus: CorpusFeatures, documents: DocumentCounts, questions: QueryFeatures, grades: Sparse
 ) -> Memory:
     """`grades`: the judged queries in `questions` by documents."""
     relevant_documents = (grades > 0).astype(np.float32).tocsr()
@@ -281,7 +281,9 @@ def remember(
     )
 
 
-def _profiles(corpus: Corpus, bundles: Bundles, text: Sparse, questions: QueryFeatures) -> Sparse:
+def _profiles(
+    corpus: CorpusFeatures, bundles: Bundles, text: Sparse, questions: QueryFeatures
+) -> Sparse:
     size = int(np.clip(BATCH_NUMBERS // len(corpus.vectors), 1, 256))
     parts = []
     for start in range(0, len(questions), size):

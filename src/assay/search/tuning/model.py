@@ -23,7 +23,7 @@ from assay.net.json import JsonObject
 from assay.search.explanation import JudgedQuery
 from assay.search.retriever import LearnedRanking, Ranked
 from assay.search.tuning.arrays import Floats, Integers, Sparse, sparse_from_parts
-from assay.search.tuning.features import Corpus, QueryEncoder
+from assay.search.tuning.features import CorpusFeatures, QueryEncoder
 from assay.search.tuning.memory import Memory
 from assay.search.tuning.ranking import PAGE, RankingCandidates, TreeSets, propose
 from assay.search.tuning.signals import (
@@ -62,7 +62,7 @@ class TunedRanker:
     about: About
     held_out: HeldOut
     encoder: QueryEncoder
-    corpus: Corpus
+    corpus: CorpusFeatures
     memory: Memory
     overlap_trees: TreeSets
     ranking_trees: TreeSets
@@ -277,7 +277,7 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
             tuple(held_out["by_set"]),
         ),
         encoder=_rebuild("encoder.", QueryEncoder, arrays),
-        corpus=_rebuild("corpus.", Corpus, arrays),
+        corpus=_rebuild("corpus.", CorpusFeatures, arrays),
         memory=_rebuild("memory.", Memory, arrays),
         overlap_trees=TreeSets.from_string(_text(arrays["overlap_trees"])),
         ranking_trees=TreeSets.from_string(_text(arrays["ranking_trees"])),

@@ -31,7 +31,7 @@ from assay.search.tuning.arrays import (
     sums,
     unit_rows,
 )
-from assay.search.tuning.features import Corpus, QueryFeatures, compare_content
+from assay.search.tuning.features import CorpusFeatures, QueryFeatures, compare_content
 from assay.search.tuning.memory import TEXTS, Memory, likeness, profile
 
 Signals = dict[str, Floats]
@@ -50,7 +50,7 @@ class FirstPass:
     """Queries by judged queries."""
 
 
-def first_pass(corpus: Corpus, memory: Memory, questions: QueryFeatures) -> FirstPass:
+def first_pass(corpus: CorpusFeatures, memory: Memory, questions: QueryFeatures) -> FirstPass:
     """Compare queries with documents and with the judged queries."""
     hybrid, signals = _content_signals(corpus, memory, questions)
     profiles = profile(signals["hybrid_mean"], signals["hybrid_best"], signals["text"])
@@ -80,7 +80,7 @@ def _likenesses(memory: Memory, questions: QueryFeatures, profiles: Sparse) -> S
 
 
 def _content_signals(
-    corpus: Corpus, memory: Memory, questions: QueryFeatures
+    corpus: CorpusFeatures, memory: Memory, questions: QueryFeatures
 ) -> tuple[Floats, Signals]:
     content = compare_content(corpus, questions)
     scores = vars(content)
