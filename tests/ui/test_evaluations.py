@@ -242,7 +242,7 @@ def test_the_log_has_what_the_agent_says_without_secrets(
         header.folder.calls_file.write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines))
         log = LiveRun(header.folder, None).look().log
         assert re.search(
-            r"q1 · 12 ms · 1 document: d1 · “.\[31mYes\.”\nq2 .* failed, protocol: ", log
+            r"^q2 .* failed, protocol: .*\nq1 · 12 ms · 1 document: d1 · “.\[31mYes\.”", log
         )
         assert "hunter2" not in log
         assert "\x1b" not in log

@@ -80,8 +80,8 @@ class StartedEvaluation:
 
     @property
     def output(self) -> str:
-        """Its last lines."""
-        return "\n".join(self.lines)
+        """Its last lines, newest first."""
+        return "\n".join(reversed(self.lines))
 
     def cancel(self) -> None:
         """Send Ctrl-C: what was answered is reported and kept."""
@@ -193,7 +193,7 @@ def _keep(started: StartedEvaluation, lines: Iterable[bytes]) -> None:
 class ProgressView:
     """How far something is, in words for a page; `share` is None if the total is not known.
 
-    `log` has the last lines of what the agent says, or of what the process prints.
+    `log` has the last lines of what the agent says, or of what the process prints, newest first.
     """
 
     share: float | None = None
@@ -243,7 +243,7 @@ class LiveRun:
             failed=counted(failed, "failure"),
             left=self._left(share),
             message="asking",
-            log="\n".join(self._said),
+            log="\n".join(reversed(self._said)),
         )
 
     def _left(self, share: float | None) -> str:

@@ -9,8 +9,8 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email.message import Message
 from email.parser import BytesParser
-from email.policy import HTTP
 from pathlib import Path
 from threading import Lock
 from urllib.parse import urlencode
@@ -192,7 +192,7 @@ async def import_table(request: Request) -> Response:
     """Take a table in: a new pool, or the grades of one person for a pool that is there."""
     ui = ui_of(request)
     form = await asyncio.to_thread(
-        _multipart, request.headers.get("content-type", ""), await request.body()
+        read_multipart, request.headers.get("content-type", ""), await request.body()
     )
     ui.check_form_token(form.pop("form_token", b"").decode("utf-8", "replace"))
     name, grader = (form.get(key, b"").decode("utf-8", "replace").strip() for key in _FIELDS)
@@ -225,16 +225,17 @@ def _import(pools: Pools, name: str, grader: str, content: bytes) -> None:
         pool.save(grader, labels)
 
 
-def _multipart(content_type: str, body: bytes) -> dict[str, bytes]:
+def read_multipart(content_type: str, body: bytes) -> dict[str, bytes]:
     """The fields of a form that has a file."""
-    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
-    message = BytesParser(policy=HTTP).parsebytes(head + body)
+    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")  # as it came
+    message = BytesParser().parsebytes(head + body)
     found = {}
-    for part in message.iter_parts() if message.is_multipart() else ():
-        name = part.get_param("name", header="content-disposition")
-        content = part.get_payload(decode=True)
-        if isinstance(name, str) and isinstance(content, bytes):
-            found[name] = content
+    for part in message.get_payload() if message.is_multipart() else ():
+        if isinstance(part, Message):
+            name = part.get_param("name", header="content-disposition")
+            content = part.get_payload(decode=True)
+            if isinstance(name, str) and isinstance(content, bytes):
+                found[name] = content
     return found
 
 
