@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.search.conftest import QdrantServer, qdrant_server
+from tests.search.conftest import QdrantServer, free_port, qdrant_server
 from typer.testing import CliRunner
 
 from assay.cli.app import app
@@ -33,14 +34,20 @@ _DOCUMENTS = [
 ]
 
 
+_CLIENT_PORT = free_port()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """The address of two nodes with one CPU each."""
+    """The address of two nodes with one CPU each; clients connect to `_CLIENT_PORT`."""
     from ray.cluster_utils import Cluster
 
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    head = {"num_cpus": 1, "ray_client_server_port": _CLIENT_PORT}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves the logs of this port open
+        nodes = Cluster(initialize_head=True, head_node_args=head)
     nodes.add_node(num_cpus=1)
     try:
         yield nodes.address
@@ -169,6 +176,24 @@ def test_what_is_embedded_is_not_embedded_again(
     assert sorted(texts) == sorted(
         f"{document.title} {document.text}" for document in _DOCUMENTS[160:]
     )
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_cluster_elsewhere_is_used_through_its_client_port(tmp_path: Path) -> None:
+    embeddings = _Embeddings(kills=False)
+    with _serving(embeddings) as url:
+        settings = EmbedderSettings(f"openai:letters@{url}")
+        store, told = EdgeStore(tmp_path / "one", "one"), []
+        report = build_on_cluster(
+            _DOCUMENTS[:20],
+            settings,
+            store,
+            f"ray://127.0.0.1:{_CLIENT_PORT}",
+            lambda what, *_: told.append(what),
+        )
+    assert report.added == 20
+    assert told[0] == "using 2 CPUs and 0 GPUs of Ray"
+    assert len(embeddings.texts) >= 20
 
 
 _AGENT = """
