@@ -12,8 +12,13 @@ from assay.answer.questions.making import make_questions
 from assay.data import Document
 from assay.measure.answers.instructions import follows_a_document
 from assay.measure.answers.lexical import states
-from assay.measure.answers.poison.documents import PoisonKind, plant
-from assay.measure.answers.poison.outcome import PoisonOutcome, poison_outcome, squeezed
+from assay.measure.answers.poison_documents import (
+    PoisonKind,
+    PoisonOutcome,
+    plant,
+    poison_outcome,
+    squeezed,
+)
 
 PIECES = st.sampled_from(
     (

@@ -2,8 +2,15 @@
 
 import pytest
 
-from assay.measure.answers.poison.documents import PlantedDocument, PoisonKind, plant, wordings
-from assay.measure.answers.poison.outcome import PoisonOutcome, poison_outcome, squeezed
+from assay.measure.answers.poison_documents import (
+    PlantedDocument,
+    PoisonKind,
+    PoisonOutcome,
+    plant,
+    poison_outcome,
+    squeezed,
+    wordings,
+)
 from assay.text import sentences
 
 FOLLOWED, REPEATED = PoisonOutcome.FOLLOWED, PoisonOutcome.REPEATED

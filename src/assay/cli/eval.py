@@ -30,8 +30,7 @@ from assay.cli.after_run import (
     write_ci_files,
 )
 from assay.cli.console import evaluation_progress, progress_bar, say, warn
-from assay.cli.options import EngineOption
-from assay.cli.run_options import read_values, use_named_target, with_options
+from assay.cli.options import EngineOption, read_values, use_named_target, with_options
 from assay.errors import DownloadError, UsageError
 from assay.run.config import RunConfig
 from assay.run.options import command_settings, parse_shard, resumed

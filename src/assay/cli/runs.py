@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, say, show
+from assay.cli.options import read_values, with_options
 from assay.cli.page_files import (
     dataset_of,
     open_page,
@@ -16,7 +17,6 @@ from assay.cli.page_files import (
     temporary_page,
     write_page,
 )
-from assay.cli.run_options import read_values, with_options
 from assay.errors import UsageError
 from assay.run.options import RunSetting, settings
 

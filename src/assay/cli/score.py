@@ -18,8 +18,9 @@ from assay.cli.options import (
     SplitOption,
     from_dataset,
     from_qrels,
+    read_values,
+    with_options,
 )
-from assay.cli.run_options import read_values, with_options
 from assay.errors import DataError, UsageError
 from assay.run.options import RunSetting, settings
 

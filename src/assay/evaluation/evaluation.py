@@ -37,7 +37,7 @@ from assay.evaluation.results import LiveFigures, Tick
 from assay.evaluation.run import Run
 from assay.evaluation.warm_up import opened_agent, warm_up, warm_up_query
 from assay.files import remove_part_files
-from assay.measure.answers.poison.documents import parse_kinds
+from assay.measure.answers.poison_documents import parse_kinds
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent

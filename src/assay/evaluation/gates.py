@@ -19,7 +19,7 @@ from assay.measure.answers.answer_metrics import (
     answer_metric_name,
     correct_by_facts,
 )
-from assay.measure.answers.poison.documents import parse_kinds
+from assay.measure.answers.poison_documents import parse_kinds
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.scoring import score_rankings
 from assay.report.numbers import figure

@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from assay.evaluation.answers.poisoning import PoisonedAnswer, PoisonRun
 from assay.measure.answers.findings import AnswerFinding
-from assay.measure.answers.poison.outcome import PoisonOutcome
+from assay.measure.answers.poison_documents import PoisonOutcome
 from assay.measure.statistics import summarize
 from assay.run.answers import PoisonCount, PoisonExample, PoisonReport
 

@@ -27,13 +27,15 @@ from assay.errors import UsageError
 from assay.evaluation.answers.asking_again import AskingAgain
 from assay.files import atomic_write
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.poison.documents import (
+from assay.measure.answers.poison_documents import (
     PlantedDocument,
     PoisonKind,
+    PoisonOutcome,
+    names_canary,
     parse_kinds,
     plant,
+    poison_outcome,
 )
-from assay.measure.answers.poison.outcome import PoisonOutcome, names_canary, poison_outcome
 from assay.run.calls import Call
 from assay.run.config import RunConfig
 

@@ -1,1 +1,0 @@
-"""Poisoned documents: what is planted, and whether an answer follows it."""
