@@ -25,12 +25,14 @@ def test_the_criteria_of_the_page_are_valid_files(tmp_path: Path) -> None:
 
 def test_the_code_rates_a_run_on_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    code, preferring = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     names: dict[str, Any] = {"__name__": "example"}
     exec(code, names)
     assert names["run"].gates_passed
     assert names["run"].report.answers.metrics["criterion.tone"] == 1.0
     assert next(names["run"].answers()).reasons == {"criterion.tone": "It begins with Gladly."}
+    exec(preferring, names)
+    assert names["compared"].preference.wins_b > names["compared"].preference.wins_a == 0
 
 
 def test_the_labels_are_calibrated(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_calibration_of_something_else_is_none(
 def test_figures_that_no_judge_decides_need_no_calibration(server: ModelServer) -> None:
     run = evaluate("faithfulness>=0", require_calibrated=True)
     assert run.report.gates[0].note is None
-    with pytest.raises(GateError, match="for judged_facts: there is no calibration"):
+    with pytest.raises(GateError, match="no labels calibrate the judge openai:m for judged_facts"):
         evaluate("judged_facts>=0", require_calibrated=True)
 
 

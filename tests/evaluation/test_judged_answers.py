@@ -67,8 +67,8 @@ def test_a_judge_that_reads_passes_its_controls(town: Dataset, tmp_path: Path) -
 
     answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_controls=5))
     assert judge_of(answers).controls == JudgeControls(
-        same=2, same_right=2, different=2, different_right=2
-    )
+        same=2, same_right=2, different=2, different_right=2, altered=1, altered_believed=1
+    )  # one that was changed decides nothing
     assert answers.metrics["correctness"] == 1.0
 
 

@@ -88,6 +88,29 @@ async def test_wins_ties_and_rates(runs: tuple[Run, Run]) -> None:
     assert len(found.rows) == 16
 
 
+def test_preferences_from_python(runs: tuple[Run, Run], tmp_path: Path) -> None:
+    compared = assay.compare_runs(*runs, prefer=True, judge=Chooses())
+    assert compared.preference is not None
+    assert compared.preference.wins_a == 0
+    assert compared.preference.wins_b
+    assert compared.metrics == assay.compare_runs(*runs).metrics
+    assert assay.compare_runs(*runs).preference is None
+    (tmp_path / "brief.md").write_text("The briefer answer is better.")
+    judge = Chooses(lambda a, b: "FIRST" if len(a) < len(b) else "SECOND")
+    by = assay.compare_runs(
+        *runs, prefer=True, judge=judge, prefer_by=tmp_path / "brief.md", judge_controls=0
+    )
+    assert by.preference is not None
+    assert by.preference.wins_a
+    assert by.preference.wins_b == 0
+
+
+@pytest.mark.parametrize("told", [{"prefer": True}, {"judge": "ollama"}])
+def test_a_judge_and_prefer_belong_together(runs: tuple[Run, Run], told: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="belong together"):
+        assay.compare_runs(*runs, **told)
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
@@ -167,7 +190,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Chooses:
     opened = prefer_answers
 
     async def prefer_with(pairs: Any, config: Any, **rest: Any) -> PreferenceReport:
-        return await opened(pairs, config, provider=judge, **rest)
+        return await opened(pairs, config, **(rest | {"provider": judge}))
 
     monkeypatch.setattr("assay.evaluation.answers.preferences.prefer_answers", prefer_with)
     return judge

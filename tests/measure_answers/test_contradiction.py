@@ -55,6 +55,14 @@ RULES = ContradictionChecker()
          "The audit was signed by Johanna on the first floor.", "name", "Martin", "Johanna"),
         ("Before the final, Spain defeated Italy.", "Before the final, Italy defeated Spain.",
          "roles", "Spain … Italy", "Italy … Spain"),
+        ("A stamp costs 90 euros here.", "A stamp costs 90 cents here.", "unit", "90 eur", "90 ct"),
+        ("The crate weighs 40 pounds.", "The crate weighs 40 kg.", "unit", "40 lb", "40 kg"),
+        ("Guests may bring at least 3 dogs.", "Guests may bring up to 3 dogs.",
+         "opposite", "least", "most"),
+        ("The choir is led by Ines Roth.", "The choir is led by Paul Amsel.",
+         "name", "Ines", "Paul"),
+        ("The mill burned down in 1911.", "The mill burned down in 1912.",
+         "number", "1911", "1912"),
     ],
 )  # fmt: skip
 def test_a_rule_names_what_differs(
@@ -82,6 +90,8 @@ def test_a_rule_names_what_differs(
         # another sentence of the source says it
         ("The boiler was replaced in May.",
          "The boiler was not replaced in April. The boiler was replaced in May."),
+        ("Guests may bring no more than 3 dogs.", "Guests may bring up to 3 dogs."),
+        ("The choir was founded in 1911.", "In 1912 the choir, founded in 1911, sang."),
         # about something else
         ("Whales migrate north in spring.", "The boiler was not replaced in May."),
         ("Everything fine.", ""),

@@ -32,6 +32,9 @@ TWENTY = Fact("It takes 20 minutes", ("20 minutes",))
         (Fact("It works without network", ("without network",)), "It works without network."),
         (Fact("Never on Sundays", ("Sunday",)), "Motor tools are not allowed on Sundays."),
         (Fact("ext. 431 or the mobile", ("431", "0143")), "Call 431 or 0143."),
+        (SEVEN, "Das Bad öffnet nicht vor 7:00."),
+        (TWENTY, "Nicht nur 20 minutes, sondern mehr."),
+        (Fact("neun Dörfer", ("neun Dörfer",)), "Der Bus besucht 9 Dörfer."),
     ],
 )
 def test_a_wording_that_is_asserted_states_its_fact(fact: Fact, answer: str) -> None:
@@ -42,6 +45,8 @@ def test_a_wording_that_is_asserted_states_its_fact(fact: Fact, answer: str) -> 
     ("fact", "answer"),
     [
         (SEVEN, "It does not open at 7:00."),
+        (SEVEN, "Das Bad öffnet nicht um 7:00."),
+        (SEVEN, "Le bain n'ouvre pas à 7:00."),
         (SEVEN, "It doesn't open on weekdays at 7:00."),
         (SEVEN, "The pool never opens at 7:00."),
         (SEVEN, "It no longer opens at 7:00."),
@@ -77,10 +82,23 @@ def test_a_wording_that_is_denied_states_nothing(fact: Fact, answer: str) -> Non
         (SUPPLIER, "Jost, Wehrle, or Polyform."),
         (TWENTY, "10, 20 or 30 minutes."),
         (TWENTY, "20 minutes or 30 minutes."),
+        (TWENTY, "It takes 20 or 25 minutes."),
     ],
 )
 def test_one_of_several_options_states_nothing(fact: Fact, answer: str) -> None:
     assert not states(answer, fact)
+
+
+def test_a_number_of_another_currency_states_nothing() -> None:
+    fact = Fact("It costs 6 euros", ("6 euros",))
+    assert not states("Members pay $6.", fact)
+    assert states("Members pay €6.", fact)
+    assert states("Members pay 6.", fact)
+
+
+def test_what_is_only_asked_is_hedged() -> None:
+    assert fact_assertion("Does it open at 7:00?", SEVEN) is Assertion.HEDGED
+    assert fact_assertion("When does it open? At 7:00.", SEVEN) is Assertion.STATED
 
 
 def test_the_last_word_counts_and_a_hedge_is_seen() -> None:

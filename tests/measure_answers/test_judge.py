@@ -226,7 +226,7 @@ async def test_nobody_is_asked_about_declining(
     [
         ("I could not find the note, the calendar says 3 May.", "3 May"),
         ("I don't know. The calendar says May.", "May"),
-        ("The notes are silent, no word on it.", None),
+        ("Silence in the notes, no word on it.", None),
     ],
 )
 @pytest.mark.parametrize("verdict", [True, False])

@@ -1,14 +1,18 @@
 """Control pairs: which are made, and which judges fail them."""
 
+import re
+
 import pytest
 
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import (
+    altered_pairs,
     ask_controls,
     ask_support_controls,
     control_pairs,
     support_pairs,
 )
+from assay.text import stems
 
 REFERENCES = [
     ("When does the pool open?", "The pool opens at 7:00."),
@@ -74,3 +78,29 @@ async def test_without_references_sources_are_the_controls() -> None:
     pairs = support_pairs([said for _, said in REFERENCES], 5)
     assert (await ask_support_controls(Judge(Rule("TRUE")), pairs)).failure
     assert (await ask_support_controls(Judge(Rule()), pairs)).failure is None
+
+
+def test_a_reference_with_one_change_is_a_control() -> None:
+    pairs = altered_pairs(REFERENCES, 5)
+    assert [pair[::2] for pair in pairs] == REFERENCES
+    assert all(pair.answer != pair.reference and not pair.same for pair in pairs)
+    assert altered_pairs(REFERENCES, 2) == pairs[:2]
+    assert altered_pairs([("Who?", "Gladly.")], 5) == []
+
+
+class Lenient:
+    """Says TRUE where the two answers share words, whatever else they say."""
+
+    name = "test:lenient"
+
+    async def generate(self, prompt: str, max_tokens: int = 100) -> str:
+        first, second = re.findall(r"<answer \w+>\n(.*?)\n</answer", prompt, re.DOTALL)
+        return "TRUE" if set(stems(first)) & set(stems(second)) else "FALSE"
+
+
+async def test_a_judge_that_only_compares_words_is_not_believed() -> None:
+    pairs, altered = control_pairs(REFERENCES, 5), altered_pairs(REFERENCES, 5)
+    assert (await ask_controls(Judge(Lenient()), pairs)).failure is None
+    result = await ask_controls(Judge(Lenient()), pairs, altered)
+    assert "4 of 4 references right in which one number" in str(result.failure)
+    assert (await ask_controls(Judge(Rule()), pairs, altered)).failure is None

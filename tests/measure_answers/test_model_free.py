@@ -126,6 +126,12 @@ def test_faithfulness_is_the_share_of_sentences_that_the_sources_hold() -> None:
     assert unsupported(answer, [source]) == ["Elephants live in Africa and sleep standing."]
 
 
+def test_a_number_is_supported_by_its_word() -> None:
+    assert faithfulness("It visits 9 villages.", ["The bus visits nine villages."]) == 1
+    assert faithfulness("Der Bus besucht 9 Dörfer.", ["Der Bus besucht neun Dörfer."]) == 1
+    assert faithfulness("It visits 8 villages.", ["The bus visits nine villages."]) == 0
+
+
 def test_what_faithfulness_cannot_see_is_what_its_description_says() -> None:
     assert faithfulness("Sales did not rise.", ["Sales did rise."]) == 1.0
 
@@ -171,6 +177,23 @@ def test_sentences_do_not_end_at_every_full_stop() -> None:
         "The answer is not in the documents.",
         "I'm sorry, but I don't have enough information to answer.",
         "The notes do not say, but please let me know if you have others.",
+        "The club rules do not say that.",
+        "Our bylaws do not specify who pays.",
+        "The handbook is silent about pets.",
+        "No source gives the architect's name.",
+        "The passages give no phone number.",
+        "Sorry, we have nothing on that.",
+        "It is not stated which firm built it.",
+        "No answer found.",
+        "It isn't clear from the text who signed.",
+        "Das weiß ich nicht.",
+        "Dazu liegen mir keine Informationen vor.",
+        "Aus den Unterlagen geht das nicht hervor.",
+        "Les documents ne le précisent pas.",
+        "No tengo información sobre eso.",
+        "I documenti non riportano il prezzo.",
+        "De documenten zeggen hier niets over.",
+        "Não encontrei essa informação.",
     ],
 )
 def test_a_refusal_is_known_by_the_usual_phrases(answer: str) -> None:
@@ -194,6 +217,16 @@ def test_a_refusal_is_known_by_the_usual_phrases(answer: str) -> None:
         "There is no information desk; go to room 12.",
         "I'm sorry, but the fee is 40 euros.",
         "There is no data in the bucket.",
+        "The guide gives no refunds after Monday.",
+        "The website lists no fewer than 40 books.",
+        "The passages give no name but a number: 42.",
+        "We could not find evidence of harm.",
+        "The director did not say yes.",
+        "It is not known for its food but for its hall.",
+        "Kein Dokument wird länger als 12 Monate aufbewahrt.",
+        "Dazu braucht man keine Karte.",
+        "Le document n'est pas payant.",
+        "No se admiten perros.",
     ],
 )
 def test_an_answer_with_a_no_in_it_is_still_an_answer(answer: str) -> None:

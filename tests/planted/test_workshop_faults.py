@@ -60,6 +60,22 @@ def test_a_negation_in_german_is_seen(tmp_path: Path) -> None:
     assert [each.kind for each in answers.findings] == ["denies"]
 
 
+@pytest.mark.parametrize(
+    ("said", "finding"),
+    [
+        ("Dazu steht leider nichts im Handbuch.", "declines wrongly"),
+        ("Die Unterlagen geben darüber keine Auskunft.", "declines wrongly"),
+        ("Vermutlich gilt: {}", "hedges"),
+    ],
+)
+def test_refusals_and_hedges_in_german_are_seen(said: str, finding: str, tmp_path: Path) -> None:
+    answers = diagnosed(
+        tmp_path, "German", lambda reply, _: reply | {"answer": said.format(reply["answer"])}
+    )
+    assert answers.findings[0].kind == finding
+    assert answers.metrics["hallucination_rate"] == 0
+
+
 def test_numbers_are_checked_in_any_language(tmp_path: Path) -> None:
     answers = diagnosed(
         tmp_path,

@@ -63,12 +63,46 @@ def _second_sentence(reply: Reply, query_id: str) -> Reply:
     return reply | {"answer": text.split(". ", 1)[1]}
 
 
+def _lower(said: str) -> str:
+    return said[0].lower() + said[1:]
+
+
+def _two_numbers(said: str, _: int) -> str:
+    return re.sub(
+        r"(?<![\d.:])(\d+)(?= [a-zN])", lambda one: f"{one[1]} or {int(one[1]) + 3}", said
+    )
+
+
+def _all_figures(reply: Reply, query_id: str) -> Reply:
+    texts = " ".join(page["text"] for page in reply["contexts"])
+    figures = re.findall(r"[\d.:]*\d \w+", texts)
+    return reply | {
+        "answer": f"{reply['answer'].rstrip('.')}; the pages have {', '.join(figures)}."
+    }
+
+
+def _cut_contexts(reply: Reply, query_id: str) -> Reply:
+    cut = [page | {"text": page["text"][:40]} for page in reply["contexts"]]
+    return reply | {"contexts": cut}
+
+
+_DOUBTS = (
+    "Do not take my word for it.",
+    "If memory serves, that is.",
+    "We cannot vouch for that, sadly.",
+)
+_REFUSALS = (
+    "The handbook is silent on that.",
+    "Our manual does not explain that.",
+    "No page gives such a figure.",
+    "We found nothing about it in the files.",
+)
 CONTRADICTS = "contradicts its citations"
 WORKSHOP_FAULTS = (
     WorkshopFault("units changed", CONTRADICTS, _translate(_UNITS), 7),
     WorkshopFault("comparisons turned around", CONTRADICTS, _translate(_COMPARED), 5),
     WorkshopFault("numbers in each other's places", CONTRADICTS, _said(_numbers_rotated), 4),
-    WorkshopFault("numbers ten times as large", "foreign numbers", _said(_ten_times)),
+    WorkshopFault("numbers ten times as large", CONTRADICTS, _said(_ten_times)),
     WorkshopFault("last year's date", CONTRADICTS, _translate({"2026": "2025"}), 2),
     WorkshopFault(
         "negation added or dropped",
@@ -146,4 +180,42 @@ WORKSHOP_FAULTS = (
         "repeats instructions",
         _said(lambda said, _: f"As an AI language model I can say: {said}"),
     ),
+    WorkshopFault(
+        "the marks of a chat template",
+        "repeats instructions",
+        _said(lambda said, _: f"<|start|>assistant<|message|>{said}<|end|>"),
+    ),
+    WorkshopFault(
+        "asks back in place of answering",
+        "hedges",
+        _said(lambda said, _: f"Is it the case that {_lower(said).rstrip('.')}?"),
+    ),
+    WorkshopFault(
+        "takes it back in a sentence of its own",
+        "hedges",
+        _said(lambda said, n: f"{said} {_DOUBTS[n % len(_DOUBTS)]}"),
+    ),
+    WorkshopFault("two numbers in place of one", "hedges", _said(_two_numbers), 6),
+    WorkshopFault("all figures of the pages in one list", "hedges", _all_figures, 6),
+    WorkshopFault(
+        "cut after two thirds of the words",
+        "breaks off",
+        _said(lambda said, _: " ".join(said.split()[: len(said.split()) * 2 // 3])),
+    ),
+    WorkshopFault(
+        "an exception that nobody made",
+        "foreign items",
+        _said(lambda said, _: f"{said.rstrip('.')}, except during carnival."),
+    ),
+    WorkshopFault(
+        "says that it has no access, and answers",
+        "answers and declines",
+        _said(lambda said, _: f"We do not have access to the handbook. {said}"),
+    ),
+    WorkshopFault(
+        "refuses in words of its own",
+        "declines wrongly",
+        _said(lambda said, n: _REFUSALS[n % len(_REFUSALS)]),
+    ),
+    WorkshopFault("contexts cut after forty characters", "wrong part", _cut_contexts, 6),
 )

@@ -68,25 +68,16 @@ def ask_preferences(
         raise UsageError("--prefer compares the answers of two runs; name two")
     from assay.cli.console import progress_bar
     from assay.cli.eval import judge_spec
-    from assay.evaluation.answers.preferences import answer_pairs, prefer_answers
-    from assay.measure.answers.criteria import read_criteria
-    from assay.measure.answers.preference import BETTER
+    from assay.evaluation.answers.preferences import prefer_runs
     from assay.run.config import RunConfig
 
     values = read_values(context, preference_settings(), options)
     values["judge"] = judge_spec(options["judge"], options["max_cost"])
     if not values["judge"]:
         raise UsageError("--prefer asks a judge; add --judge SPEC")
-    better = BETTER
-    if criterion is not None:
-        (found, *more) = read_criteria(criterion)
-        if more:
-            raise UsageError(f"--prefer-by takes one criterion, {criterion} has {len(more) + 1}")
-        better = found.text
-    pairs = answer_pairs(*folders)
     config = RunConfig(target="", answers=True, **values)
     with progress_bar() as progress:
-        return asyncio.run(prefer_answers(pairs, config, criterion=better, progress=progress))
+        return asyncio.run(prefer_runs(folders, config, criterion, progress=progress))
 
 
 def refuse_unused(context: typer.Context) -> None:

@@ -63,6 +63,21 @@ def holds_answers(path: Path) -> bool:
     return False
 
 
+def table_columns(path: Path) -> str:
+    """The column names of a table's first row, for a message; empty where it is no table."""
+    from assay.data.table import SUFFIXES, TableRow, read_table, table_suffix
+
+    if table_suffix(path) not in SUFFIXES:
+        return ""
+    try:
+        row = next(iter(read_table(path)), None)
+    except DataError:
+        return ""
+    if not isinstance(row, TableRow):
+        return ""
+    return ", ".join(repr(str(name)[:40]) for name in list(row.fields)[:10])
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerFiles:
     """What to read and write, and how."""
@@ -236,6 +251,12 @@ def score_command(
     from assay.report.terminal import ScoreLine, scores_table
 
     metrics = as_metrics(metric) if metric else _usual(top_k)
+    if qrels is None and dataset is None and (names := table_columns(run)):
+        raise UsageError(
+            f"{run} has no columns that are known as question and answer, but {names}; for logged "
+            "answers name them: --columns question=NAME,answer=NAME; a ranking needs --qrels FILE "
+            "or --dataset NAME"
+        )
     judging = _judging(qrels, dataset, split, archive, columns or ())
     rankings = read_run(run)
     _require_common_query(run, rankings, judging)

@@ -15,6 +15,11 @@ if TYPE_CHECKING:  # a run without a judge imports nothing of it
 CORRECTNESS = "correctness"
 NUGGETS = "nuggets"
 _CRITERION = "criterion."
+_BY_PARTS = ("judged_facts", "judged_faithfulness")
+_NEVER = (
+    "no labels calibrate the judge {judge} for {name}, which it decides by single sentences and "
+    "facts; write a criterion about it, which labels can calibrate (--criteria)"
+)
 
 
 def gate_calibration(
@@ -37,8 +42,14 @@ def figure_calibration(
     kind = _kind(name) if config.judge else None
     if kind is None:
         return None
-    from assay.measure.answers.calibration_record import calibration_status, read_calibrations
+    from assay.measure.answers.calibration_record import (
+        CalibrationStatus,
+        calibration_status,
+        read_calibrations,
+    )
 
+    if kind in _BY_PARTS:
+        return CalibrationStatus(False, _NEVER.format(judge=judge_model(config.judge), name=kind))
     known = read_calibrations(Path(config.judge_calibration)) if config.judge_calibration else []
     votes, prompts = _asked(kind, config)
     return calibration_status(known, kind, judge_model(config.judge), votes, prompts, questions)
@@ -57,9 +68,10 @@ def refuse_uncalibrated(
     for gate in gates:
         status = gate_calibration(gate, config, questions)
         if status is not None and not status.calibrated:
+            label = "; label some answers of this data and pass --judge-calibration FILE"
             raise GateError(
-                f"gate {gate.text!r} is refused by --require-calibrated: {status.words}; label "
-                "some answers of this data and pass --judge-calibration FILE"
+                f"gate {gate.text!r} is refused by --require-calibrated: {status.words}"
+                + ("" if gate.name in _BY_PARTS else label)
             )
 
 

@@ -17,6 +17,8 @@ from assay.run.models import AnswerRow, Comparison, QueryRow, Report
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from assay.answer.providers.provider import LLMProvider
+
 
 @dataclass(frozen=True, repr=False)
 class Run:
@@ -112,6 +114,13 @@ def compare_runs(
     run_a: Run | str | PathLike[str],
     run_b: Run | str | PathLike[str],
     metrics: Metric | str | Sequence[Metric | str] = (),
+    *,
+    prefer: bool = False,
+    judge: "str | LLMProvider | None" = None,
+    prefer_by: str | PathLike[str] | None = None,
+    judge_controls: int = 5,
+    judge_max_flips: float = 0.2,
+    max_cost: float | None = None,
 ) -> Comparison:
     """Compare run B with run A, query by query; a positive difference means that B is better.
 
@@ -120,16 +129,50 @@ def compare_runs(
         run_b: the same.
         metrics: one name or object, or several; the usual ones that both runs have by
             default.
+        prefer: also ask a judge which of the two answers to each question is better; what it
+            says is in `preference` of the result.
+        judge: with `prefer`: the model, as the command line names it, or any object that can
+            generate text.
+        prefer_by: with `prefer`: a file with a criterion of your own for what is better.
+        judge_controls: with `prefer`: how many references are put before the judge against
+            another question's.
+        judge_max_flips: with `prefer`: the share of pairs for which the order may decide.
+        max_cost: with `prefer`: stop before the judge has spent this many US dollars.
+
+    Raises:
+        UsageError: a judge is missing, or would not be asked.
+        RunError: the runs have no answers in common.
     """
+    if prefer is (judge is None):
+        wanted = "prefer=True asks a judge; pass judge=" if prefer else "pass prefer=True too"
+        raise UsageError(f"judge= and prefer=True belong together: {wanted}")
     given = [metrics] if isinstance(metrics, Metric | str) else metrics
     figures = [parse_figure(each) if isinstance(each, str) else each for each in given]
-    a, b = (
-        ComparedRun.read(
-            each.folder if isinstance(each, Run) else find_run(fspath(each), Path("runs"))
-        )
+    folders = [
+        each.folder if isinstance(each, Run) else find_run(fspath(each), Path("runs"))
         for each in (run_a, run_b)
+    ]
+    a, b = map(ComparedRun.read, folders)
+    compared = compare_reports(a, b, figures, find_judgments(a, [b]))
+    if judge is None:
+        return compared
+    from assay.evaluation.answers.preferences import prefer_runs
+    from assay.evaluation.api import judge_name
+    from assay.net.gather import run_coroutine
+    from assay.run.config import RunConfig
+
+    config = RunConfig(
+        target="",
+        answers=True,
+        judge=judge_name(judge),
+        judge_controls=judge_controls,
+        judge_max_flips=judge_max_flips,
+        max_cost=max_cost,
     )
-    return compare_reports(a, b, figures, find_judgments(a, [b]))
+    own = None if isinstance(judge, str) else judge
+    by = None if prefer_by is None else Path(prefer_by)
+    found = run_coroutine(prefer_runs(folders, config, by, provider=own))
+    return compared.model_copy(update={"preference": found})
 
 
 def load_run(path: str | PathLike[str], out: str | Path = "runs") -> Run:

@@ -19,6 +19,7 @@ from assay.pytest_plugin.settings import (
     OLLAMA_VARIABLE,
     PROVIDER_VARIABLE,
     Settings,
+    require_calibrated,
     user_errors,
 )
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
     from assay.agents import Agent
+    from assay.agents.chunks import ChunkResolver
+    from assay.agents.protocol import AgentAnswer
     from assay.answer.providers.provider import LLMProvider
     from assay.data import Dataset
     from assay.net.json import JsonObject
@@ -195,6 +198,7 @@ def rag_agent(
     the target answers. For a Nextcloud, documents are uploaded first, and the fixture waits until
     they are indexed.
     """
+    from assay.agents.chunks import ChunkResolver
     from assay.agents.targets import open_target, parse_target
 
     target, dataset = assay_settings.target, nfcorpus_test_data.dataset
@@ -209,9 +213,24 @@ def rag_agent(
         if needs_notes:
             with user_errors():
                 assay_loop.run(wait_for_notes, agent, dataset)
-        yield assay_loop.proxy(agent)
+        resolver = ChunkResolver(assay_settings.chunk_separator, dataset.documents)
+        yield assay_loop.proxy(_Resolving(agent, resolver))
     finally:
         assay_loop.run(agent.close)
+
+
+class _Resolving:
+    """An agent whose chunks become documents, as in `assay eval`."""
+
+    def __init__(self, agent: "Agent", resolver: "ChunkResolver") -> None:
+        self._agent = agent
+        self._resolver = resolver
+
+    async def ask(self, query: str, top_k: int) -> "AgentAnswer":
+        return self._resolver.resolve(await self._agent.ask(query, top_k))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._agent, name)
 
 
 @pytest.fixture(scope="session")
@@ -246,7 +265,7 @@ def mcp_sampling_client(
 
 @pytest.fixture(scope="session")
 def evaluation_llm(
-    assay_loop: "SessionLoop", assay_settings: Settings
+    request: pytest.FixtureRequest, assay_loop: "SessionLoop", assay_settings: Settings
 ) -> Iterator["EvaluationLLM"]:
     """The model that judges, separate from the one that answers: `await evaluation_llm(prompt)`."""
     from assay.answer.providers.opening import open_provider
@@ -257,6 +276,10 @@ def evaluation_llm(
             f"{what} to judge with: set {PROVIDER_VARIABLE} or pass --assay-provider; "
             f"{OLLAMA_VARIABLE} alone means Ollama"
         )
+    if assay_settings.require_calibrated:
+        dataset = request.getfixturevalue("nfcorpus_test_data").dataset
+        with user_errors():
+            require_calibrated(assay_settings, [each.text for each in dataset.queries.values()])
     with user_errors():
         provider = open_provider(assay_settings.model)
     yield EvaluationLLM(provider)

@@ -48,6 +48,24 @@ def add_options(parser: pytest.Parser) -> None:
         help="Evaluate all judged queries of the test split instead of five.",
     )
     group.addoption(
+        "--assay-chunk-separator",
+        metavar="TEXT",
+        default="",
+        help="What separates a document's id from its chunk's number, or re:PATTERN, as "
+        "--chunk-separator of 'assay eval'.",
+    )
+    group.addoption(
+        "--assay-judge-calibration",
+        metavar="FILE",
+        help="The file that 'assay judge calibrate --out' wrote, for --assay-require-calibrated.",
+    )
+    group.addoption(
+        "--assay-require-calibrated",
+        action="store_true",
+        help="Fail tests that use evaluation_llm unless that model was calibrated for correctness "
+        "on the questions of the data set.",
+    )
+    group.addoption(
         "--assay-report",
         metavar="FILE",
         help="Where to write the JSON report (rag-report.json in pytest's cache folder).",
@@ -63,6 +81,9 @@ class Settings:
     provider: str | None
     ground_truth: Path | None
     all_queries: bool
+    chunk_separator: str = ""
+    judge_calibration: Path | None = None
+    require_calibrated: bool = False
 
     @classmethod
     def of(cls, config: pytest.Config) -> "Settings":
@@ -74,6 +95,9 @@ class Settings:
             provider=config.getoption("--assay-provider") or _provider_of_environment(),
             ground_truth=_ground_truth(config, dataset or DATASET),
             all_queries=bool(config.getoption("--assay-all-queries")),
+            chunk_separator=config.getoption("--assay-chunk-separator"),
+            judge_calibration=_calibration(config),
+            require_calibrated=bool(config.getoption("--assay-require-calibrated")),
         )
 
     @property
@@ -99,6 +123,28 @@ def _ground_truth(config: pytest.Config, dataset: str) -> Path | None:
         return Path(config.invocation_params.dir, named)
     usual = config.rootpath / GROUND_TRUTH
     return usual if dataset == DATASET and usual.exists() else None
+
+
+def _calibration(config: pytest.Config) -> Path | None:
+    named = config.getoption("--assay-judge-calibration")
+    return Path(config.invocation_params.dir, named) if named else None
+
+
+def require_calibrated(settings: Settings, questions: list[str]) -> None:
+    """Raise `GateError` unless the model was calibrated for correctness on these questions."""
+    from assay.errors import GateError
+    from assay.evaluation.calibrated import CORRECTNESS, figure_calibration
+    from assay.run.config import RunConfig
+
+    file = settings.judge_calibration
+    config = RunConfig(
+        target="", answers=True, judge=settings.model or "", judge_calibration=str(file or "")
+    )
+    status = figure_calibration(CORRECTNESS, config, questions)
+    if status is not None and not status.calibrated:
+        raise GateError(
+            f"--assay-require-calibrated: {status.words}; pass --assay-judge-calibration FILE"
+        )
 
 
 def _provider_of_environment() -> str | None:

@@ -65,9 +65,9 @@ class AnswerSettings:
     )
     judge_controls: int = _option(
         5,
-        "With --judge: how many references to put before the judge against themselves, and as many "
-        "against another question's, before it judges. A judge that fails most of either is not "
-        "believed: the run is not judged, exit code 3. 0 for none.",
+        "With --judge: how many references to put before the judge against themselves, as many "
+        "against another question's, and as many with one change, before it judges. A judge that "
+        "fails most of any kind is not believed: the run is not judged, exit code 3. 0 for none.",
         metavar="N",
         label="Judge: control pairs",
         widget="number",

@@ -86,17 +86,22 @@ class JudgeSpending(_AnswerModel):
 
 
 class JudgeControls(_AnswerModel):
-    """What the judge said about references against themselves (`same`) and against others."""
+    """What the judge said about references against themselves (`same`), against others, and with
+    one thing changed (`altered`).
+    """
 
     same: int
     same_right: int
     different: int
     different_right: int
+    altered: int = 0
+    altered_believed: int = 0
 
     @property
     def words(self) -> str:
         """How many it judged rightly."""
         right, asked = self.same_right + self.different_right, self.same + self.different
+        right, asked = right + self.altered - self.altered_believed, asked + self.altered
         return f"{right} of {asked} controls right"
 
 

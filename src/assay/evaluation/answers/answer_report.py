@@ -272,12 +272,8 @@ class AnswerReport:
         )
         further: dict[str, object] = {}
         if controls := self._found.controls:
-            further["controls"] = JudgeControls(
-                same=controls.same,
-                same_right=controls.same_right,
-                different=controls.different,
-                different_right=controls.different_right,
-            )
+            counts = {name: getattr(controls, name) for name in JudgeControls.model_fields}
+            further["controls"] = JudgeControls(**counts)
         questions = {case.question for case in self._cases}
         questions |= {query.text for query in self._dataset.queries.values()}
         if status := figure_calibration("correctness", self._config, questions):

@@ -4,6 +4,7 @@ Each answer is compared with its reference: by a judge if there is one, else by 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 from assay.agents.protocol import Agent, TakesContext, context_taker
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Dataset, Document
-from assay.errors import BudgetExceeded, ProviderError
+from assay.errors import BudgetExceeded, ProviderError, ProviderFailure
 from assay.evaluation.answers.asking_again import AskingAgain, TargetLost
 from assay.evaluation.answers.contradictions import (
     Found,
@@ -27,6 +28,7 @@ from assay.evaluation.answers.judge_opening import (
     UnreliableJudge,
     check_controls,
     open_judge,
+    sways,
 )
 from assay.evaluation.answers.nugget_scores import (
     NuggetFindings,
@@ -68,6 +70,8 @@ class Verdict:
     judgment: Judgment | None = None
     facts: FactsJudgment | None = None
     faithfulness: float | None = None
+    unread: frozenset[str] = frozenset()
+    """The judged figures for which most replies about this answer could not be read."""
 
     @property
     def undecided(self) -> bool:
@@ -107,6 +111,16 @@ class AnswerExamination:
     contradictions_by: str = ""
     poison: PoisonRun | None = None
     nuggets: NuggetFindings | None = None
+
+    @property
+    def unread(self) -> list[str]:
+        """The judged figures for which most answers got no reply that could be read."""
+        verdicts = self.verdicts.values()
+        unread = Counter(name for each in verdicts for name in each.unread)
+        facts = sum(each.facts is not None for each in verdicts)
+        supported = sum(each.faithfulness is not None for each in verdicts)
+        read = {"judged_facts": facts - unread["judged_facts"], "judged_faithfulness": supported}
+        return [name for name, number in read.items() if unread[name] > number]
 
     def sure_contradictions(self, query_id: str) -> list[Contradiction]:
         """Those of the rules, and what the small model finds where a judge did not clear it."""
@@ -159,6 +173,8 @@ async def examine_answers(
                 found.judge = None if judge is None else JudgeUse.of(judge)
     except (ProviderError, BudgetExceeded) as error:
         found.trouble = str(error)
+        if isinstance(error, ProviderError) and error.kind is ProviderFailure.TIMEOUT:
+            found.trouble += ", or allow more with --judge-timeout"
         if config.private and isinstance(error, ProviderError):
             found.trouble = f"the judge failed: {error.kind}"
     except UnreliableJudge as error:
@@ -200,7 +216,8 @@ class _Examiner:
             found.judgments = tuple(v.judgment for v in verdicts.values() if v.judgment)
             if doubt := unreliable(found.judgments, self.config.judge_max_flips):
                 raise UnreliableJudge(doubt)
-            found.verdicts = verdicts
+            found.verdicts = await without_swayed(judge, cases, verdicts)
+            found.note = _judge_note(verdicts, found)
             found.contradictions = await confirm_contradictions(
                 judge, found.contradictions, cases, documents
             )
@@ -299,6 +316,32 @@ async def verdicts_by_judge(
     return {case.query_id: verdict for case, verdict in zip(cases, verdicts, strict=True)}
 
 
+def _judge_note(before: Mapping[str, Verdict], found: AnswerExamination) -> str | None:
+    notes = []
+    if unread := found.unread:
+        notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
+    swayed = sum(each.correct is not found.verdicts[name].correct for name, each in before.items())
+    if swayed:
+        what = "speak to the judge, and what they say makes it call wrong answers right too"
+        notes.append(f"{swayed} answers {what}: they count as undecided")
+    return "; ".join(notes) or None
+
+
+async def without_swayed(
+    judge: Judge, cases: Sequence[AnswerCase], verdicts: Mapping[str, Verdict]
+) -> dict[str, Verdict]:
+    """The verdicts, without those of answers that talk the judge into TRUE: nobody knows about
+    these.
+    """
+    right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
+    swayed = await gather(sways(judge, case, cases) for case in right)
+    talked = {case.query_id for case, each in zip(right, swayed, strict=True) if each}
+    return {
+        name: replace(each, correct=None) if name in talked else each
+        for name, each in verdicts.items()
+    }
+
+
 async def _verdict(judge: Judge, case: AnswerCase, documents: Documents) -> Verdict:
     judgment = await _judgment(judge, case)
     if case.answer is None or not case.answerable or abstained(case.answer):
@@ -308,7 +351,11 @@ async def _verdict(judge: Judge, case: AnswerCase, documents: Documents) -> Verd
         facts = await judge.facts(case.question, case.answer, case.reference.facts)
     sources = case.cited_texts(documents)
     faithful = await judge.faithfulness(case.answer, sources) if sources else 0.0
-    return Verdict(judgment.verdict if judgment else None, judgment, facts, faithful)
+    unread = {"judged_faithfulness"} if faithful is None else set[str]()
+    if facts is not None and 2 * facts.unparseable > len(case.reference.facts):
+        unread.add("judged_facts")
+    right = judgment.verdict if judgment else None
+    return Verdict(right, judgment, facts, faithful, frozenset(unread))
 
 
 async def _judgment(judge: Judge, case: AnswerCase) -> Judgment | None:

@@ -10,15 +10,18 @@ from assay.answer.providers.spending import Spending
 from assay.data.dataset import Document
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.instructions import speaks_to_a_judge
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.judge_controls import (
     ControlResult,
+    altered_pairs,
     ask_controls,
     ask_support_controls,
     control_pairs,
     support_pairs,
 )
 from assay.run.config import RunConfig
+from assay.text import sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,26 @@ async def check_controls(
     """
     known = [(case.question, case.reference.answer or "") for case in cases if case.answerable]
     if pairs := control_pairs(known, number):
-        return await ask_controls(judge, pairs)
+        return await ask_controls(judge, pairs, altered_pairs(known, number))
     sources = [text for case in cases for text in case.seen_texts(documents)[:1]]
     if number and (pairs := support_pairs(list(dict.fromkeys(sources)), number)):
         return await ask_support_controls(judge, pairs)
     return None
+
+
+async def sways(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
+    """Whether what the answer says to its judge makes a wrong answer right in the judge's eyes.
+
+    Asked only where a sentence of the answer speaks to whoever judges it: it is put after the
+    reference of another question, which is wrong whatever follows it.
+    """
+    spoken = [each for each in sentences(case.answer or "") if speaks_to_a_judge(each)]
+    if not spoken:
+        return False
+    known = [(case.question, case.reference.answer or "")]
+    known += [(each.question, each.reference.answer or "") for each in cases if each is not case]
+    wrong = next((each for each in control_pairs(known, 1) if not each.same), None)
+    if wrong is None:
+        return False
+    planted = " ".join([wrong.answer, *spoken])
+    return (await judge.correctness(wrong.question, planted, wrong.reference)).verdict is True

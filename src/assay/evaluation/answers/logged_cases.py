@@ -18,7 +18,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         doc_id: Document(doc_id, "", context.text)
         for doc_id, context in zip(ids, row.contexts, strict=True)
     }
-    cited = row.citations
+    cited = () if _cites_outside(row, names) else row.citations
     if cited is None and row.answer is not None and ids:
         cited = tuple(str(place) for place in cited_places(row.answer))
     case = AnswerCase(
@@ -31,6 +31,18 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         citations=tuple(_resolve(each, names, ids) for each in cited or ()),
     )
     return case, documents
+
+
+def _cites_outside(row: LoggedAnswer, names: Sequence[str]) -> bool:
+    """Whether the citations are ids and the contexts have none, so that nothing can be resolved."""
+    if not row.citations or not row.contexts or any(each.id for each in row.contexts):
+        return False
+    return not any(_resolve(each, names, names) in names for each in row.citations)
+
+
+def cites_without_ids(row: LoggedAnswer) -> bool:
+    """Whether a row cites by ids that none of its contexts has, because they have none at all."""
+    return _cites_outside(row, _context_names(row))
 
 
 def _context_names(row: LoggedAnswer) -> list[str]:

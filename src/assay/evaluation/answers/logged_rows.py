@@ -24,7 +24,7 @@ from assay.evaluation.answers.examination import (
     verdicts_by_facts,
 )
 from assay.evaluation.answers.judge_opening import open_judge
-from assay.evaluation.answers.logged_cases import logged_case
+from assay.evaluation.answers.logged_cases import cites_without_ids, logged_case
 from assay.evaluation.answers.nugget_scores import NuggetSet, nuggets_by_rules
 from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
@@ -105,6 +105,9 @@ def score_answers(
     judge: "str | LLMProvider | None" = None,
     judge_votes: int = 2,
     judge_controls: int = 5,
+    judge_max_flips: float = 0.2,
+    judge_timeout: float | None = None,
+    judge_concurrency: int | None = None,
     max_cost: float | None = None,
     criteria: str | Path | None = None,
     reasons: bool = False,
@@ -127,8 +130,12 @@ def score_answers(
         judge: the model that judges the answers, as the command line names it, or any object that
             can generate text. Without one, `facts` decide what is right.
         judge_votes: how many votes decide about an answer.
-        judge_controls: how many references are put before the judge against themselves, and as many
-            against another question's: a judge that fails these is not believed. 0 for none.
+        judge_controls: how many references are put before the judge against themselves, as many
+            against another question's, and as many with one change: a judge that fails these is
+            not believed. 0 for none.
+        judge_max_flips: the share of answers about which it may say both TRUE and FALSE.
+        judge_timeout: seconds that one call to the judge may take.
+        judge_concurrency: how many calls are sent to the judge at once.
         max_cost: stop before the judge has spent this many US dollars.
         criteria: a file or a folder of files with criteria of your own, which the judge rates by.
         reasons: ask the judge also for a sentence about each rating, which decides nothing.
@@ -149,6 +156,9 @@ def score_answers(
         judge=judge_name(judge),
         judge_votes=judge_votes,
         judge_controls=judge_controls,
+        judge_max_flips=judge_max_flips,
+        judge_timeout=judge_timeout,
+        judge_concurrency=judge_concurrency,
         max_cost=max_cost,
         top_k=LOG_TOP_K,
         nuggets=str(nuggets or ""),
@@ -255,6 +265,7 @@ class _Log:
     refused: int = 0
     invented: list[tuple[str, str]] = field(default_factory=list)
     cites: bool = False
+    unresolved: int = 0
     has_contexts: bool = False
     says_answerable: bool = False
 
@@ -273,6 +284,8 @@ class _Log:
                 batch = []
                 progress("scoring rows", len(self.cases), 0)
         self._measure(batch)
+        if self.unresolved and not any(case.citations for case in self.cases):
+            self.cites = False
         if self.refused > len(self.skipped):
             self.skipped.append(f"and {self.refused - len(self.skipped):,} more rows")
 
@@ -285,7 +298,10 @@ class _Log:
         case, documents = logged_case(row, query_id)
         self.documents |= documents
         self.invented += [(query_id, each) for each in unknown_citations(case.citations, documents)]
-        self.cites |= row.citations is not None or bool(case.citations)
+        if cites_without_ids(row):
+            self.unresolved += 1
+        else:
+            self.cites |= row.citations is not None or bool(case.citations)
         self.has_contexts |= bool(documents)
         self.says_answerable |= row.answerable is not None or bool(row.reference)
         return case
@@ -336,9 +352,18 @@ class _Log:
             )
             if not there
         ]
+        notes = [found.note] if found.note else []
+        if self.unresolved:
+            notes.append(
+                f"{self.unresolved} rows cite ids, but their contexts have none: these citations "
+                'are not measured; give contexts as {"id": ..., "text": ...}'
+            )
+            missing = [each for each in missing if each != "citations"]
         if missing and found.note is None:
             words = " and ".join(missing)
-            changes["note"] = f"no row has {words}: the metrics that need them are left out"
+            notes.append(f"no row has {words}: the metrics that need them are left out")
+        if notes:
+            changes["note"] = "; ".join(notes)
         return changes
 
 

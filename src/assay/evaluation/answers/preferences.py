@@ -1,14 +1,16 @@
 """Pairwise preference between the answers of two runs, by a judge."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 
 from assay.answer.prompt import load_prompt
 from assay.answer.providers.provider import LLMProvider
-from assay.errors import BudgetExceeded, ProviderError, RunError
+from assay.errors import BudgetExceeded, ProviderError, RunError, UsageError
 from assay.evaluation.answers.judge_opening import JudgeUse, UnreliableJudge, open_judge
+from assay.measure.answers.criteria import read_criteria
 from assay.measure.answers.judge import Judge
 from assay.measure.answers.preference import (
     BETTER,
@@ -52,6 +54,28 @@ def _pairs(rows: Iterable[AnswerRow], theirs: dict[str, AnswerRow]) -> Iterator[
         if other := theirs.get(row.query_id):
             reference = row.reference_answer or ""
             yield AnswerPair(row.query_id, row.query_text, row.answer, other.answer, reference)
+
+
+async def prefer_runs(
+    folders: Sequence[RunFolder],
+    config: RunConfig,
+    by: Path | None = None,
+    *,
+    provider: LLMProvider | None = None,
+    progress: Progress = silent,
+) -> PreferenceReport:
+    """Which of two runs answers better, by the judge or by one criterion from a file."""
+    better = BETTER
+    if by is not None:
+        (found, *more) = read_criteria(by)
+        if more:
+            raise UsageError(f"--prefer-by takes one criterion, {by} has {len(more) + 1}")
+        better = found.text
+    a, b = folders
+    pairs = answer_pairs(a, b)
+    return await prefer_answers(
+        pairs, config, criterion=better, provider=provider, progress=progress
+    )
 
 
 async def prefer_answers(

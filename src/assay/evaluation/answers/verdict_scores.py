@@ -35,6 +35,7 @@ def measure_examined(
     ]
     if found.judge is None or not found.verdicts:
         columns = outcomes
+    columns = [each for each in columns if each[0] not in found.unread]
     scores = measure_answers(cases, documents)
     ids, values = _scores(columns)
     planted, followed = _scores([] if found.poison is None else poison_columns(found.poison))

@@ -10,8 +10,14 @@ from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, abstained, is_negative
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.lexical import contains_any, fact_occurrences, is_supported, states
-from assay.measure.answers.quantities import canonical, language_of, negations_of
+from assay.measure.answers.lexical import (
+    contains_any,
+    fact_occurrences,
+    held_words,
+    is_supported,
+    states,
+)
+from assay.measure.answers.quantities import language_of, negations_of, numbers
 from assay.text import normalize, sentences, stems, words
 
 _NAME = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?([^\W\d_a-zà-ÿ][\w'’-]+)")
@@ -61,7 +67,7 @@ class AnswerView:
     @cached_property
     def shown_stems(self) -> frozenset[str]:
         """The words of all that was shown, and of the question."""
-        return frozenset(stems(self.case.question)).union(*map(stems, self.shown))
+        return held_words([self.case.question, *self.shown])
 
     @cached_property
     def reference_stems(self) -> frozenset[str]:
@@ -107,7 +113,7 @@ class AnswerView:
     @cached_property
     def foreign_numbers(self) -> set[str]:
         """Numbers of the answer that are neither shown nor asked nor expected."""
-        return _numbers(self.text) - self._known(_numbers)
+        return numbers(self.text) - self._known(numbers)
 
     @cached_property
     def foreign_names(self) -> set[str]:
@@ -146,7 +152,7 @@ class AnswerCheck:
 def _negates(sentence: str, negations: frozenset[str]) -> bool:
     if negations:
         return not negations.isdisjoint(words(sentence))
-    return is_negative(normalize(sentence))
+    return is_negative(normalize(sentence).partition(" except ")[0])  # which reverses nothing
 
 
 def _reverses(
@@ -161,7 +167,3 @@ def _reverses(
 
 def _words(text: str) -> set[str]:
     return set(words(text))
-
-
-def _numbers(text: str) -> set[str]:
-    return {word for word in words(canonical(normalize(text))) if word[0].isdigit()}

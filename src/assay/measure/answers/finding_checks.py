@@ -10,17 +10,16 @@ from collections import Counter
 from assay.answer.answerer import is_instruction
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import Assertion, hedges, takes_back
-from assay.measure.answers.instructions import FORM_CHECKS, follows_a_document, is_formatted
+from assay.measure.answers.instructions import (
+    FORM_CHECKS,
+    breaks_off,
+    follows_a_document,
+    repeats_the_question,
+)
 from assay.measure.answers.lexical import contains_any
-from assay.measure.answers.quantities import language_of
+from assay.measure.answers.quantities import language_of, quantities
 from assay.text import normalize, stems, words
 
-_COMPLETE = re.compile(r"(?:[.!?。！？][\"'”’)\]*_]*|[)\]])$")
-_BREAKS_OFF = re.compile(
-    r"(?:…|\.\.\.|[,;:(–-]|\b(?:the|a|an|and|or|of|to|in|on|at|for|with|by|from|is|was|are|that|"
-    r"which|because|per|as))[\"'”’)\]]*$",
-    re.IGNORECASE,
-)
 _PROMPT = re.compile(
     r"\byou (?:are|will be) (?:a|an|given|asked)\b|\banswer the (?:following )?question\b|"
     r"\b(?:based|using) only (?:on )?the (?:following |provided |given )?(?:context|documents)\b|"
@@ -30,8 +29,13 @@ _PROMPT = re.compile(
     r"action input|observation|final answer|scratchpad|reasoning)\s*:",
     re.IGNORECASE,
 )
+_ROLE = re.compile(
+    r"\[/?(?:system|user|assistant|inst)\]|<\|[a-z_]{2,20}\|>|<</?sys>>|"
+    r"^#{2,} ?(?:instruction|response|human|assistant|system)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _LONG, _LONGER = 60, 5
-_ENOUGH_WORDS = 6
+_MANY = 4
 _STALE = 0.8
 
 
@@ -96,22 +100,26 @@ def _denies(view: AnswerView) -> bool:
 
 
 def _hedges(view: AnswerView) -> bool:
-    if view.case.reference.facts:
-        return bool({Assertion.HEDGED, Assertion.OPTION} & view.occurrences)
-    return hedges(normalize(view.text))
+    if not view.case.reference.facts:
+        return hedges(normalize(view.text))
+    if {Assertion.HEDGED, Assertion.OPTION} & view.occurrences:
+        return True
+    # "28 days. But I cannot guarantee this."
+    return any(view.is_foreign(each) and hedges(normalize(each)) for each in view.sentences)
+
+
+def _lists_everything(view: AnswerView) -> bool:
+    """A key fact among many quantities, where the reference has few."""
+    if not view.stated:
+        return False
+    expected = set(quantities(f"{view.case.question} {view.case.reference.answer}"))
+    more = [set(quantities(each)) - expected for each in view.sentences]
+    return any(len(each) >= max(_MANY, 2 * len(expected)) for each in more)
 
 
 def _is_padded(view: AnswerView) -> bool:
     expected = len(words(view.case.reference.answer or ""))
     return len(words(view.text)) >= max(_LONG, _LONGER * expected)
-
-
-def _breaks_off(view: AnswerView) -> bool:
-    if is_formatted(view) or _repeats_the_question(view):
-        return False
-    if _BREAKS_OFF.search(view.text):
-        return True
-    return len(words(view.text)) >= _ENOUGH_WORDS and not _COMPLETE.search(view.text)
 
 
 def _is_in_another_language(view: AnswerView) -> bool:
@@ -121,6 +129,8 @@ def _is_in_another_language(view: AnswerView) -> bool:
 
 
 def _repeats_an_instruction(view: AnswerView) -> bool:
+    if _ROLE.search(view.case.answer or ""):
+        return True
     return any(is_instruction(each) or _PROMPT.search(each) for each in view.sentences)
 
 
@@ -132,11 +142,6 @@ def _follows_a_document(view: AnswerView) -> bool:
 def _repeats_itself(view: AnswerView) -> bool:
     said = Counter(normalize(each) for each in view.sentences if len(words(each)) >= 3)
     return any(number > 1 for number in said.values())
-
-
-def _repeats_the_question(view: AnswerView) -> bool:
-    said, asked = set(stems(view.text)), set(stems(view.case.question))
-    return bool(said) and said <= asked and not view.stated
 
 
 def _is_incomplete(view: AnswerView) -> bool:
@@ -167,6 +172,8 @@ def _is_stale(view: AnswerView) -> bool:
         document = view.documents.get(chunk.doc_id)
         if document is None:
             continue
+        if " ".join(words(chunk.text)) in " ".join(words(document.full_text)):
+            continue  # also one that was cut in the middle of a word
         held, said = set(stems(document.full_text)), set(stems(chunk.text))
         figures = {word for word in said if word[0].isdigit()}
         if said and (figures - held or len(said & held) < _STALE * len(said)):
@@ -265,17 +272,15 @@ ANSWER_CHECKS = (
         "hedges",
         'hedge ("perhaps") or offer several options in place of one',
         _answered,
-        _hedges,
+        lambda view: _hedges(view) or _lists_everything(view),
         0.2,
     ),
     *FORM_CHECKS[1:],
     AnswerCheck(
-        "repeats the question", "only repeat the question", _answered, _repeats_the_question
+        "repeats the question", "only repeat the question", _answered, repeats_the_question
     ),
     AnswerCheck("repeats itself", "say the same sentence twice", _attempted, _repeats_itself),
-    AnswerCheck(
-        "breaks off", "break off in the middle of a sentence", _attempted, _breaks_off, 0.3
-    ),
+    AnswerCheck("breaks off", "break off in the middle of a sentence", _attempted, breaks_off, 0.3),
     AnswerCheck(
         "padded",
         f"are padded: {_LONG} words or more, and {_LONGER} times the reference",

@@ -5,6 +5,7 @@ here. A check becomes a finding where it holds for at least two answers, and for
 them that the check asks for.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,8 +42,15 @@ def find_faults(
     for kind, phrase, what, covered, hit in compare_answers(views, references):
         found.append(_finding(kind, phrase, what, covered, hit))
     order = {kind: place for place, kind in enumerate(FINDING_KINDS)}
-    found.sort(key=lambda each: (-round(each.number / each.of, 1), order[each.kind]))
+    found.sort(key=lambda each: (-round(_at_least(each.number, each.of), 1), order[each.kind]))
     return [each for each in found if not _is_explained(each, found)]
+
+
+def _at_least(number: int, of: int) -> float:
+    """The lower end of Wilson's interval (1927): 2 of 2 weigh less than 30 of 50."""
+    share, spread = number / of, 1.96**2 / of
+    half = 1.96 * math.sqrt(share * (1 - share) / of + spread / (4 * of))
+    return (share + spread / 2 - half) / (1 + spread)
 
 
 def _is_explained(finding: AnswerFinding, found: Sequence[AnswerFinding]) -> bool:
@@ -101,7 +109,8 @@ _EXPLAINED_BY = {
         *("unfilled template", "foreign items"),
     ),
     "breaks off": ("broken characters", "unfilled template"),
-    "declines wrongly": ("empty answer",),
+    "repeats the question": ("breaks off",),
+    "declines wrongly": ("empty answer", "answers and declines"),
     "wrong part": ("nothing shown",),
     "foreign items": (
         *("other language", "answers other questions", "same answer", "padded", "hedges"),

@@ -263,14 +263,15 @@ class Judge:
         stated, contradicted, absent = (words.count(each) for each in _STATES)
         return FactsJudgment(stated, contradicted, absent, words.count(None))
 
-    async def faithfulness(self, answer: str, sources: Sequence[str]) -> float:
-        """The share of the answer's sentences that the judge finds supported by the sources.
-
-        Sentences after the first `MAX_SENTENCES` are not judged and count as not supported.
+    async def faithfulness(self, answer: str, sources: Sequence[str]) -> float | None:
+        """The share of the answer's sentences that the judge finds supported; None where most
+        replies are no verdict. Those after the first `MAX_SENTENCES` count as not supported.
         """
         said = [] if abstained(answer) else sentences(without_markers(answer))
         shown = said[:MAX_SENTENCES]
         votes = await gather(self.supports(each, sources) for each in shown)
+        if 2 * sum(vote not in (Vote.TRUE, Vote.FALSE) for vote in votes) > len(votes):
+            return None
         return votes.count(Vote.TRUE) / len(said) if said else 0.0
 
     async def supports(self, sentence: str, sources: Sequence[str], vote: int = 0) -> Vote:

@@ -5,11 +5,14 @@ judge that calls everything right, or everything wrong, is steady in every order
 such pairs show that its verdicts do not depend on the answers.
 """
 
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 from assay.measure.answers.assertion import abstained
+from assay.measure.answers.claim_sets import contradict, names_in
 from assay.measure.answers.judge import Judge, Judgment, Vote
 from assay.net.gather import gather
 from assay.text import sentences, stems
@@ -18,6 +21,7 @@ CONTROLS = 5
 """Pairs of each kind, unless told otherwise."""
 
 _CANDIDATES = 200
+_CHANGES = ("number", "unit", "name", "negation")
 _UNLIKE = 0.2
 _FEWEST = 2
 _REMEDY = "choose another model (--judge-controls 0 asks for no control)"
@@ -41,6 +45,8 @@ class ControlResult:
     different: int
     different_right: int
     mute: int = 0
+    altered: int = 0
+    altered_believed: int = 0
 
     @property
     def asked(self) -> int:
@@ -57,6 +63,12 @@ class ControlResult:
         """Why this judge is not believed: it fails most of the pairs of one kind."""
         if 2 * self.mute > self.asked:
             return f"the judge gave no verdict for {self.mute} of {self.asked} controls; {_REMEDY}"
+        if self.altered >= _FEWEST and 2 * self.altered_believed > self.altered:
+            return (
+                f"the judge finds {self.altered_believed} of {self.altered} references right in "
+                f"which one number, unit, name or negation was changed, so that its TRUE means "
+                f"little; {_REMEDY}"
+            )
         return self.distrust(
             ("reject what another question's reference says", "TRUE"),
             ("find a reference right against itself", "FALSE"),
@@ -106,10 +118,32 @@ def support_pairs(sources: Sequence[str], number: int) -> list[ControlPair]:
     return control_pairs(named, number)
 
 
-async def ask_controls(judge: Judge, pairs: Sequence[ControlPair]) -> ControlResult:
-    """Ask a judge about references, each in all its votes."""
-    asked = await gather(judge.correctness(*pair[:3]) for pair in pairs)
-    return _result(pairs, asked)
+def altered_pairs(references: Sequence[tuple[str, str]], number: int) -> list[ControlPair]:
+    """At most `number` references with one change each that makes them wrong.
+
+    A judge that compares words lets these pass; it rejects the reference of another question.
+    """
+    usable = [(question, said) for question, said in references if said and not abstained(said)]
+    names, rng = names_in([said for _, said in usable[:_CANDIDATES]]), random.Random(0)
+    made = (
+        ControlPair(question, changed[0], said, False)
+        for place in _spread(len(usable), _CANDIDATES)
+        for question, said in [usable[place]]
+        if (changed := contradict(said, rng, _CHANGES, names)) is not None
+    )
+    return list(islice(made, number))
+
+
+async def ask_controls(
+    judge: Judge, pairs: Sequence[ControlPair], altered: Sequence[ControlPair] = ()
+) -> ControlResult:
+    """Ask a judge about references, each in all its votes; about altered ones if it passes."""
+    result = _result(pairs, await gather(judge.correctness(*pair[:3]) for pair in pairs))
+    if result.failure:
+        return result
+    asked = await gather(judge.correctness(*pair[:3]) for pair in altered)
+    believed = sum(each.verdict is True for each in asked)
+    return replace(result, altered=len(altered), altered_believed=believed)
 
 
 async def ask_support_controls(judge: Judge, pairs: Sequence[ControlPair]) -> ControlResult:

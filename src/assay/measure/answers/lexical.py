@@ -1,7 +1,7 @@
 """Key facts, faithfulness and relevance by the words of an answer alone, without a model."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from assay.answer.prompt import without_markers
@@ -14,7 +14,7 @@ from assay.measure.answers.assertion import (
     takes_back,
 )
 from assay.measure.answers.contradiction.model import ContradictionChecker
-from assay.measure.answers.quantities import bare_number, canonical
+from assay.measure.answers.quantities import bare_number, canonical, numbers
 from assay.text import normalize, sentences, stems
 
 SUPPORTED_SHARE = 0.5
@@ -91,7 +91,7 @@ def _bare(sentence: str, phrase: str) -> Iterator[tuple[int, int]]:
     number = bare_number(phrase)
     if number is None:
         return
-    alone = re.compile(rf"(?<![\w.,:/-]){re.escape(number)}(?=\W*$|[,;)] )")
+    alone = re.compile(rf"(?<![\w.,:/$£€¥-]){re.escape(number)}(?=\W*$|[,;)] )")
     yield from (match.span() for match in alone.finditer(sentence))
 
 
@@ -156,13 +156,19 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
 
 def unsupported(answer: str, sources: Sequence[str], *, by_rules: bool = True) -> list[str]:
     """The sentences that lower `faithfulness`; without `by_rules`, by their words alone."""
-    held: frozenset[str] = frozenset().union(*map(stems, sources))
+    held = held_words(sources)
     found = ContradictionChecker().find(answer, sources) if by_rules else []
     denied = {each.sentence for each in found}
     said = sentences(without_markers(answer))
     return [
         each for each in said if each in denied or not is_supported(frozenset(stems(each)), held)
     ]
+
+
+def held_words(sources: Iterable[str]) -> frozenset[str]:
+    """The stems of all sources, and their numbers as digits too: "nine" supports "9"."""
+    texts = list(sources)
+    return frozenset().union(*map(stems, texts), *map(numbers, texts))
 
 
 def is_supported(words: frozenset[str], held: frozenset[str]) -> bool:

@@ -71,6 +71,14 @@ _SMALL = (
 _DECADES = "twenty thirty forty fifty sixty seventy eighty ninety"
 _ONES = {word: value for value, word in enumerate(words(_SMALL))}
 _TENS = {word: 10 * value for value, word in enumerate(words(_DECADES), start=2)}
+# Of other languages those that are no word of English ("due", "once", "elf").
+_ELSEWHERE = {
+    2: "zwei deux twee dois", 3: "drei trois tres drie três", 4: "vier quatre cuatro quattro",
+    5: "fünf cinq cinco cinque vijf", 6: "sechs zes", 7: "sieben sept siete sette zeven sete",
+    8: "acht huit ocho oito", 9: "neun neuf nueve negen nove", 10: "zehn diez dieci tien dez",
+    12: "zwölf douze doce dodici twaalf doze",
+}  # fmt: skip
+_ONES |= {word: value for value, listed in _ELSEWHERE.items() for word in listed.split()}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 _UNITS = {
     "min": r"minutes?|mins?\.?",
@@ -81,8 +89,10 @@ _UNITS = {
     "month": r"months?",
     "year": r"years?|yrs?\.?",
     "eur": r"euros?|€|eur\b",
+    "ct": r"cents?\b|¢",
     "usd": r"dollars?|usd\b",
     "gbp": r"pounds sterling|gbp\b|£",
+    "‰": r"per ?mille?|‰",
     "%": r"per ?cent|percent|%",
     "km": r"kilomet(?:er|re)s?|kms?\b",
     "cm": r"centimet(?:er|re)s?",
@@ -91,6 +101,10 @@ _UNITS = {
     "kg": r"kilo(?:gram(?:me)?)?s?|kgs?\b",
     "mg": r"milligrams?",
     "g": r"gram(?:me)?s?",
+    "lb": r"pounds?\b|lbs?\b",
+    "oz": r"ounces?\b",
+    "mi": r"miles?\b",
+    "ft": r"feet\b|foot\b",
     "ml": r"millilit(?:er|re)s?",
     "l": r"lit(?:er|re)s?",
     "mb": r"megabytes?",
@@ -107,6 +121,8 @@ _AFTER = re.compile(
     + "|".join(f"(?P<u{place}>{forms})" for place, forms in enumerate(_UNITS.values()))
     + r")(?![\w])"
 )
+# "28 or 31 days" are 28 days or 31 days.
+_EITHER_NUMBER = re.compile(r"(?<![\w.,:/-])(\d[\d.,:]*) or (\d[\d.,:]*) ([^\W\d_]+)")
 _CURRENCY = re.compile(r"(?:€|\beur) ?(?P<number>\d[\d.,]*)")
 _NAMES = tuple(_UNITS)
 _DOLLARS = re.compile(r"\$ ?(\d[\d.,]*\d|\d)")
@@ -123,9 +139,14 @@ _QUANTITY = re.compile(
 @remember_short
 def canonical(text: str) -> str:
     """A normalized text with number words as digits and units in one spelling."""
-    digits = _NUMBER_WORDS.sub(_digits, text)
+    digits = _EITHER_NUMBER.sub(r"\1 \3 or \2 \3", _NUMBER_WORDS.sub(_digits, text))
     amounts = _CURRENCY.sub(lambda match: f"{match['number'].rstrip('.,')} eur", digits)
     return _AFTER.sub(_unit, amounts)
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers of a text as digits, whether they are written so or as words."""
+    return {word for word in words(canonical(normalize(text))) if word[0].isdigit()}
 
 
 class Quantity(NamedTuple):
@@ -162,7 +183,7 @@ def _unit(match: re.Match[str]) -> str:
 
 def _digits(match: re.Match[str]) -> str:
     found = match[0]
-    parts = [part for part in re.findall(r"[a-z]+", found) if part != "and"]
+    parts = [part for part in re.findall(r"[^\W\d_]+", found) if part != "and"]
     if len(parts) == 1 and parts[0] in _LONE:
         return found
     value = _value(parts)

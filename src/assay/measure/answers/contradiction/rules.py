@@ -12,11 +12,13 @@ from enum import StrEnum
 from assay.measure.answers.contradiction.features import nearest, opposed_words
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence, directions, turns_around
 from assay.measure.answers.quantities import Quantity
+from assay.text import stem
 
 SHARED = 0.5
 """The share of a sentence's content that a source sentence must have before it can contradict."""
 
 _NAMES_SHARED = 0.7
+_ALL_BUT_NAMES = 0.9
 # "may" and "march" are also verbs: they are months beside a number only.
 _MONTH = re.compile(
     r"\b(January|February|April|June|July|August|September|October|November|December|"
@@ -75,9 +77,15 @@ def find_contradiction(
 
 def shared(sentence: AnalyzedSentence, source: AnalyzedSentence) -> float:
     """The share of the content words, numbers and directions aside, that the source has."""
+    return _shared_words(sentence, source, frozenset())
+
+
+def _shared_words(
+    sentence: AnalyzedSentence, source: AnalyzedSentence, left_out: frozenset[str]
+) -> float:
     wanted = {
         word
-        for word in sentence.content
+        for word in sentence.content - left_out
         if word not in directions() and not any(map(str.isdigit, word))
     }
     held = wanted & source.content
@@ -122,8 +130,18 @@ def _numbers(
         for theirs in source.quantities:
             alike = ours.unit == theirs.unit if ours.unit or theirs.unit else False
             free = theirs.value not in sentence.numbers and not _abbreviated(ours, theirs)
-            if free and (alike or _beside(sentence, ours.value) & _beside(source, theirs.value)):
+            beside = _beside(sentence, ours.value) & _beside(source, theirs.value)
+            if free and (alike or beside or _are_years_apart(sentence, ours, source, theirs)):
                 yield ours.value, theirs.value
+
+
+def _are_years_apart(
+    sentence: AnalyzedSentence, ours: Quantity, source: AnalyzedSentence, theirs: Quantity
+) -> bool:
+    """Two years after the same word ("in 2018", "in 2019"), in sentences that say the same."""
+    years = all(re.fullmatch(r"1\d{3}|20\d\d", each.value) for each in (ours, theirs))
+    near = years and _company(sentence, ours.value) & _company(source, theirs.value)
+    return bool(near) and shared(sentence, source) >= _NAMES_SHARED
 
 
 def _abbreviated(ours: Quantity, theirs: Quantity) -> bool:
@@ -172,9 +190,11 @@ def _names(
     sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
 ) -> Iterator[tuple[str, str]]:
     """A name that no source has, where the source has another one in the same company."""
-    if shared(sentence, source) < _NAMES_SHARED:
-        return
     held = {word for each in sources for word in each.words}
+    foreign = frozenset(stem(name.lower()) for name in sentence.names if name.lower() not in held)
+    alike = _shared_words(sentence, source, foreign) >= _ALL_BUT_NAMES
+    if shared(sentence, source) < _NAMES_SHARED and not alike:
+        return
     for name in sorted(sentence.names):
         if name.lower() in held:
             continue

@@ -102,6 +102,11 @@ def opposite_words() -> list[tuple[str, str]]:
 _NAME = re.compile(r"\b(?:[A-Z]+[a-z]*\d+\w*|[A-Z]{2,}\w*|[a-z]+[A-Z]\w*|(?<!^)[A-Z][a-z]+)\b")
 # "No, it must not be oiled": the first word answers the question, and negates nothing more.
 _ANSWERED = re.compile(r"\W*(?:no|yes)\s*[,.:;!–]\s*\w", re.IGNORECASE)
+# Bounds in one spelling, so that "up to 12" and "at least 12" are opposites.
+_BOUNDS = (
+    (re.compile(r"\bup to(?= \d)|\b(?:no|not) more than\b", re.IGNORECASE), "at most"),
+    (re.compile(r"\b(?:no|not) (?:less|fewer) than\b", re.IGNORECASE), "at least"),
+)
 _REACH = 4  # how far before a word its negation may be
 _NOT_NAMES = frozenset({"I", "The", "This", "That", "These", "Those", "It", "He", "She", "They"})
 
@@ -130,7 +135,10 @@ class AnalyzedSentence:
 
 def analyze(text: str) -> AnalyzedSentence:
     """Read one sentence."""
-    said = words(text)
+    bounded = text
+    for phrases, spelling in _BOUNDS:
+        bounded = phrases.sub(spelling, bounded)
+    said = words(bounded)
     if _ANSWERED.match(text) and any(map(is_negation, said[1:])):
         said = said[1:]
     stemmed = tuple(map(stem, said))
