@@ -1,11 +1,12 @@
 """How quick the web UI is with many runs on disk.
 
-    .venv/bin/python benchmarks/ui.py [--runs 1000] [--matrix 10000]
+    .venv/bin/python benchmarks/ui.py [--runs 1000] [--matrix 10000] [--trend]
 
 Makes the runs from copies of real ones, starts `assay serve ui` over them, and prints lines for
 benchmarks/README.md: the first answer of each page and the median of ten. Where Chromium and
 Playwright are installed, also when a browser first paints. With --matrix, ten runs of so many
-queries are made instead, and their matrix is measured.
+queries are made instead, and their matrix is measured. With --trend, all runs are of one target, on
+two branches, and the page of its trend is measured.
 """
 
 import argparse
@@ -37,11 +38,11 @@ def shorter(query: str, top_k: int) -> list[str]:
     return []
 
 
-def make_runs(folder: Path, number: int) -> list[str]:
+def make_runs(folder: Path, number: int, *, one_target: bool = False) -> list[str]:
     with tempfile.TemporaryDirectory() as originals:
         models = [
             evaluate_agent(target, "notes", out=originals, top_k=10).folder.path
-            for target in ("builtin:bm25", shorter)
+            for target in ("builtin:bm25", "builtin:bm25" if one_target else shorter)
         ]
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         for place in range(number):
@@ -51,7 +52,9 @@ def make_runs(folder: Path, number: int) -> list[str]:
             for name in ("run.json", "report.json"):
                 text = (copy / name).read_text()
                 started = f'"started": "{moment.isoformat()}"'
-                (copy / name).write_text(re.sub(r'"started": ?"[^"]+"', started, text, count=1))
+                text = re.sub(r'"started": ?"[^"]+"', started, text, count=1)
+                branch = f'"branch": "{("main", "feature")[place % 2]}"'
+                (copy / name).write_text(re.sub(r'"branch": ?[^,]+', branch, text, count=1))
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -116,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--matrix", type=int, metavar="QUERIES")
+    parser.add_argument("--trend", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -129,7 +133,7 @@ def main() -> None:
                 painted = first_paint(f"{url}/matrix?{chosen}")
                 print(f"first paint of the matrix: {painted} ms")
             return
-        names = make_runs(folder, arguments.runs)
+        names = make_runs(folder, arguments.runs, one_target=arguments.trend)
         pages = {
             "list of runs": "/",
             "list, filtered": "/?target=builtin:bm25&page=3",
@@ -137,15 +141,18 @@ def main() -> None:
             "report": f"/runs/{names[0]}",
             "comparison": f"/compare?run={names[0]}&run={names[1]}",
         }
+        trend = "/trends?target=builtin:bm25&dataset=notes&split=test"
+        if arguments.trend:
+            pages = {"trend": trend, "trend as CSV": trend.replace("?", ".csv?", 1)}
         with serving(folder) as url, httpx.Client(base_url=url, timeout=60) as client:
             client.get("/health").raise_for_status()  # it is up, and nobody has asked for a page
-            painted = first_paint(url)
+            painted = first_paint(f"{url}{trend if arguments.trend else ''}")
             for label, path in pages.items():
                 first, later = measure(client, path)
                 runs = f"{arguments.runs:,} runs"
                 print(f"| {label} | {runs} | {first * 1000:.0f} ms | {later * 1000:.0f} ms |")
         words = "not measured" if painted is None else f"{painted:.0f} ms"
-        print(f"first paint of the list: {words}")
+        print(f"first paint of the {'trend' if arguments.trend else 'list'}: {words}")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Page(HTMLParser):
 
 def read_page(html: str) -> Page:
     page = Page()
-    page.feed(html)
+    page.feed(html.replace("<wbr>", ""))  # where a name may break is no part of it
     page.close()
     assert not page._open, f"never closed: {page._open}"
     return page

@@ -54,6 +54,14 @@ def test_a_share_of_nothing_is_a_dash() -> None:
     assert numbers.percent(1.0) == "100.0%"
 
 
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(12.3, "$12.30"), (0.00423, "$0.0042"), (0.0, "$0.00"), (1234.5, "$1,234.50"), (None, "–")],
+)
+def test_dollars_keep_the_digits_that_matter(value: float | None, written: str) -> None:
+    assert numbers.dollars(value) == written
+
+
 def test_counts_have_thousands_separators_and_agree_in_number() -> None:
     assert numbers.count(12334) == "12,334"
     assert numbers.counted(1, "query", "queries") == "1 query"

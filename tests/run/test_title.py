@@ -3,7 +3,7 @@
 from typing import Any
 
 from assay.run.models import RunHeader
-from assay.run.title import comparison_title, distinguish
+from assay.run.title import comparison_title, described_settings, distinguish
 
 
 def header(
@@ -52,6 +52,20 @@ def test_settings_are_named_by_their_options() -> None:
 def test_settings_of_different_targets_are_left_out() -> None:
     rest = header("rest:http://x", {"mapping": ["ids=hits[].id"]})
     assert distinguish([header(), rest]) == ["builtin:bm25", "rest:http://x"]
+
+
+def test_what_a_run_cost_is_a_figure_and_no_name() -> None:
+    runs = [header(label=label, tags={"cost_usd": label}) for label in ("1", "2")]
+    assert distinguish(runs) == ["builtin:bm25 (1)", "builtin:bm25 (2)"]
+
+
+def test_what_may_change_a_score_is_described_and_nothing_else() -> None:
+    one = header(config={"bm25_k1": 0.9, "concurrency": 3}, retriever={"mode": "bm25"})
+    found = described_settings(one)
+    assert found["bm25_k1"] == "--bm25-k1 0.9"
+    assert found["retriever mode"] == "mode bm25"
+    assert found["assay"] == "assay 0.2.0"
+    assert not {"concurrency", "label", "top_k", "reranker"} & set(found)
 
 
 def test_tags_and_the_retriever_tell_runs_apart() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from assay.measure.metrics import parse_figure
 from assay.net.redact import printable
@@ -44,6 +44,7 @@ def environment(*folders: Path) -> Environment:
         "milliseconds": _milliseconds,
         "metric_name": lambda name: str(parse_figure(name)),
         "moment": moment,
+        "breakable": breakable,
     }
     jinja.globals |= {
         "interval": numbers.interval,
@@ -140,6 +141,11 @@ def _columns(attributes: str) -> int:
 def style_sheet() -> str:
     """The CSS of every report."""
     return (TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def breakable(name: str) -> Markup:
+    """A name or address that a narrow window breaks after a mark, and not between letters."""
+    return Markup(re.sub(r"([/:._-]+)(?=\w)", r"\1<wbr>", str(escape(printable(name)))))
 
 
 def moment(iso: str) -> str:

@@ -10,6 +10,9 @@ from functools import partial
 from assay.run.models import RunHeader
 from assay.run.options import settings
 
+COST_TAG = "cost_usd"
+"""The tag for what a run cost at the agent: a figure, which tells no runs apart."""
+
 _LONGEST = 60
 _MOST_FACTS = 4
 # What cannot change a score, or is said in another way.
@@ -73,7 +76,7 @@ def _name(header: RunHeader, facts: Sequence[_Fact]) -> str:
 def _common_facts(headers: Sequence[RunHeader]) -> Iterator[_Fact]:
     yield lambda each: _shortened(each.label or "")
     yield lambda each: _shortened((each.git.branch if each.git else None) or "")
-    for key in sorted({key for each in headers for key in each.tags}):
+    for key in sorted({key for each in headers for key in each.tags} - {COST_TAG}):
         yield partial(_tag, key)
     for name in _SAMPLE:
         yield partial(_setting, name)

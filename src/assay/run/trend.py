@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from assay.errors import AssayError
@@ -17,10 +17,10 @@ from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, comparable_key, drawn_with
 from assay.run.models import Report, RunHeader
-from assay.run.title import described_settings
+from assay.run.title import COST_TAG, described_settings
 
-LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", "cost_usd", "judge_cost_usd"
-"""Figures of a trend that are no scores. `cost_usd` is a tag: only its operator knows what an agent
+LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, "judge_cost_usd"
+"""Figures of a trend that are no scores. The cost is a tag: only its operator knows what an agent
 costs."""
 
 NO_BRANCH = "no branch"
@@ -110,6 +110,7 @@ class TargetTrend:
         return [point for series in self.series if series.current for point in series.points]
 
 
+@cache
 def is_answer_figure(name: str) -> bool:
     """Whether a figure of a trend is about answers."""
     if name in (LATENCY, SLOW, COST, JUDGE_COST):
@@ -240,9 +241,11 @@ def sample_words(line: RunLine) -> str:
 
 
 def _settings_change(before: TrendPoint, after: TrendPoint) -> str:
-    words = []
+    words = {}
     for name in {**before.settings, **after.settings}:
         old, new = before.settings.get(name), after.settings.get(name)
         if old != new:
-            words.append(f"{old} → {new}" if old and new else new or f"without {old}")
-    return "; ".join(words)
+            words[name] = f"{old} → {new}" if old and new else new or f"without {old}"
+    # What the retriever recorded says the same as the options that were given, in other words.
+    given = [each for name, each in words.items() if not name.startswith("retriever ")]
+    return "; ".join(given or words.values())
