@@ -47,7 +47,7 @@ class AssayError(Exception):
 
 
 class UsageError(AssayError):
-    pass
+    """Options, arguments or settings that do not make sense."""
 
 
 class DataError(AssayError):
@@ -78,7 +78,7 @@ class DownloadError(DataError):
 
 
 class SearchError(AssayError):
-    pass
+    """An index, an embedder or a model of the retriever that cannot be used."""
 
 
 class SearchUnavailable(SearchError):
@@ -86,14 +86,16 @@ class SearchUnavailable(SearchError):
 
 
 class RunError(AssayError):
-    pass
+    """A run that cannot be found, read, resumed, merged or compared."""
 
 
 class GateError(AssayError):
-    pass
+    """A gate that no system could pass."""
 
 
 class ProviderFailure(StrEnum):
+    """Why a language model gave no reply."""
+
     SETTING = "setting"
     REFUSED_KEY = "key refused"
     BAD_REQUEST = "bad request"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.net.sse import Event, EventReader, EventTooLarge, format_comment, format_event
+from assay.net.sse import Event, EventReader, EventTooLarge, format_event
 
 # Texts made mostly of what is hard to get right: line ends, field names, characters of many bytes.
 HARD = st.text(st.sampled_from("\r\n: abdetvn\u00e9\U0001f600\ufeff\0")) | st.text()
@@ -87,7 +87,7 @@ def test_a_byte_order_mark_is_dropped_only_at_the_start() -> None:
 
 
 def test_comments_are_counted_and_are_no_events() -> None:
-    events, reader = read(format_comment("heartbeat").encode(), b":\n", b"event: a\ndata: 1\n\n")
+    events, reader = read(b": heartbeat\n\n", b":\n", b"event: a\ndata: 1\n\n")
     assert events == [Event("a", "1")]
     assert reader.comments == 2
     assert reader.problems == []

@@ -91,6 +91,7 @@ app.command("completion", rich_help_panel=_SET_UP)(completion)
 
 
 def main() -> None:
+    """Run the command line; errors become messages and exit codes."""
     if sys.argv[1:2] == [HIDDEN_VERB]:  # asked by the shell at every Tab
         print_candidates(typer.main.get_command(app), sys.argv[2:])
         return

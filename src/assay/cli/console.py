@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Any) -> None:
+    """A result for programs, on stdout."""
     import orjson
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -49,6 +50,7 @@ def say(message: str) -> None:
 
 
 def warn(message: str) -> None:
+    """A note about something that may be wrong."""
     say(f"warning: {message}")
 
 

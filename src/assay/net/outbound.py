@@ -142,6 +142,7 @@ async def permitted_addresses(
 
 
 async def system_resolve(host: str, port: int) -> list[str]:
+    """The addresses that this machine finds for a host name."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -174,6 +175,7 @@ def as_address(host: str) -> Address | None:
 
 
 def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host."""
     address = as_address(host)
     if address is not None:
         return _unwrapped(address).is_loopback
@@ -182,6 +184,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
+    """Whether the host means all network interfaces."""
     address = as_address(host)
     return address is not None and _unwrapped(address).is_unspecified
 

@@ -25,10 +25,6 @@ def format_event(event: str, data: Mapping[str, Any]) -> str:
     return f"event: {event}\ndata: {payload}\n\n"
 
 
-def format_comment(text: str) -> str:
-    return f": {text}\n\n"
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """`name` is "message" where the stream gave none, as the standard says."""

@@ -71,7 +71,7 @@ class RagTestData:
         return next(case for case in every if case.query_id == query_id)
 
 
-def dataset_of(config: pytest.Config) -> "Dataset":
+def session_dataset(config: pytest.Config) -> "Dataset":
     """The data set of the session, loaded at first use."""
     if _dataset_key not in config.stash:
         from assay.data import load_dataset
@@ -100,7 +100,7 @@ def case_parameters(config: pytest.Config, *, unanswerable: bool = False) -> lis
 
 def load_test_data(config: pytest.Config, answers: Mapping[str, str]) -> RagTestData:
     """The cases of the session; `answers` win over the reference answers of the data set."""
-    dataset = dataset_of(config)
+    dataset = session_dataset(config)
     own = {key: each.answer for key, each in dataset.answers.items() if each.answer}
     queries = [dataset.queries[query_id] for query_id in _query_ids(config)]
     known = {**own, **answers}
@@ -129,15 +129,15 @@ def _query_ids(config: pytest.Config) -> list[str]:
 
     settings = Settings.of(config)
     if settings.all_queries:
-        return [query.id for query in dataset_of(config).queries_in(SPLIT)]
+        return [query.id for query in session_dataset(config).queries_in(SPLIT)]
     if settings.dataset == "nfcorpus":
         return list(SELECTED)
-    return [query.id for query in _some_queries(dataset_of(config))]
+    return [query.id for query in _some_queries(session_dataset(config))]
 
 
 def _unanswerable_ids(config: pytest.Config) -> list[str]:
     """Those whose reference says that there is no answer: all, or the first few."""
-    dataset = dataset_of(config)
+    dataset = session_dataset(config)
     ids = [each for each in dataset.queries if each in dataset.answers]
     found = [each for each in ids if dataset.answers[each].answer is None]
     return found if Settings.of(config).all_queries else found[:FEW]

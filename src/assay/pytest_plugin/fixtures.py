@@ -142,7 +142,7 @@ def assay_loop() -> Iterator["SessionLoop"]:
 @pytest.fixture(scope="session")
 def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> list["JsonObject"]:
     """The records of ground_truth.json: query_id, query_text, ground_truth_answer, ..."""
-    from assay.pytest_plugin.cases import dataset_of, read_ground_truth
+    from assay.pytest_plugin.cases import read_ground_truth, session_dataset
 
     path = assay_settings.ground_truth
     if path is None:
@@ -151,7 +151,7 @@ def ground_truth_data(pytestconfig: pytest.Config, assay_settings: Settings) -> 
             f"{GROUND_TRUTH} with: assay ground-truth"
         )
     with user_errors():
-        return read_ground_truth(path, dataset_of(pytestconfig))
+        return read_ground_truth(path, session_dataset(pytestconfig))
 
 
 @pytest.fixture(scope="session")

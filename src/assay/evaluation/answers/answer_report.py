@@ -41,7 +41,7 @@ from assay.measure.answers.diagnosis import (
 from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
 from assay.measure.answers.lexical import fact_assertion
-from assay.measure.answers.quantities import language_of
+from assay.measure.answers.quantities import text_language
 from assay.measure.statistics import below, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
@@ -164,7 +164,7 @@ class AnswerReport:
     @property
     def _language_note(self) -> str | None:
         """What cannot be seen in answers that are not in English."""
-        said = [language_of(case.answer) for case in self._cases if case.answer]
+        said = [text_language(case.answer) for case in self._cases if case.answer]
         known = Counter(each for each in said if each is not None)
         language, number = known.most_common(1)[0] if known else ("English", 0)
         if language == "English" or 2 * number <= known.total():

@@ -17,7 +17,7 @@ from assay.measure.answers.instructions import (
     repeats_the_question,
 )
 from assay.measure.answers.lexical import contains_any
-from assay.measure.answers.quantities import language_of, quantities
+from assay.measure.answers.quantities import quantities, text_language
 from assay.text import normalize, stems, words
 
 _PROMPT = re.compile(
@@ -123,8 +123,8 @@ def _is_padded(view: AnswerView) -> bool:
 
 
 def _is_in_another_language(view: AnswerView) -> bool:
-    expected = language_of(" ".join([view.case.question, *view.shown[:3]]))
-    said = language_of(view.text)
+    expected = text_language(" ".join([view.case.question, *view.shown[:3]]))
+    said = text_language(view.text)
     return said is not None and expected is not None and said != expected
 
 

@@ -38,7 +38,7 @@ _FEWEST_WORDS = 5
 _FEWEST_HITS = 2
 
 
-def language_of(text: str) -> str | None:
+def text_language(text: str) -> str | None:
     """The language or, for other scripts than Latin, the script; None if it cannot be told."""
     script = _script_of(text)
     if script != "LATIN":
