@@ -1,6 +1,7 @@
 """The comparison page: names, verdicts in words, what got better and what worse."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,8 @@ from assay.report.html_comparison import (
     render_comparison_page,
 )
 from assay.report.terminal import verdict
+from assay.run.models import QueryRow
+from assay.run.paired_rows import SHOWN, LargestChanges, gains_and_losses, pair_rows
 
 
 def side(run: Run) -> ComparedSide:
@@ -128,3 +131,31 @@ def test_runs_that_were_judged_in_two_ways_share_no_correctness(
 
 def test_a_comparison_without_answers_says_nothing_about_them(page: Page) -> None:
     assert "Answers, by" not in page.text
+
+
+def test_rows_of_two_runs_are_read_as_they_are_needed() -> None:
+    """Of two runs in the same order, one row of each is in memory; another order works too."""
+    ids = [f"q{number}" for number in range(50)]
+    ahead: list[str] = []
+
+    def rows(order: list[str]) -> Iterator[QueryRow]:
+        for query_id in order:
+            ahead.append(query_id)
+            yield QueryRow.model_construct(query_id=query_id)
+
+    for number, (a, b) in enumerate(pair_rows(rows(ids), rows(ids)), start=1):
+        assert a.query_id == b.query_id
+        assert len(ahead) == 2 * number
+    backwards = [a.query_id for a, _ in pair_rows(rows(["none", *ids]), rows(ids[::-1]))]
+    assert backwards == ids
+
+
+def test_the_largest_changes_are_those_of_sorting_all() -> None:
+    row = QueryRow.model_construct(query_id="q")
+    pairs = [((number * 37 % 101 - 50) / 10, row, row) for number in range(3000)]
+    largest = LargestChanges()
+    assert all(largest.add(pair) for pair in pairs)
+    better, worse = gains_and_losses(pairs)
+    assert [[one[0] for one in each] for each in largest.found()] == [
+        [one[0] for one in each[:SHOWN]] for each in (better, worse)
+    ]

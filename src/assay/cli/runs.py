@@ -300,6 +300,7 @@ def compare(
     metrics = [parse_figure(text) for text in metric or ()]
     first, *others = [ComparedRun.read(folder) for folder in folders]
     comparisons = compare_with_each(first, others, metrics, find_judgments(first, others))
+    del first, others  # the page reads what it shows
     preference = None
     if with_preference:
         preference = ask_preferences(context, folders, prefer_by, options)

@@ -1,8 +1,7 @@
 """Two or more runs on one page: which is better, by how much, how sure, and on which queries."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from markupsafe import Markup
 
@@ -30,18 +29,18 @@ from assay.run.models import (
     RunHeader,
 )
 from assay.run.overlap import RankingOverlap, overlap_of
+from assay.run.paired_rows import (
+    SHOWN,
+    LargestChanges,
+    PairedScores,
+    RowPair,
+    gains_and_losses,
+    paired_by,
+    score_of,
+)
 from assay.run.title import comparison_title, distinguish
 
-SHOWN = 8
-DRAWN = 3000
-"""More dots than this hide each other and make the file large."""
-
 _CORRECTNESS = AnswerFigure("correctness")
-_SAME = 1e-12
-
-Row = TypeVar("Row", QueryRow, AnswerRow)
-RowPair = tuple[float, Row, Row]
-"""What B gains over A on one query, with the rows of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +49,24 @@ class ComparedSide:
 
     name: str
     report: Report
-    rows: Sequence[QueryRow]
     answers: Sequence[AnswerRow]
     header: RunHeader
+    _folder: RunFolder
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedSide":
         """From the files of a run."""
-        rows, answers = list(folder.read_rows()), list(folder.read_answers())
-        return cls(folder.name, folder.read_report(), rows, answers, folder.read_header())
+        answers = list(folder.read_answers())
+        return cls(folder.name, folder.read_report(), answers, folder.read_header(), folder)
+
+    def rows(self) -> Iterator[QueryRow]:
+        """One for each query, read anew each time: those of a large run take much memory."""
+        return self._folder.read_rows()
 
     @property
     def compared(self) -> ComparedRun:
         """The run as a comparison needs it."""
-        return ComparedRun.of(self.report, self.rows, self.answers, self.header)
+        return ComparedRun.of(self.report, self.rows(), self.answers, self.header)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,23 +214,31 @@ def _pair(
     prefix: str,
 ) -> PairView:
     metric = parse_figure(next(iter(comparison.metrics)))
-    scores = _paired_scores(first, other, metric)
-    better, worse = (
-        _changed_queries(first, other, metric, dataset) if isinstance(metric, Metric) else ([], [])
-    )
+    scores = PairedScores()
+    better: Sequence[QueryChange] = ()
+    worse: Sequence[QueryChange] = ()
     slices: Sequence[SliceChange] = ()
     if isinstance(metric, Metric):
-        slices = compare_slices(_paired(first.rows, other.rows, metric), metric, dataset)
+        # One look at each row for the slices, the scores and the largest changes.
+        changes = LargestChanges()
+        pairs = (
+            pair
+            for pair in paired_by(first.rows(), other.rows(), metric)
+            if scores.add(pair, metric) and changes.add(pair)
+        )
+        slices = compare_slices(pairs, metric, dataset)
+        better, worse = _changed_queries(changes, first, other, metric, dataset)
+    else:
+        for pair in paired_by(first.answers, other.answers, metric):
+            scores.add(pair, metric)
     return PairView(
         a=comparison.a,
         b=comparison.b,
         metric=str(metric),
         comparison=comparison,
         verdict=verdict(comparison, a=comparison.a, b=comparison.b),
-        scatter=None if metric == _CORRECTNESS else _scatter(scores, metric, comparison),
-        win_loss=plots.win_loss(
-            [b - a for a, b, _ in scores], f"queries, by difference in {metric}"
-        ),
+        scatter=None if metric == _CORRECTNESS else _scatter(scores.drawn, metric, comparison),
+        win_loss=plots.win_loss(scores.differences, f"queries, by difference in {metric}"),
         ranked=isinstance(metric, Metric),
         better=better,
         worse=worse,
@@ -255,7 +266,7 @@ def _overlap(first: ComparedSide, other: ComparedSide) -> RankingOverlap | None:
     """None where no query was answered in both."""
     try:
         names = (first.name, other.name)
-        return overlap_of(first.rows, other.rows, names, [first.header, other.header])
+        return overlap_of(first.rows(), other.rows(), names, [first.header, other.header])
     except RunError:
         return None
 
@@ -264,51 +275,18 @@ def _scatter(
     scores: Sequence[tuple[float, float, str]], metric: ReportFigure, comparison: Comparison
 ) -> Markup:
     return plots.scatter(
-        [(a, b, f"{text}: {figure(a, 3)} and {figure(b, 3)}") for a, b, text in scores[:DRAWN]],
+        [(a, b, f"{text}: {figure(a, 3)} and {figure(b, 3)}") for a, b, text in scores],
         f"{metric} of {comparison.a}",
         f"{metric} of {comparison.b}",
     )
 
 
-def _paired_scores(
-    first: ComparedSide, other: ComparedSide, metric: ReportFigure
-) -> list[tuple[float, float, str]]:
-    """The scores of each query in both runs, with its text."""
-    if isinstance(metric, AnswerFigure):
-        answers = _paired(first.answers, other.answers, metric)
-        return [(_score(a, metric), _score(b, metric), a.query_text) for _, a, b in answers]
-    rows = _paired(first.rows, other.rows, metric)
-    return [(a.score(metric), b.score(metric), a.query_text) for _, a, b in rows]
-
-
-def _paired(
-    rows_a: Iterable[Row], rows_b: Iterable[Row], metric: ReportFigure
-) -> list[RowPair[Row]]:
-    """The queries of both runs that have the figure."""
-    theirs = {row.query_id: row for row in rows_b if row.scores.get(metric.key) is not None}
-    return [
-        (_score(theirs[row.query_id], metric) - _score(row, metric), row, theirs[row.query_id])
-        for row in rows_a
-        if row.query_id in theirs and row.scores.get(metric.key) is not None
-    ]
-
-
-def _score(row: QueryRow | AnswerRow, metric: ReportFigure) -> float:
-    return float(row.scores[metric.key] or 0.0)
-
-
-def _gains_and_losses(
-    pairs: Iterable[RowPair[Row]],
-) -> tuple[list[RowPair[Row]], list[RowPair[Row]]]:
-    """What got better, the largest gain first, and what got worse, the largest loss first."""
-    ordered = sorted(pairs, key=lambda pair: -pair[0])
-    gains = [pair for pair in ordered if pair[0] > _SAME]
-    losses = [pair for pair in reversed(ordered) if pair[0] < -_SAME]
-    return gains, losses
-
-
 def _changed_queries(
-    first: ComparedSide, other: ComparedSide, metric: Metric, dataset: Dataset | None
+    found: LargestChanges,
+    first: ComparedSide,
+    other: ComparedSide,
+    metric: Metric,
+    dataset: Dataset | None,
 ) -> tuple[list[QueryChange], list[QueryChange]]:
     """The queries with the largest gains, and those with the largest losses."""
     judged_a = JudgedDocuments.of(first.report.config, dataset)
@@ -317,10 +295,10 @@ def _changed_queries(
     def changes(pairs: Sequence[RowPair[QueryRow]]) -> list[QueryChange]:
         return [
             QueryChange(gain, query_view(a, metric, judged_a), query_view(b, metric, judged_b))
-            for gain, a, b in pairs[:SHOWN]
+            for gain, a, b in pairs
         ]
 
-    gains, losses = _gains_and_losses(_paired(first.rows, other.rows, metric))
+    gains, losses = found.found()
     return changes(gains), changes(losses)
 
 
@@ -348,8 +326,8 @@ def _changed_answers(
             for gain, a, b in pairs[:SHOWN]
         ]
 
-    pairs = _paired(first.answers, other.answers, compared)
-    gains, losses = _gains_and_losses(pairs)
+    pairs = list(paired_by(first.answers, other.answers, compared))
+    gains, losses = gains_and_losses(pairs)
     return AnswerChanges(
         figure=str(compared),
         agreement=_agreement(pairs) if compared == _CORRECTNESS else None,
@@ -368,7 +346,7 @@ def _answer_figure(comparison: Comparison) -> AnswerFigure | None:
 
 
 def _agreement(pairs: Iterable[RowPair[AnswerRow]]) -> Agreement:
-    right = [(_score(a, _CORRECTNESS) > 0, _score(b, _CORRECTNESS) > 0) for _, a, b in pairs]
+    right = [(score_of(a, _CORRECTNESS) > 0, score_of(b, _CORRECTNESS) > 0) for _, a, b in pairs]
     return Agreement(
         both=right.count((True, True)),
         only_a=right.count((True, False)),

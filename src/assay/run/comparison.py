@@ -52,9 +52,11 @@ class ComparedRun:
         """Combine the facts about a query's answer with those about its ranking."""
         scores: dict[str, dict[str, float]] = {}
         rankings: dict[str, Sequence[str]] = {}
+        ids, values = dict[str, str](), dict[float, float]()  # each is kept once
         for row in rows:
-            scores.setdefault(row.query_id, {}).update(row.scores)
-            rankings[row.query_id] = row.retrieved_docs
+            mine = {key: values.setdefault(one, one) for key, one in row.scores.items()}
+            scores.setdefault(row.query_id, {}).update(mine)
+            rankings[row.query_id] = tuple(ids.setdefault(one, one) for one in row.retrieved_docs)
         for answer in answers:
             found = {key: value for key, value in answer.scores.items() if value is not None}
             scores.setdefault(answer.query_id, {}).update(found)

@@ -1,6 +1,6 @@
 """`assay compare --overlap`: how far the rankings of two runs differ, where nobody judged them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -9,6 +9,7 @@ import numpy as np
 from assay.errors import RunError
 from assay.run.folder import RunFolder
 from assay.run.models import QueryRow, RunHeader, RunModel
+from assay.run.paired_rows import CountedRows, pair_rows
 from assay.run.title import comparison_title, distinguish
 
 PERSISTENCE = 0.9
@@ -181,26 +182,28 @@ class RankingOverlap(RunModel):
 def compare_run_rankings(a: RunFolder, b: RunFolder) -> RankingOverlap:
     """Compare two runs query by query, whatever judgments they had. Raises `RunError`."""
     headers = [a.read_header(), b.read_header()]
-    rows = [list(folder.read_rows()) for folder in (a, b)]
-    return overlap_of(rows[0], rows[1], (a.name, b.name), headers)
+    return overlap_of(a.read_rows(), b.read_rows(), (a.name, b.name), headers)
 
 
 def overlap_of(
-    rows_a: Sequence[QueryRow],
-    rows_b: Sequence[QueryRow],
+    rows_a: Iterable[QueryRow],
+    rows_b: Iterable[QueryRow],
     runs: tuple[str, str],
     headers: Sequence[RunHeader],
 ) -> RankingOverlap:
-    """The same for rows that were read already."""
-    theirs = {row.query_id: row for row in rows_b}
-    pairs = [(row, theirs[row.query_id]) for row in rows_a if row.query_id in theirs]
-    answered = [pair for pair in pairs if all(row.status == "ok" for row in pair)]
-    if not answered:
-        raise RunError("the two runs have no query that both answered, so nothing can be compared")
+    """The same for rows, each of which is looked at once."""
     top_k = min(header.config.top_k for header in headers)
-    found = [
-        (a, compare_lists(a.retrieved_docs[:top_k], b.retrieved_docs[:top_k])) for a, b in answered
-    ]
+    mine, theirs = CountedRows(rows_a), CountedRows(rows_b)
+    shared = other_texts = 0
+    found: list[tuple[tuple[str, str], ListOverlap]] = []
+    for a, b in pair_rows(mine, theirs):
+        shared += 1
+        other_texts += bool(a.query_text and b.query_text and a.query_text != b.query_text)
+        if a.status == b.status == "ok":
+            lists = compare_lists(a.retrieved_docs[:top_k], b.retrieved_docs[:top_k])
+            found.append(((a.query_id, a.query_text), lists))
+    if not found:
+        raise RunError("the two runs have no query that both answered, so nothing can be compared")
     name_a, name_b = distinguish(headers)
     each = [overlap for _, overlap in found]
     taus = [overlap.tau for overlap in each if overlap.tau is not None]
@@ -221,15 +224,15 @@ def overlap_of(
         same_first=sum(overlap.same_first for overlap in each),
         identical=sum(overlap.identical for overlap in each),
         disjoint=sum(overlap.jaccard == 0 for overlap in each),
-        changed=[_query(row, o) for row, o in changed[:CHANGED] if not o.identical],
-        warnings=_warnings(headers, len(rows_a), len(rows_b), len(pairs), len(found), pairs),
+        changed=[_query(*query, o) for query, o in changed[:CHANGED] if not o.identical],
+        warnings=_warnings(headers, mine.all(), theirs.all(), shared, len(found), other_texts),
     )
 
 
-def _query(row: QueryRow, overlap: ListOverlap) -> QueryOverlap:
+def _query(query_id: str, query_text: str, overlap: ListOverlap) -> QueryOverlap:
     return QueryOverlap(
-        query_id=row.query_id,
-        query_text=row.query_text,
+        query_id=query_id,
+        query_text=query_text,
         rbo=overlap.rbo,
         shared=overlap.shared,
         jaccard=overlap.jaccard,
@@ -246,7 +249,7 @@ def _warnings(
     in_b: int,
     shared: int,
     answered: int,
-    pairs: Sequence[tuple[QueryRow, QueryRow]],
+    other: int,
 ) -> list[str]:
     warnings = []
     if not shared == in_a == in_b:
@@ -256,7 +259,6 @@ def _warnings(
     depths = {header.config.top_k for header in headers}
     if len(depths) > 1:
         warnings.append(f"the runs asked for {max(depths)} and {min(depths)} documents")
-    other = sum(a.query_text != b.query_text for a, b in pairs if a.query_text and b.query_text)
     if other:
         warnings.append(f"{other} queries have another text in the second run: is it the same set?")
     return warnings
