@@ -122,7 +122,7 @@ def trend_chart(
     width, height = size
     colors = {branch: number for number, branch in enumerate(branches_of(trend)[:SERIES])}
     shown = [series for series in trend.series if series.branch in colors]
-    legend, below = _legend(colors, width)
+    legend, below = _legend(figure_title(trend.figure), colors, width)
     frame = _frame(trend, shown, width, below + 26, height - 44, by_run=by_run)
     digits = axis_words(trend.figure)
     parts = axis_beside(frame.up, _LEFT, width - _RIGHT, digits, 5)
@@ -223,9 +223,10 @@ def axis_words(name: str) -> Callable[[float], str]:
     return (lambda v: f"${v:g}") if name in (COST, JUDGE_COST) else (lambda v: f"{v:g}")
 
 
-def _legend(colors: dict[str, int], width: int) -> tuple[list[str], float]:
-    """Marks and names of the branches in rows, and where they end."""
-    parts, x, y = [], float(_LEFT), 12.0
+def _legend(title: str, colors: dict[str, int], width: int) -> tuple[list[str], float]:
+    """What the axis measures, marks and names of the branches in rows, and where they end."""
+    parts, y = [text(title, 0, 12, "start", "label")], 12.0
+    x = max(float(_LEFT), text_width(title) + 18)
     for branch, number in colors.items():
         name = shortened(branch, 180)
         room = text_width(name) + 34
