@@ -71,32 +71,24 @@ async def test_an_evaluation_over_real_a2a_starts_and_stops_the_agent(
     monkeypatch.setenv("ASSAY_TOKEN", "for other servers")
     monkeypatch.setenv("ASSAY_PORT", "1")
     monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("RAG_EVAL_PROVIDER", "ollama@http://127.0.0.1:1")  # for a judge
     stages = []
-    agent = PurpleProcess("bm25", orchard, progress=lambda what, *_: stages.append(what))
-    config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2)
+    agent = PurpleProcess.from_target(
+        parse_target("purple:bm25"),
+        OpenContext(orchard, answers=True, progress=lambda what, *_: stages.append(what)),
+    )
+    config = RunConfig(target="purple:bm25", dataset="orchard", concurrency=2, answers=True)
     outcome = await Evaluation.plan(config, orchard).start(agent, tmp_path)
     assert outcome.metrics["ndcg@5"] == 1.0
     assert outcome.report.target.name == "purple:bm25"
     assert outcome.report.track == "zero-shot"
     assert "A2A 1.0" in outcome.report.target.details
+    assert outcome.report.target.details.endswith("; answers: extractive")
+    assert outcome.report.answers is not None
+    assert outcome.report.answers.answered == len(WORDS)
     assert stages[0] == "starting the purple agent"
     assert agent._process is not None
     assert agent._process.returncode == 0
-
-
-async def test_the_reference_agent_answers_over_a2a_where_answers_are_asked_for() -> None:
-    """Quotes, whatever model the environment names for judging."""
-    notes = load_dataset("notes")
-    context = OpenContext(notes, answers=True)
-    agent = PurpleProcess.from_target(parse_target("purple:bm25"), context)
-    await agent.open()
-    try:
-        reply = await agent.ask("When is the bus to the airport?", 5)
-    finally:
-        await agent.close()
-    assert reply.answer
-    assert set(reply.citations) <= set(reply.doc_ids)
-    assert agent.info.details.endswith("; answers: extractive")
 
 
 def test_a_model_that_answers_needs_answers(orchard: Dataset) -> None:

@@ -24,6 +24,18 @@ def test_the_commands_of_the_page_run(
     assert not any("every score is 0" in text for text in measured)
 
 
+def test_the_answering_agent_of_the_page_about_a2a_is_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "a2a.md").read_text(encoding="utf-8")
+    section = tmp_path / "section.md"
+    section.write_text(text[text.index("With `--answers` it answers") : text.index("## Green")])
+    ((command, shown),) = run_page(section, tmp_path).items()
+    assert command.startswith("assay eval a2a:")
+    assert "citation" in shown
+
+
 def test_there_is_a_page_for_every_job_and_peer() -> None:
     jobs = {"search-service", "rag-app", "leaderboard", "ci-gate", "grading"}
     assert {page.stem for page in PAGES} == jobs | {"ragas", "promptfoo", "trec_eval", "beir"}
