@@ -5,6 +5,8 @@
     uv pip install --python bm25s bm25s PyStemmer         # and so on, each in its own environment
     .venv/bin/python benchmarks/engines.py --engines ../engines --dataset nfcorpus.zip
 
+The first time, Assay's index also embeds what is not in the cache: run it twice.
+
 Every engine runs in a process of its own, with the settings that its documentation shows first, and
 with the vectors of Assay's built-in model: one for each document, of its title and its first 256
 tokens, as its users would make them. Prints nDCG@10, R@100 and CPU; the model's own CPU is the same
@@ -145,7 +147,10 @@ def chromadb(corpus: Corpus) -> Ask:
     queries = corpus.vectors("queries")
 
     def ask(_query: str, row: int) -> list[str]:
-        return collection.query(query_embeddings=[queries[row]], n_results=DEPTH)["ids"][0]
+        found: list[str] = collection.query(query_embeddings=[queries[row]], n_results=DEPTH)[
+            "ids"
+        ][0]
+        return found
 
     return ask
 
@@ -164,7 +169,7 @@ def qdrant(corpus: Corpus) -> Ask:
 
     def ask(_query: str, row: int) -> list[str]:
         found = client.query_points("documents", query=queries[row].tolist(), limit=DEPTH)
-        return [point.payload["id"] for point in found.points]
+        return [(point.payload or {})["id"] for point in found.points]
 
     return ask
 
@@ -221,11 +226,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         own = _prepare(dataset, [query.text for query in queries], folder)
-        for label, signals, build in own:
+        for label, signals, build in own if options.only is None else ():
             _row(
                 label, signals, measured(build, [query.text for query in queries]), dataset, options
             )
         for engine, (_, signals) in ENGINES.items():
+            if options.only not in (None, engine):
+                continue
             python = options.engines / engine / "bin" / "python"
             if not python.exists():
                 continue
@@ -261,8 +268,6 @@ def _prepare(dataset: Any, queries: Sequence[str], folder: Path) -> list[tuple[s
     asked = cache.embed(list(queries), embedder)
     numpy.save(folder / "queries.npy", asked)
     known = dict(zip(queries, asked, strict=True))
-    store = EdgeStore(folder, "assay")
-    build_index(documents, embedder, store)  # vectors into the cache, where they are not yet
 
     class Known:
         """The model with its vectors of the queries: its CPU is not what is compared."""
@@ -274,9 +279,9 @@ def _prepare(dataset: Any, queries: Sequence[str], folder: Path) -> list[tuple[s
             return numpy.array([known[text] for text in texts])
 
     def hybrid() -> Ask:
-        again = EdgeStore(folder, "again")
-        build_index(documents, embedder, again)
-        retriever = open_index(again, Known())
+        store = EdgeStore(folder, "assay")
+        build_index(documents, embedder, store)
+        retriever = open_index(store, Known())
         return lambda query, _row: [hit.doc_id for hit in retriever.search(query, DEPTH)]
 
     def words() -> Ask:
@@ -304,6 +309,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dataset", default=os.environ.get("NFCORPUS_ARCHIVE", "nfcorpus"))
     parser.add_argument("--split", default="test")
     parser.add_argument("--engines", type=Path, help="a folder with an environment for each")
+    parser.add_argument("--only", choices=ENGINES, help="one engine, without Assay's own rows")
     parser.add_argument("--run", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
