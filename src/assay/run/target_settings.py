@@ -53,7 +53,7 @@ class LabelSettings(AnswerSettings):
         label="Go on without an earlier run",
         on_resume="free",
         needs="compare_to",
-        group="Usual options",
+        group="Run",
     )
     note: str = _option(
         "",
