@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.data import Document
-from assay.errors import TargetError, UsageError
+from assay.errors import AssayError, TargetError, UsageError
 from assay.ray_cluster import RayCluster, check_engine
 from assay.search.edge_store import EdgeStore
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
@@ -296,3 +297,11 @@ def test_options_that_belong_together_are_refused_alone() -> None:
         (["index", "--dataset", "notes", "--shard", "1/2", "--engine", "ray"], "pass one of them"),
     ):
         assert message in str(CliRunner().invoke(app, words).exception)
+
+
+def test_an_engine_that_is_not_installed_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(AssayError, match=r"pip install 'agent-assay\[ray\]'"):
+        RayCluster("ray").__enter__()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -291,3 +292,17 @@ def test_a_part_of_a_corpus_on_the_disk_is_embedded_a_few_documents_at_a_time(
     assert part.documents == 33
     assert embedder.seen[0].startswith("Title 1 ")
     assert _Tracked.most < 30
+
+
+def test_two_builders_of_one_index_lose_nothing(store: Store, embedder: WordEmbedder) -> None:
+    together = threading.Barrier(2)
+
+    def build(_: int) -> IndexReport:
+        together.wait(30)
+        return build_index(DOCUMENTS, WordEmbedder(), store)
+
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(build, range(2)))
+    assert {one.added + one.unchanged for one in reports} == {5}
+    assert store.contents().keys() == {one.id for one in DOCUMENTS}
+    assert sorted(found(store, "water", embedder)) == ["beer", "bread", "tea"]

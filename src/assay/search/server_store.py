@@ -5,10 +5,12 @@ import logging
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from http import HTTPStatus
 from typing import Any, cast
 
 import numpy as np
 from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
 
 from assay.errors import SearchError
 from assay.progress import Progress
@@ -196,7 +198,11 @@ class ServerStore:
             if name == self._live():  # a rebuild of what is live: never write into it
                 name += "-again"
             if not self._client.collection_exists(name):
-                self._create(name, manifest.dimension)
+                try:
+                    self._create(name, manifest.dimension)
+                except UnexpectedResponse as error:
+                    if error.status_code != HTTPStatus.CONFLICT:  # another process was quicker
+                        raise
         yield ServerWriter(self, name, manifest, copy=from_live)
 
     def copy_live(self, target: str, leave_out: set[str]) -> None:
