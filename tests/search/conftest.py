@@ -20,6 +20,12 @@ from assay.search.store import Store
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A cache of the test's own, and no setting that leaks in; returns where the cache will be."""
+    isolate(monkeypatch, tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def isolate(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Take the settings of the user away, and let `cache` be the cache."""
     for name in list(os.environ):
         if name.startswith(("QDRANT_", "ASSAY_EMBEDDER")) or name in (
             "COLLECTION_NAME",
@@ -28,8 +34,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    monkeypatch.setenv("ASSAY_CACHE", str(cache))
 
 
 @pytest.fixture
@@ -97,11 +102,19 @@ def qdrant_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantSe
         yield server
 
 
-@pytest.fixture(params=["edge", "server"])
+ENGINES = ("edge", "server")
+
+
+@pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """An empty place for an index, in the embedded engine and on a server."""
+    return empty_store(request, tmp_path)
+
+
+def empty_store(request: pytest.FixtureRequest, folder: Path) -> Store:
+    """That of the engine `request.param`; `folder` is for the embedded one."""
     if request.param == "edge":
-        return EdgeStore(tmp_path / "index", "test")
+        return EdgeStore(folder / "index", "test")
     from assay.search.server_store import ServerStore
 
     server: QdrantServer = request.getfixturevalue("qdrant_server")

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
 
 import pytest
+from tests.search.conftest import ENGINES, empty_store, isolate
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
@@ -40,11 +41,18 @@ class FixedRanker:
         return [(JudgedQuery(f"q{place}", 0.5),) for place in documents]
 
 
-@pytest.fixture
-def retriever(store: Store, embedder: WordEmbedder) -> Iterator[Retriever]:
-    build_index(DOCUMENTS, embedder, store)
-    with open_index(store, embedder) as opened:
-        yield opened.with_ranking(FixedRanker(), IDS)
+@pytest.fixture(scope="module", params=ENGINES)
+def retriever(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Retriever]:
+    """Of an index that no test changes, in both engines."""
+    folder = tmp_path_factory.mktemp("retriever")
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, folder / "cache")
+        store = empty_store(request, folder)
+        build_index(DOCUMENTS, WordEmbedder(), store)
+        with open_index(store, WordEmbedder()) as opened:
+            yield opened.with_ranking(FixedRanker(), IDS)
 
 
 @pytest.mark.parametrize("mode", ZERO_SHOT)
@@ -159,8 +167,10 @@ def test_strange_queries_are_answered(retriever: Retriever, mode: Mode, query: s
     retriever.search(query, mode=mode)
 
 
-def test_a_query_is_read_up_to_a_bound(retriever: Retriever, embedder: WordEmbedder) -> None:
-    retriever.search("tea\x00" * 25_000, mode="dense")
+def test_a_query_is_read_up_to_a_bound(store: Store, embedder: WordEmbedder) -> None:
+    build_index(DOCUMENTS, embedder, store)
+    with open_index(store, embedder) as retriever:
+        retriever.search("tea\x00" * 25_000, mode="dense")
     assert len(embedder.seen[-1]) <= QUERY_CHARACTERS
     assert "\x00" not in embedder.seen[-1]
 

@@ -35,9 +35,13 @@ def _dataset(data: TuningData) -> Dataset:
     )
 
 
+def _small() -> TuningData:
+    return worlds.learnable(train=36, dev=24)
+
+
 @pytest.fixture
 def world() -> Dataset:
-    return _dataset(worlds.learnable())
+    return _dataset(_small())
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ def test_what_is_learned_is_compared_with_the_hybrid_ranking_that_is_shipped(
         told[what] = done, total
 
     held_out = learn(world, embedder, retriever, progress=hear).held_out
-    data = worlds.learnable()
+    data = _small()
     dev = data.judged("dev")
     shipped = [
         np.array([data.document_index[hit.doc_id] for hit in retriever.search(text, 100)])
@@ -79,7 +83,7 @@ def test_a_query_without_a_word_is_one_that_hybrid_finds_nothing_for(
         queries={**world.queries, last: Query(last, "\x00 ")},
         judgments=world.judgments,
     )
-    assert learn(world, embedder, retriever).held_out.all.queries == 108
+    assert learn(world, embedder, retriever).held_out.all.queries == 60
 
 
 def test_a_better_ranking_is_kept_and_found_again(world: Dataset, embedder: WordEmbedder) -> None:
