@@ -139,10 +139,11 @@ DOCUMENTS_READ, _CHARACTERS_READ = 100, 1000
 _SIGNS = (
     "\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963\u0980-\u0983\u09bc-\u09d7\u0a00-\u0df4"
 )
-_WORD = re.compile(rf"(?:[^\W_]|[{_SIGNS}]){{1,64}}")
+_WORD = re.compile(r"[^\W_]{1,64}")
 # Thai, Lao, Burmese, Khmer, kana, Chinese characters, Hangul.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
 _UNSPACED += "\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
+_SPECIAL = re.compile(f"[{_SIGNS}{_UNSPACED}]")
 _RUN = re.compile(f"[{_UNSPACED}]+")
 _RUN_OR_WORD = re.compile(
     f"[{_UNSPACED}]{{1,64}}|(?:(?![{_UNSPACED}])(?:[^\\W_]|[{_SIGNS}])){{1,64}}"
@@ -325,7 +326,7 @@ def open_analyzer(
 
 def _words(text: str, *, alone: bool) -> list[str]:
     folded = _folded(text)
-    if folded.isascii() or not _RUN.search(folded):
+    if folded.isascii() or not _SPECIAL.search(folded):
         return _WORD.findall(folded)
     return list(_with_pairs(_RUN_OR_WORD.findall(folded), alone))
 
@@ -345,7 +346,9 @@ def _folded(text: str) -> str:
     """One width, one case, accents joined with their letters."""
     if text.isascii():
         return text.lower()
-    composed = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    composed = unicodedata.normalize("NFKC", text).casefold()
+    if not unicodedata.is_normalized("NFKC", composed):
+        composed = unicodedata.normalize("NFKC", composed)
     return _ACCENTS.sub("", composed)  # those that no letter is made with
 
 
