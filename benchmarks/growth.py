@@ -22,7 +22,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -242,7 +242,11 @@ def _store(folder: Path, settings: str) -> Iterator[tuple[Store, int | None]]:
 
 
 def _disk(folder: Path) -> float:
-    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 1e6
+    used = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a server still tidies up
+            used += path.stat().st_blocks * 512 if path.is_file() else 0
+    return used / 1e6
 
 
 def _times(retriever: Retriever, queries: Sequence[str], mode: Mode) -> list[float]:
