@@ -4,6 +4,7 @@ Every file that Assay replaces is replaced here, so that a reader never sees hal
 power cut leaves either the old content or the new.
 """
 
+import errno
 import os
 import secrets
 import shutil
@@ -65,6 +66,20 @@ def sync_file(path: Path) -> None:
     """Wait until a file that another has written is on disk. Raises `OSError`."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+def reserve_file(path: Path) -> None:
+    """Take the room on disk that a file has in name only. Raises `OSError` where it is full.
+
+    Who writes into a mapped file for which there is no room is killed by a signal.
+    """
+    if sys.platform != "win32" and hasattr(os, "posix_fallocate"):
+        with path.open("rb+") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise  # others: a file system that cannot tell
 
 
 def move_into_place(part: Path, path: Path) -> None:

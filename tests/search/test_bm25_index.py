@@ -1,5 +1,6 @@
 """BM25 that is counted once: what is opened ranks as what was built, or is built again."""
 
+import errno
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -122,6 +123,27 @@ def test_a_cache_that_cannot_be_written_is_told_and_done_without(
     assert open_bm25(small(*DOCUMENTS)).search("saffron", 1)[0][0] == "soup"
     assert "the BM25 index cannot be kept" in caplog.text
     assert "it is built in memory" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="needs posix_fallocate")
+def test_a_disk_that_fills_while_an_index_is_written_is_told(
+    surroundings: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever writes into a mapped file without room is killed; asked for first, it is an error."""
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert open_bm25(small(*DOCUMENTS)).search("saffron", 1)[0][0] == "soup"
+    assert "No space left" in caplog.text
+    assert kept(surroundings) == []
+
+
+def test_data_whose_name_begins_alike_keeps_its_index(surroundings: Path) -> None:
+    open_bm25(small(*DOCUMENTS, name="small-part"))
+    open_bm25(small(*DOCUMENTS[1:]))
+    assert len(kept(surroundings)) == 2
 
 
 def test_nothing_is_kept_of_few_documents_nor_in_a_private_run(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from tests.ui.conftest import running
 
 from assay.serve.guards import GuessLimit, send_json
@@ -143,6 +143,20 @@ async def test_tokens_cannot_be_guessed_without_end() -> None:
         assert login.status_code == 429
         session = {"cookie": f"{COOKIE}={session_of(TOKEN)}"}
         assert (await client.get("/", headers=session)).status_code == 200
+
+
+async def test_an_address_of_odd_bytes_leads_to_the_login_too() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"a=\xff", "headers": []}
+    await UiAccess(_anyone, TOKEN)(scope, receive, send)
+    assert sent[0]["status"] == 303
 
 
 def bearer(token: str) -> dict[str, str]:

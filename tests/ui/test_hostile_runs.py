@@ -1,15 +1,21 @@
 """Run folders that somebody else has written: secrets in their settings, markup in every text,
 comparisons that are none. Pages show them without harm, or say what is wrong."""
 
+import csv
+import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
+from assay.errors import RunError
+from assay.run.folder import RunFolder
 from assay.serve.ui.app import ui_app
 
 CANARY = "hunter2canary9f8e7d6c5b4a"
@@ -113,3 +119,112 @@ def test_a_name_that_is_no_run_of_the_folder_is_not_found(
     first = copies[0].name
     answer = client.get(f"/compare?run={first}&run={name.format(name=first)}")
     assert answer.status_code == 404
+
+
+def test_no_text_reaches_a_private_run_by_way_of_another(
+    client: TestClient, copies: list[Path]
+) -> None:
+    """The data set is in memory since somebody looked at the other run, and the page has it."""
+    shown = "Title 3"
+    pages = [f"/runs/{copy.name}/queries/q3" for copy in copies]
+    both = "&".join(f"run={copy.name}" for copy in copies)
+    assert shown in client.get(pages[1]).text
+    header = json.loads((copies[1] / "run.json").read_text())
+    header["config"]["private"] = True
+    (copies[1] / "run.json").write_text(json.dumps(header))
+    assert shown in client.get(pages[0]).text
+    assert shown not in client.get(pages[1]).text
+    (token,) = set(re.findall(r'name="form_token" value="([^"]+)"', client.get("/judge").text))
+    for depth, told in (("3", "private"), ("9" * 5000, "Depth must be")):
+        sent = {"form_token": token, "name": "pool", "depth": depth}
+        content = f"{urlencode(sent)}&{both}"
+        origin = {"origin": "http://127.0.0.1"}
+        answer = client.post("/judge/pools", content=content, headers=origin)
+        assert answer.status_code == 422
+        assert told in answer.text
+
+
+def trend_pages(copies: list[Path]) -> list[str]:
+    target = json.loads((copies[0] / "run.json").read_text())["target"]["name"]
+    asked = urlencode({"target": target})
+    kinds = ("", ".html", ".csv", ".json")
+    boards = ("/leaderboard", *(f"/leaderboard.{kind}" for kind in ("csv", "json", "md", "tex")))
+    both = "&".join(f"run={copy.name}" for copy in copies)
+    return [*(f"/trends{kind}?{asked}" for kind in kinds), *boards, f"/matrix?{both}", "/trends"]
+
+
+def hostile_dates(document: dict[str, Any]) -> None:
+    document["started"] = "9999-12-31T23:59:59-23:59"
+    document["tags"] = {"cost_usd": "1e308"}
+
+
+def hostile_gate(document: dict[str, Any]) -> None:
+    passed = {"value": 1.0, "passed": True}
+    document["gates"] = [{"gate": f"ndcg@5>={bound}", **passed} for bound in ("1e999", "9" * 400)]
+
+
+def hostile_length(document: dict[str, Any]) -> None:
+    """Seconds per page where the time grows with the square of a length."""
+    document["git"] = {"branch": "b" * 60_000, "commit": "c" * 60_000}
+    document["gates"] = [{"gate": f"a{' ' * 60_000}b", "value": 1.0, "passed": True}]
+
+
+@pytest.mark.parametrize("by", [hostile_dates, hostile_gate, hostile_length])
+def test_a_trend_of_absurd_runs_is_drawn(
+    client: TestClient, copies: list[Path], by: Change
+) -> None:
+    change(copies, by)
+    for page in trend_pages(copies):
+        answer = client.get(page)
+        assert answer.status_code == 200, page
+        assert not re.search(r'"-?(?:inf|nan)', answer.text), page
+
+
+def test_numbers_that_no_figure_has_are_damage(client: TestClient, copies: list[Path]) -> None:
+    def raise_scores(document: dict[str, Any]) -> None:
+        for each in document.get("statistics", {}).values():
+            each |= {"mean": 1e308, "low": -1e308, "high": 1e308}
+
+    change(copies, raise_scores)
+    for page in [*pages_of(copies), *trend_pages(copies)]:
+        assert client.get(page).status_code in (200, 404, 409, 422), page
+    assert "files are damaged" in client.get(f"/runs/{copies[0].name}").text
+    with pytest.raises(RunError, match=r"number above 1e\+15"):
+        RunFolder(copies[0]).read_report()
+
+
+def test_no_text_of_a_run_acts_in_a_file(client: TestClient, copies: list[Path]) -> None:
+    """A formula in a spreadsheet, a command in LaTeX, markup in Markdown or in a page."""
+
+    def put_everywhere(document: dict[str, Any]) -> None:
+        formula = "=HYPERLINK(A1)"
+        document |= {"label": formula, "git": {"branch": formula, "commit": formula}}
+        document["track"] = f"a\n\\input{{x}}\n{EVIL}"
+        document["target"] |= {"name": formula, "agent": formula}
+        document["config"]["target"] = formula
+
+    change(copies, put_everywhere)
+    pages = trend_pages(copies)
+    columns = "column=branch&column=label&column=agent&column=commit"
+    for page in (pages[2], f"/leaderboard.csv?{columns}"):
+        rows = list(csv.reader(io.StringIO(client.get(page).text)))
+        assert len(rows) > 1
+        assert any(cell.startswith("'=") for cell in rows[1]), page
+        assert not any(cell.startswith("=") for row in rows for cell in row), page
+    latex = client.get("/leaderboard.tex").text
+    assert "\\input" not in latex
+    assert "\\textbackslash{}input" in latex
+    assert "\n\\input" not in client.get("/leaderboard.md").text
+    for page in (pages[0], pages[1]):
+        for harm in ("<script>alert", "<img src=x", "\u202e", "\x1b"):
+            assert harm not in client.get(page).text, f"{page}: {harm!r}"
+
+
+@pytest.mark.parametrize("page", ["/leaderboard", "/trends"])
+def test_an_absurd_metric_is_told_in_words(
+    client: TestClient, copies: list[Path], page: str
+) -> None:
+    target = json.loads((copies[0] / "run.json").read_text())["target"]["name"]
+    answer = client.get(page, params={"target": target, "metric": f"ndcg@{'9' * 5000}"})
+    assert answer.status_code == 422
+    assert len(answer.text) < 10_000

@@ -1,5 +1,8 @@
 """The judging page: made of runs, graded as a form, agreed on, exported and imported."""
 
+import errno
+import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +14,11 @@ from tests.report.page_reading import read_page
 from tests.ui.conftest import SCRIPT
 from tests.ui.test_changes import open_pages
 
+from assay.errors import DataError, UsageError
 from assay.measure.grading.grade_file import write_pool
 from assay.measure.grading.graded_pool import GradedPool
 from assay.measure.grading.grader import PassagePair
+from assay.serve.ui.judging import read_multipart
 
 
 @pytest.fixture
@@ -181,3 +186,69 @@ def test_read_only_shows_the_agreement_and_no_form(runs: Path) -> None:
             assert "<form" not in page.text
         assert client.get("/judge/tea/grade?grader=Ann").status_code == 403
         assert client.get("/judge/tea/labels.qrels").text == "q0 0 d0 3\n"
+
+
+def test_a_damaged_line_is_told_each_time_and_loses_no_grade(tmp_path: Path) -> None:
+    """The first look must not take the place of the lines around it."""
+    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
+    pool = GradedPool(tmp_path / "p.csv")
+    pool.save("Ann", {("q", "d"): 2})
+    journal = tmp_path / "p.csv.journal.jsonl"
+    good = journal.read_bytes()
+    later = good.replace(b"Ann", b"Bob")
+    for damage in (b'{"grader": 1}\n', good.replace(b'"grade":2', b'"grade":true')):
+        journal.write_bytes(good + damage + later)
+        for _ in range(2):
+            with pytest.raises(DataError, match="has"):
+                pool.grades()
+    journal.write_bytes(good + later)
+    assert set(pool.grades()) == {"Ann", "Bob"}
+
+
+def test_a_grade_that_is_half_on_disk_is_not_said_to_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is nearly full takes a part of a write, and only the next one fails."""
+    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
+    pool, real = GradedPool(tmp_path / "p.csv"), os.write
+
+    def write(descriptor: int, content: bytes) -> int:
+        if not content.startswith((b"{", b"process")):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, content[: len(content) // 2])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write)
+        with pytest.raises(DataError, match="not saved"):
+            pool.save("Ann", {("q", "d"): 2})
+    pool.save("Ann", {("q", "d"): 1})
+    assert GradedPool(tmp_path / "p.csv").grades() == {"Ann": {("q", "d"): 1}}
+
+
+def test_graders_are_counted(tmp_path: Path) -> None:
+    """Each is compared with each: a visitor could make the page take hours."""
+    write_pool(tmp_path / "p.csv", [PassagePair("q", "query", "d", "text", "")])
+    pool = GradedPool(tmp_path / "p.csv")
+    record = {"query_id": "q", "doc_id": "d", "grade": 1}
+    lines = [json.dumps({"grader": f"g{n}", **record}) + "\n" for n in range(50)]
+    (tmp_path / "p.csv.journal.jsonl").write_text("".join(lines))
+    pool.save("g3", {("q", "d"): 2})
+    with pytest.raises(UsageError, match="50 people"):
+        pool.save("one more", {("q", "d"): 2})
+
+
+def test_forms_within_forms_are_not_read() -> None:
+    """A parser that goes into them ends in the depth of its stack."""
+    nested = b"".join(
+        b"--b%d\r\nContent-Type: multipart/mixed; boundary=b%d\r\n\r\n" % (n, n + 1)
+        for n in range(3000)
+    )
+    assert read_multipart("multipart/form-data; boundary=b0", nested) == {}
+
+
+def test_a_field_of_an_upload_is_taken_byte_for_byte() -> None:
+    table = b'a,"x\r\ny\rz"\r\n'
+    part = b'--B\r\nContent-Disposition: form-data; name="table"; filename="t"\r\n\r\n'
+    body = part + table + b"\r\n--B--\r\n"
+    assert read_multipart("multipart/form-data; boundary=B", body) == {"table": table}
+    assert read_multipart("multipart/form-data", body) == {}

@@ -36,7 +36,7 @@ class Journal:
     def _parsed(self, line: bytes) -> JsonObject:
         fields = parse_object(line)
         if fields is None:
-            what = "has a line that is not a JSON object; delete the file to start over"
+            what = "has a line that is not a JSON object; remove it, or the file to start over"
             raise DataError(what, file=self.path)
         return fields
 
@@ -50,11 +50,15 @@ class Journal:
             return [self._parsed(line) for line in lines if line], file.tell() - len(rest)
 
     def append(self, *lines: JsonObject, synced: bool = False) -> None:
-        """Add lines, in a single write; `synced` waits until they are on disk."""
+        """Add lines, in a single write; `synced` waits until they are on disk.
+
+        Raises `OSError` where they could not be written completely.
+        """
         text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(descriptor, text)
+            while text:  # a disk that is nearly full takes a part, and says so at the next one
+                text = text[os.write(descriptor, text) :]
             if synced:
                 os.fsync(descriptor)
         finally:

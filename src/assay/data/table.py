@@ -34,7 +34,7 @@ _BATCH = 1024
 # A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
 _MAX_LITERAL = 2**20
 # Spreadsheets run a cell that begins with one of these as a formula.
-_FORMULA = ("=", "+", "-", "@", "\t")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)

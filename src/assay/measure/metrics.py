@@ -147,7 +147,7 @@ bpref = Metric("bpref")
 infNDCG = Metric("infNDCG")
 
 
-_WRITTEN = re.compile(r"(?P<name>.+?)(?:(?:@|_at_|_|\.)(?P<cutoff>\d+))?")
+_WRITTEN = re.compile(r"(?P<name>.+?)(?:(?:@|_at_|_|\.)(?P<cutoff>[0-9]{1,9}))?")
 _NAMES: Mapping[str, str] = {
     spelling: name
     for name, definition in _DEFINITIONS.items()
@@ -172,7 +172,7 @@ def _unknown(text: str) -> UsageError:
     near = closest(name, _NAMES)
     hint = f". Did you mean {_NAMES[near]!r}?" if near else ""
     there_is = ", ".join(_DEFINITIONS)
-    return UsageError(f"unknown metric {text!r}; available: {there_is}; write NAME@K{hint}")
+    return UsageError(f"unknown metric {text[:80]!r}; available: {there_is}; write NAME@K{hint}")
 
 
 @dataclass(frozen=True, repr=False, slots=True)

@@ -52,3 +52,22 @@ def is_deep(value: Any) -> bool:
             if isinstance(each, dict | list)
         ]
     return bool(level)
+
+
+LARGEST = 1e15
+"""No figure of a run is larger: as milliseconds, it is 30,000 years."""
+
+
+def is_extreme(value: object) -> bool:
+    """Whether a number, or one within a JSON document, is too large to be a figure.
+
+    Sums and scales of such numbers would be infinite.
+    """
+    match value:
+        case float():
+            return not -LARGEST <= value <= LARGEST
+        case dict():
+            return any(map(is_extreme, value.values()))
+        case list():
+            return any(map(is_extreme, value))
+    return False

@@ -13,6 +13,7 @@ from typing import BinaryIO, Literal
 
 import orjson
 
+from assay.data.table import text_cell
 from assay.errors import RunError, UsageError
 from assay.extras import require_extras
 from assay.measure.metrics import MRR, AnswerFigure, Recall, nDCG, parse_figure
@@ -203,7 +204,7 @@ def write_paper_table(
     latex = form == "latex"
     rows = []
     for number, run in enumerate(runs):
-        cells = [_latex(run.system) if latex else _cell(run.system)]
+        cells = [latex_text(run.system) if latex else markdown_text(run.system)]
         for name, column, top in zip(figures, columns, best, strict=True):
             text = figure(column[number])
             strong = r"\textbf{%s}" if latex else "**%s**"
@@ -253,13 +254,19 @@ def _write_csv(rows: Iterable[Row], stream: BinaryIO) -> None:
             if writer is None:
                 writer = csv.DictWriter(text, list(row), extrasaction="ignore", lineterminator="\n")
                 writer.writeheader()
-            writer.writerow({key: _flat(value) for key, value in row.items()})
+            writer.writerow({key: _csv_cell(value) for key, value in row.items()})
     finally:
         text.detach()  # the stream belongs to the caller
 
 
 def _flat(value: Cell) -> str | float | int | None:
     return ";".join(value) if isinstance(value, list) else value
+
+
+def _csv_cell(value: Cell) -> str | float | int | None:
+    """Labels, branches and targets are a stranger's words: no spreadsheet may run them."""
+    flat = _flat(value)
+    return text_cell(flat) if isinstance(flat, str) else flat
 
 
 def _write_parquet(rows: Iterable[Row], stream: BinaryIO) -> None:
@@ -305,7 +312,7 @@ def _markdown_lines(rows: Sequence[Row]) -> Iterator[str]:
 def _shown(value: Cell) -> str:
     if isinstance(value, float):
         return figure(value)
-    return "" if value is None else _cell(str(_flat(value)))
+    return "" if value is None else markdown_text(str(_flat(value)))
 
 
 def _plain(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> Iterator[str]:
@@ -321,7 +328,10 @@ def _plain(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) ->
 def _latex_rows(rows: Sequence[Row]) -> Iterator[str]:
     first, *headings = list(rows[0]) if rows else [""]
     cells = [
-        [_latex(figure(v) if isinstance(v, float) else str(_flat(v) or "")) for v in row.values()]
+        [
+            latex_text(figure(v) if isinstance(v, float) else str(_flat(v) or ""))
+            for v in row.values()
+        ]
         for row in rows
     ]
     return _latex_lines(headings, cells, "", first)
@@ -335,7 +345,7 @@ def _latex_lines(
         yield f"% dagger: {note}"
     yield rf"\begin{{tabular}}{{l{'r' * len(headings)}}}"
     yield r"\toprule"
-    yield rf"{' & '.join(map(_latex, (first, *headings)))} \\"
+    yield rf"{' & '.join(map(latex_text, (first, *headings)))} \\"
     yield r"\midrule"
     for row in rows:
         yield rf"{' & '.join(row)} \\"
@@ -343,9 +353,11 @@ def _latex_lines(
     yield r"\end{tabular}"
 
 
-def _latex(text: str) -> str:
+def latex_text(text: str) -> str:
+    """A text in one line in which nothing is a command."""
     return "".join(_LATEX.get(each, each) for each in printable(" ".join(text.split())))
 
 
-def _cell(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """A text in one line in which nothing is markup."""
     return re.sub(r"([\\`*_<>|])", r"\\\1", printable(" ".join(text.split())))

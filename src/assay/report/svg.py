@@ -137,8 +137,9 @@ def text_width(words: str, size: float = 12) -> float:
 
 def shortened(words: str, room: float, size: float = 12) -> str:
     """As much of a text as fits."""
-    if text_width(words, size) <= room:
+    if len(words) <= room and text_width(words, size) <= room:
         return words
+    words = words[: max(0, int(room / (0.5 * size)))]  # no letter is narrower
     while words and text_width(f"{words}…", size) > room:
         words = words[:-1]
     return f"{words.rstrip(' .,/')}…"

@@ -1,5 +1,6 @@
 """`RunRecord`, which all typed values of a run extend, and two of them: gates and pacing."""
 
+import math
 import re
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -8,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from assay.errors import AssayError
 from assay.measure.metrics import parse_figure, parse_metric
+from assay.net.json import is_extreme
 
 
 class RunRecord(BaseModel):
@@ -30,7 +32,7 @@ def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
 MetricName = Annotated[str, _readable_by(parse_metric)]
 FigureName = Annotated[str, _readable_by(parse_figure)]
 
-GATE_SHAPE = re.compile(r"(?P<name>.+?)\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
+GATE_SHAPE = re.compile(r"(?P<name>[^<>]+)(?P<sign>>=|<=|>|<)\s*(?P<bound>[-+]?[\d.]+(e-?\d+)?)")
 """A condition on a figure; one that names another run has another shape."""
 
 
@@ -56,9 +58,10 @@ class GateResult(RunRecord):
         """The figure's name and its bound; None where the bound depends on another run."""
         found = GATE_SHAPE.fullmatch(self.gate.strip())
         try:
-            return None if found is None else (found["name"].strip(), float(found["bound"]))
+            bound = float(found["bound"]) if found is not None else math.inf
         except ValueError:
             return None
+        return None if found is None or is_extreme(bound) else (found["name"].strip(), bound)
 
     def failed_because(self, reason: str) -> "GateResult":
         """The same gate as one that failed, whatever its figure is."""

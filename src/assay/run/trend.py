@@ -14,6 +14,7 @@ from pathlib import Path
 
 from assay.errors import AssayError
 from assay.measure.metrics import AnswerFigure, parse_figure
+from assay.net.json import is_extreme
 from assay.run.folder import RunFolder
 from assay.run.listing import RunLine, comparable_key, drawn_with
 from assay.run.models import Report, RunHeader
@@ -24,6 +25,7 @@ LATENCY, SLOW, COST, JUDGE_COST = "latency_p50_ms", "latency_p95_ms", COST_TAG, 
 costs."""
 
 NO_BRANCH = "no branch"
+_LATEST = 2.0**33  # the year 2242; dates of a foreign header may be beyond what a calendar has
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def _values(header: RunHeader, report: Report) -> Iterator[tuple[str, TrendValue
         yield SLOW, TrendValue(report.latency_ms.p95)
     with suppress(KeyError, ValueError):
         cost = float(header.tags[COST])
-        if 0 <= cost < float("inf"):
+        if cost >= 0 and not is_extreme(cost):
             yield COST, TrendValue(cost)
     judge = report.answers.judge if report.answers else None
     if judge and judge.spending and judge.spending.cost is not None:
@@ -178,7 +180,8 @@ def _seconds(started: str) -> float:
         moment = datetime.fromisoformat(started)
     except ValueError:  # of a header that somebody else wrote
         return 0.0
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return seconds if 0 <= seconds < _LATEST else 0.0
 
 
 def build_trend(points: Sequence[TrendPoint], figure: str) -> TargetTrend:

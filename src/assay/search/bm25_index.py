@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.errors import AssayError, SearchError
-from assay.files import make_private_folder, staging_folder
+from assay.files import make_private_folder, reserve_file, staging_folder
 from assay.privacy import is_private
 from assay.progress import Progress, silent
 from assay.search.analyzer import ANALYZER, DOCUMENTS_READ, open_analyzer
@@ -311,6 +311,7 @@ class _Counter:
             return np.empty(size, kind)
         path = self._folder / f"{name}.npy"
         room: _Array = np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
+        reserve_file(path)
         return room
 
 
@@ -372,7 +373,8 @@ def _written(
     index = Bm25Index.open(path)
     for other in path.parent.glob(f"{name}-*"):
         # Of an earlier state of the documents. Those who search it have its files open.
-        if other != path and _same_settings(other, index.weighting):
+        ours = other.name.rpartition("-")[0] == name  # not of a data set whose name goes on
+        if ours and other != path and _same_settings(other, index.weighting):
             shutil.rmtree(other, ignore_errors=True)
     return index
 

@@ -219,7 +219,7 @@ def pool_table(pairs: Iterable[PassagePair], labels: PairLabels | None = None) -
     for pair in pairs:
         title, passage = text_cell(pair.title), text_cell(pair.passage[:MAX_PASSAGE])
         label = (labels or {}).get((pair.query_id, pair.doc_id), "")
-        ids = (pair.query_id, text_cell(pair.query), pair.doc_id)
+        ids = map(text_cell, (pair.query_id, pair.query, pair.doc_id))
         rows.append((*ids, title, passage, label))
     return csv_table(POOL_COLUMNS, rows)
 

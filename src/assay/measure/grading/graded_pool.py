@@ -31,6 +31,7 @@ TABLE_GRADER = "table"
 """Who gave the labels that are in the column `label` of the table itself."""
 
 _GRADER = re.compile(r"\w[\w .@'-]{0,39}")
+_MOST_GRADERS = 50  # each is compared with each
 
 
 @dataclass
@@ -103,6 +104,8 @@ class GradedPool:
                 raise UsageError(f"document {name[1]!r} of query {name[0]!r} is not in this pool")
             check_grade(grade)
         with self._writing():
+            if grader not in self._graders and len(self._graders) >= _MOST_GRADERS:
+                raise UsageError(f"{_MOST_GRADERS} people have graded this pool: no more can")
             self._append(*(_record(grader, name, grade) for name, grade in labels.items()))
 
     def undo(self, grader: str) -> PairName | None:
@@ -139,17 +142,23 @@ class GradedPool:
         """Read what was added since, by whomever; all of it where the journal was replaced."""
         if self._journal.size < self._offset:
             self._start_over()
-        records, self._offset = self._journal.read_from(self._offset)
-        for each in records:
-            match each:
-                case {"grader": str(grader), "query_id": str(query_id), "doc_id": str(doc_id)}:
-                    grade = each.get("grade")
-                    if grade is not None and grade not in GRADES:
-                        raise DataError(f"has the grade {grade!r}", file=self._journal.path)
-                    found = self._graders.setdefault(grader, _Grades())
-                    found.apply((query_id, doc_id), grade, undo=each.get("undo") is True)
-                case _:
-                    raise DataError("has a line that is no grade", file=self._journal.path)
+        records, offset = self._journal.read_from(self._offset)
+        lines = [self._checked(each) for each in records]
+        # Only now: a damaged line is told each time, and none of those around it is lost.
+        self._offset = offset
+        for grader, name, grade, undo in lines:
+            self._graders.setdefault(grader, _Grades()).apply(name, grade, undo=undo)
+
+    def _checked(self, record: JsonObject) -> tuple[str, PairName, int | None, bool]:
+        match record:
+            case {"grader": str(grader), "query_id": str(query_id), "doc_id": str(doc_id)}:
+                grade = record.get("grade")
+                if grade is not None and (type(grade) is not int or grade not in GRADES):
+                    raise DataError(f"has the grade {grade!r:.80}", file=self._journal.path)
+                if not _GRADER.fullmatch(grader):
+                    raise DataError(f"has the grader {grader[:80]!r}", file=self._journal.path)
+                return grader, (query_id, doc_id), grade, record.get("undo") is True
+        raise DataError("has a line that is no grade", file=self._journal.path)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

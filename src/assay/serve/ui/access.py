@@ -136,7 +136,9 @@ async def _send_to_login(scope: Scope, send: Send) -> None:
     if scope["method"] not in _SAFE:
         await refuse(send, 401, "this server requires a token", {"www-authenticate": "Bearer"})
         return
-    wanted = scope["path"] + (f"?{scope['query_string'].decode()}" if scope["query_string"] else "")
+    wanted = scope["path"] + (
+        f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+    )
     await refuse(
         send, 303, "this server requires a token", {"location": f"{LOGIN}?next={quote(wanted)}"}
     )

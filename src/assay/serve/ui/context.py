@@ -36,8 +36,14 @@ class DatasetCache:
         self._kept: OrderedDict[str, Dataset] = OrderedDict()
         self._lock = asyncio.Lock()
 
-    async def of(self, header: RunHeader) -> Dataset | None:
-        """The data set of a run; None if it is not on this machine, or has changed."""
+    async def of(self, header: RunHeader, *others: RunHeader) -> Dataset | None:
+        """The data set of a run, or of the first of several that one page shows.
+
+        None if it is not on this machine, or has changed, or any of the runs is private: that
+        another run has brought its texts here makes no difference.
+        """
+        if any(each.config.private for each in (header, *others)):
+            return None
         fingerprint = header.dataset.fingerprint
         async with self._lock:
             if fingerprint not in self._kept:

@@ -38,6 +38,7 @@ _DEPTH = 100
 _MOST_PAIRS = 50_000
 _OPEN = 8
 _DIFFERENCES = 50
+_PARTS, _PART_HEAD = 16, 4096
 
 
 def judging_routes() -> list[BaseRoute]:
@@ -150,7 +151,7 @@ async def make_pool(request: Request) -> Response:
     if len({line.fingerprint for line in lines}) > 1:
         raise UsageError("these runs are on different data; choose runs on one data set")
     depth = given.get("depth", "")
-    if not depth.isdecimal() or not 1 <= int(depth) <= _DEPTH:
+    if not depth.isdecimal() or len(depth) > 9 or not 1 <= int(depth) <= _DEPTH:
         raise UsageError(f"Depth must be an integer from 1 to {_DEPTH}, got {depth[:20]!r}")
     name = given.get("name", "").strip()
     path = _pools(request).path(name)
@@ -162,11 +163,11 @@ async def make_pool(request: Request) -> Response:
 
 
 async def _pairs(ui: Ui, folders: Sequence[RunFolder], depth: int) -> Sequence[PassagePair]:
-    header = folders[0].read_header()
-    dataset = await ui.datasets.of(header)
+    headers = [folder.read_header() for folder in folders]
+    header, dataset = headers[0], await ui.datasets.of(*headers)
     if dataset is None:
         raise UsageError(
-            f"the texts of run {folders[0].name!r} are not on this machine, or the run is private"
+            f"the texts of run {folders[0].name!r} are not on this machine, or a run is private"
         )
 
     def collect() -> Sequence[PassagePair]:
@@ -226,16 +227,24 @@ def _import(pools: Pools, name: str, grader: str, content: bytes) -> None:
 
 
 def read_multipart(content_type: str, body: bytes) -> dict[str, bytes]:
-    """The fields of a form that has a file."""
-    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")  # as it came
-    message = BytesParser().parsebytes(head + body)
+    """The fields of a form that has a file, byte for byte.
+
+    Its parts are cut here, in one pass: a parser of mail would go into forms within forms, and
+    change the ends of lines.
+    """
+    head = Message()
+    head["content-type"] = content_type
+    boundary = head.get_param("boundary")
+    if not isinstance(boundary, str) or not boundary:
+        return {}
+    mark = f"\r\n--{boundary}".encode("latin-1", "replace")
     found = {}
-    for part in message.get_payload() if message.is_multipart() else ():
-        if isinstance(part, Message):
-            name = part.get_param("name", header="content-disposition")
-            content = part.get_payload(decode=True)
-            if isinstance(name, str) and isinstance(content, bytes):
-                found[name] = content
+    for part in (b"\r\n" + body).split(mark, _PARTS)[1:_PARTS]:
+        lines, _, content = part.partition(b"\r\n\r\n")
+        named = BytesParser().parsebytes(lines[:_PART_HEAD].lstrip(), headersonly=True)
+        name = named.get_param("name", header="content-disposition")
+        if isinstance(name, str) and not part.startswith(b"--"):
+            found[name] = content
     return found
 
 

@@ -17,7 +17,7 @@ from assay.errors import AssayError
 from assay.evaluation.leaderboard import Board, BoardPlace, make_boards
 from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.json import JsonObject
-from assay.report.export import Cell, Format, Row, write_rows
+from assay.report.export import Cell, Format, Row, latex_text, markdown_text, write_rows
 from assay.report.numbers import counted
 from assay.report.pareto import ParetoPoint, pareto_chart
 from assay.report.trend_plots import figure_title, figure_words
@@ -155,8 +155,9 @@ async def leaderboard_file(request: Request) -> Response:
         write_rows((row for board in found.boards for row in _rows(found, board)), form, stream)
     else:
         for board, title in zip(found.boards, _titles(found.boards), strict=True):
-            stream.write(b"% " if form == "latex" else b"### ")
-            stream.write(f"{title}\n\n".encode())
+            latex = form == "latex"
+            words = f"% {latex_text(title)}" if latex else f"### {markdown_text(title)}"
+            stream.write(f"{words}\n\n".encode())
             write_rows(_shown_rows(found, board), form, stream)
             stream.write(b"\n")
     name = f'attachment; filename="leaderboard.{kind}"'

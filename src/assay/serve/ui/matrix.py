@@ -76,7 +76,7 @@ async def _chosen(
         request.query_params.get("slice", ""),
     )
     folders = [RunFolder(ui.runs / name) for name in names]
-    dataset = await ui.datasets.of(folders[0].read_header())
+    dataset = await ui.datasets.of(*(folder.read_header() for folder in folders))
     matrix = await asyncio.to_thread(_read, ui, folders, dataset)
     rows = [row for row in matrix.ordered(asked.order) if _matches(row, asked)]
     return matrix, rows, asked

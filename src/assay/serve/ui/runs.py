@@ -155,7 +155,7 @@ async def comparison_file(request: Request) -> Response:
 
 async def _comparison(ui: Ui, names: Sequence[str]) -> ComparisonView:
     folders = [RunFolder(ui.runs / name) for name in names]
-    dataset = await ui.datasets.of(folders[0].read_header())
+    dataset = await ui.datasets.of(*(folder.read_header() for folder in folders))
     async with ui.comparing:
         return await asyncio.to_thread(_compared, folders, dataset)
 
