@@ -1,0 +1,57 @@
+"""The share of `src` that the tests execute: `pytest -p tests.line_coverage`.
+
+Before Python 3.12, `coverage` traces every line each time that it runs, which more than doubles
+what tests in Python cost. `slipcover` marks each line in the bytecode, and takes the mark out once
+it was seen. What is a statement, the report and the limit are those of `coverage`. As with it,
+processes that tests start are not measured.
+"""
+
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import coverage
+import pytest
+import slipcover
+
+SOURCE = Path(__file__).parents[1] / "src" / "assay"
+FEWEST_PERCENT = 93
+_FOLDER = "ASSAY_LINE_COVERAGE"
+"""The variable by which workers know where to write what they have seen."""
+
+_marks = slipcover.Slipcover()
+_files = slipcover.FileMatcher(sources=[SOURCE])
+slipcover.ImportManager(_marks, _files).__enter__()
+slipcover.wrap_pytest(_marks, _files)  # which imports whatever belongs to one of its plugins
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="assay-coverage-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[_FOLDER] = folder.name
+
+
+def pytest_sessionfinish() -> None:
+    seen = {name: file["executed_lines"] for name, file in _marks.get_coverage()["files"].items()}
+    path = Path(os.environ[_FOLDER]) / f"{os.getpid()}.json"
+    path.write_text(json.dumps(seen), encoding="utf-8")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the share, and let the session fail where it is too small."""
+    measured = coverage.Coverage(data_file=None, source=[str(SOURCE)], config_file=False)
+    data = measured.get_data()
+    for path in Path(os.environ[_FOLDER]).glob("*.json"):
+        seen = json.loads(path.read_text(encoding="utf-8"))
+        data.add_lines({str(Path(name).resolve()): lines for name, lines in seen.items()})
+    data.touch_files([str(path) for path in SOURCE.rglob("*.py")])  # also if no test imports them
+    terminalreporter.section("lines of src/assay that the tests execute")
+    table = io.StringIO()
+    percent = measured.report(file=table, skip_covered=True, precision=1)
+    terminalreporter.write(table.getvalue())
+    if percent < FEWEST_PERCENT:
+        pytest.exit(f"{percent:.1f}% of src is executed, less than {FEWEST_PERCENT}%", returncode=1)
