@@ -94,13 +94,19 @@ def test_nothing_outside_of_the_folder_is_deleted(
     assert len(list(copied.iterdir())) == 4
 
 
-def test_a_link_is_not_followed(copied: Path, tmp_path: Path) -> None:
+def test_a_link_is_not_followed(client: TestClient, copied: Path, tmp_path: Path) -> None:
     elsewhere = (copied / names(copied, "first")[0]).rename(tmp_path / "elsewhere")
     link = copied / "20260101-000000-link"
     link.symlink_to(elsewhere)
     with pytest.raises(RunError, match="is a link"):
         remove_run(RunFolder(link))
     assert (elsewhere / "run.json").exists()
+    token = re.search(r'form_token" value="([^"]+)"', client.get("/check").text)
+    assert token
+    other = next(each.name for each in copied.iterdir() if not each.is_symlink())
+    answer = client.post("/delete", data={"form_token": token[1], "run": [other, link.name]})
+    assert answer.status_code == 409
+    assert (copied / other).exists()  # all or none
 
 
 def test_more_runs_than_a_comparison_holds_are_shown_query_by_query(

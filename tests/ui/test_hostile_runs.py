@@ -228,3 +228,14 @@ def test_an_absurd_metric_is_told_in_words(
     answer = client.get(page, params={"target": target, "metric": f"ndcg@{'9' * 5000}"})
     assert answer.status_code == 422
     assert len(answer.text) < 10_000
+
+
+def test_a_run_without_a_report_is_told_in_words(client: TestClient, copies: list[Path]) -> None:
+    """Chosen before it has ended, or deleted while the page is made."""
+    both = "&".join(f"run={copy.name}" for copy in copies)
+    assert client.get(f"/matrix?{both}").status_code == 200
+    (copies[1] / "report.json").unlink()
+    for page in (f"/matrix?{both}", f"/matrix.html?{both}", f"/compare?{both}"):
+        answer = client.get(page)
+        assert answer.status_code in (404, 422), page
+        assert "no report yet" in answer.text, page

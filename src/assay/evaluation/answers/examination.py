@@ -337,7 +337,7 @@ async def without_swayed(
     swayed = await gather(sways(judge, case, cases) for case in right)
     talked = {case.query_id for case, each in zip(right, swayed, strict=True) if each}
     return {
-        name: replace(each, correct=None) if name in talked else each
+        name: replace(each, correct=None, facts=None, faithfulness=None) if name in talked else each
         for name, each in verdicts.items()
     }
 

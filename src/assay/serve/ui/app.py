@@ -80,7 +80,11 @@ def ui_app(
     app = Starlette(
         routes=without_changes(ui_routes()) if read_only else ui_routes(),
         lifespan=lifespan,
-        exception_handlers={HTTPException: _http_error, AssayError: _assay_error},
+        exception_handlers={
+            HTTPException: _http_error,
+            AssayError: _assay_error,
+            FileNotFoundError: _file_gone,
+        },
     )
     access = partial(UiAccess, token=token, guesses=guesses)
     return guarded(_LimitedForms(app), access=access, body_limit=None)
@@ -177,6 +181,12 @@ async def _http_error(request: Request, error: Exception) -> Response:
     )
     page.headers.update(error.headers or {})
     return page
+
+
+async def _file_gone(request: Request, _error: Exception) -> Response:
+    """A run has no report yet, or was deleted while its page was made."""
+    what = "a run of this page has no report yet, or was deleted in the meantime"
+    return ui_of(request).page(request, "message.html", status=404, message=what)
 
 
 async def _assay_error(request: Request, error: Exception) -> Response:

@@ -190,6 +190,8 @@ def _why_kept(ui: Ui, line: RunLine, chosen: Sequence[str]) -> str:
     started = ui.evaluations.of_run(line.name)
     if line.state == RUNNING or (started is not None and not started.ended):
         return f"run {line.name!r} is running; cancel it, or wait until it has ended"
+    if (ui.runs / line.name).is_symlink():
+        return f"run {line.name!r} is a link to another folder; remove the link yourself"
     of = line.baseline_of
     if of and of not in chosen and ui.index.get(of) is not None:
         return f"run {line.name!r} is the baseline of run {of!r}; delete that one too, or first"
