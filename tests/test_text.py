@@ -6,7 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from assay.text import is_stop, normalize, sentences, stem, stems, strip_controls, words
+from assay.search.analyzer import open_analyzer
+from assay.text import (
+    bounded_marks,
+    is_stop,
+    normalize,
+    sentences,
+    stem,
+    stems,
+    strip_controls,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -115,3 +125,13 @@ def test_nothing_is_imported_before_a_stem_is_asked_for() -> None:
 )
 def test_every_engine_can_take_a_text_without_controls(text: str, expected: str) -> None:
     assert strip_controls(text) == expected
+
+
+def test_marks_on_one_letter_are_bounded() -> None:
+    """A run of them is sorted in time with the square of its length: this one took minutes."""
+    hostile = "a" + "\u0315\u0300" * 200_000
+    assert len(bounded_marks(hostile)) == 31
+    assert len(normalize(hostile)) <= 31
+    assert open_analyzer().terms(f"tea {hostile}")[0] == "tea"
+    for usual in ("e\u0301te\u0301", "—" * 100, "👍" * 50, "x" + "\u0301" * 30):
+        assert bounded_marks(usual) == usual

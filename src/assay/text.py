@@ -86,7 +86,7 @@ def normalize(text: str) -> str:
     if text.isascii():  # which has none of these, and is read ten times as fast
         plain = text.lower()
     else:
-        plain = unicodedata.normalize("NFKC", _EXPONENT.sub("^", text)).casefold()
+        plain = unicodedata.normalize("NFKC", _EXPONENT.sub("^", bounded_marks(text))).casefold()
         plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
     return " ".join((_THOUSANDS.sub("", plain) if "," in plain else plain).split())
 
@@ -137,3 +137,24 @@ def _stemmer() -> Any:
 
         _local.stemmer = Stemmer.Stemmer("english")
     return _local.stemmer
+
+
+_MARKS = 30
+_MANY_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{_MARKS + 1},}}")  # or other signs: none is a letter
+
+
+def bounded_marks(text: str) -> str:
+    """The text with at most 30 combining marks on one letter, as in Unicode's stream-safe format.
+
+    To normalize a run of marks takes time with the square of its length: minutes for a hostile one.
+    """
+    return text if text.isascii() else _MANY_MARKS.sub(_first_marks, text)
+
+
+def _first_marks(found: re.Match[str]) -> str:
+    kept, run = [], 0
+    for sign in found[0]:
+        run = run + 1 if unicodedata.combining(sign) else 0
+        if run <= _MARKS:
+            kept.append(sign)
+    return "".join(kept)

@@ -20,6 +20,7 @@ from itertools import islice
 
 from assay.data.dataset import Document
 from assay.errors import UsageError, did_you_mean
+from assay.text import bounded_marks
 
 ANALYZER = "folded words, stop words and Snowball stems by language, pairs of CJK, v2"
 """Changes whenever terms do: an index made by another analyzer is built again."""
@@ -346,7 +347,7 @@ def _folded(text: str) -> str:
     """One width, one case, accents joined with their letters."""
     if text.isascii():
         return text.lower()
-    composed = unicodedata.normalize("NFKC", text).casefold()
+    composed = unicodedata.normalize("NFKC", bounded_marks(text)).casefold()
     if not unicodedata.is_normalized("NFKC", composed):
         composed = unicodedata.normalize("NFKC", composed)
     return _ACCENTS.sub("", composed)  # those that no letter is made with
