@@ -1,5 +1,6 @@
 """Real runs to make pages of, one of them by an agent and on data that mean harm."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,8 @@ class ScriptedJudge:
     async def generate(self, prompt: str, max_tokens: int = 100) -> str:
         if "odd" in prompt:
             return "That depends."
-        return "TRUE" if "the answer is right" in prompt else "FALSE"
+        said = {each.strip() for each in re.findall(r"the answer is[^<\n]*", prompt)}
+        return "TRUE" if len(said) == 1 and "right" in said.pop() else "FALSE"
 
 
 @pytest.fixture(scope="session")
