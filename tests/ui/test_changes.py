@@ -4,8 +4,9 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.routing import Route
 from starlette.testclient import TestClient
@@ -30,13 +31,13 @@ def client(copied: Path) -> Iterator[TestClient]:
         yield client
 
 
-def open_pages(runs: Path, **options: bool) -> TestClient:
+def open_pages(runs: Path, **options: Any) -> TestClient:
     origin = "http://localhost"
     app = ui_app(runs, dataset="notes", **options)
     return TestClient(app, origin, headers={"origin": origin}, follow_redirects=False)
 
 
-def delete(client: TestClient, *chosen: str) -> httpx.Response:
+def delete(client: TestClient, *chosen: str) -> httpx2.Response:
     page = client.get("/delete", params={"run": list(chosen)})
     token = re.search(r'name="form_token" value="([^"]+)"', page.text)
     assert token, page.text

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.report.page_reading import read_page
@@ -47,7 +47,7 @@ def token(client: TestClient) -> str:
     return found[1]
 
 
-def grade(client: TestClient, grader: str, doc: int, grade: str) -> httpx.Response:
+def grade(client: TestClient, grader: str, doc: int, grade: str) -> httpx2.Response:
     data = {"grader": grader, "query_id": f"q{doc // 2}", "doc_id": f"d{doc}", "grade": grade}
     return client.post("/judge/tea/grade", data={"form_token": token(client), **data})
 
@@ -94,7 +94,7 @@ def test_graders_are_compared_and_their_grades_go_out(client: TestClient) -> Non
     assert qrels == "q0 0 d0 3\nq0 0 d1 0\nq1 0 d2 1\nq1 0 d3 0\n"
 
 
-def upload(client: TestClient, content: bytes, **fields: str) -> httpx.Response:
+def upload(client: TestClient, content: bytes, **fields: str) -> httpx2.Response:
     data = {"form_token": token(client), **fields}
     return client.post("/judge/import", data=data, files={"table": ("a b.csv", content)})
 

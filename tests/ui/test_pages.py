@@ -3,6 +3,7 @@
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -198,11 +199,12 @@ def test_what_is_shown_can_be_taken_along_as_one_file(
 ) -> None:
     """With the filters of the page that it was taken from."""
     both = {"run": [first, third]}
-    for path, filters, words in [
+    pages: list[tuple[str, dict[str, Any], str]] = [
         ("/compare", both, "a significant difference"),
         ("/matrix", {**both, "text": "query 7 "}, "1 query."),
         (f"/runs/{third}/queries", {"only": "failed", "order": "worst"}, "1 query, nDCG@5 0.0000"),
-    ]:
+    ]
+    for path, filters, words in pages:
         shown = server.get(path, params=filters)
         link = re.search(rf'href="({path}\.html\?[^"]*)"', shown.text)
         assert link, path
