@@ -6,20 +6,10 @@ import pytest
 from tests import forked
 from tests.once import once
 
-from assay.serve.hostile.server import CATALOGUE
-
 SECONDS = 240.0
 """For the whole catalogue in one protocol; what it guards against never ends."""
 
 Outcomes = dict[str, dict[str, object]]
-
-CHECKED = tuple(
-    {
-        each.name if each.group == "size" else (each.group, each.expected): each.name
-        for each in CATALOGUE
-    }.values()
-)
-"""What `check` meets with its 25 requests: every bomb, and one of each other group and outcome."""
 
 
 @pytest.fixture(scope="session")
@@ -46,10 +36,7 @@ def outcomes(
 
     @functools.cache
     def of(way: str) -> Outcomes:
-        names = CHECKED if way == "check" else ()
-        made: Outcomes = once(
-            tmp_path_factory, f"hostile-{way}", lambda: drive(way, hostile_url, *names)
-        )
+        made: Outcomes = once(tmp_path_factory, f"hostile-{way}", lambda: drive(way, hostile_url))
         return made
 
     return of

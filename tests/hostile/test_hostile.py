@@ -7,7 +7,7 @@ way in every protocol. A new protocol joins with one line in `driver.PROTOCOLS`.
 from collections.abc import Callable
 
 import pytest
-from tests.hostile.conftest import CHECKED, Outcomes, drive
+from tests.hostile.conftest import Outcomes, drive
 from tests.hostile.driver import PROTOCOLS
 
 from assay.agents.target_kinds import TARGET_KINDS, Target
@@ -117,7 +117,7 @@ def test_the_whole_catalogue_takes_bounded_memory(
 def test_check_comes_to_a_verdict(outcomes: Callable[[str], Outcomes]) -> None:
     """Even the good answers break the contract: this agent refuses nothing."""
     found = outcomes("check")
-    results = {name: found[name]["result"] for name in CHECKED}
+    results = {case.name: found[case.name]["result"] for case in CATALOGUE}
     assert set(results.values()) <= {"broken", "no target"}, results
 
 
