@@ -239,8 +239,10 @@ def _serve_judge() -> tuple[int, str]:
 
 def _verdict(prompt: str) -> str:
     """Of a judge that is always right: both answers have the same number."""
-    numbers = set(re.findall(r"<answer \w+>\s*(?:It is )?(\d+)", prompt))
-    return "TRUE" if len(numbers) == 1 else "FALSE"
+    answers = re.findall(r"<answer \w+>\s*([^<]*)", prompt)
+    numbers = {re.fullmatch(r"(?:It is )?(\d+)\.?\s*", each) for each in answers}
+    said = {found[1] if found else "" for found in numbers}
+    return "TRUE" if len(said) == 1 and "" not in said else "FALSE"
 
 
 def main() -> int:

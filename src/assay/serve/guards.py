@@ -51,6 +51,7 @@ def guarded(
     host_hint: str = "",
     access: Callable[[ASGIApp], ASGIApp] | None = None,
     body_limit: int | None = BODY_LIMIT,
+    uploads: Mapping[str, int] | None = None,
 ) -> ASGIApp:
     """Wrap `app` in all guards, in the order that every server shares.
 
@@ -63,9 +64,10 @@ def guarded(
     access: replaces the checks of Host, Origin and token, for a server with access rules of its
         own (the web UI has a login form and a cookie).
     body_limit: the largest request body in bytes; None if the app's routes set their own.
+    uploads: the paths that take larger bodies, each with its own limit.
     """
     if body_limit is not None:
-        app = BodyLimit(app, body_limit, timeout=BODY_TIMEOUT_S)
+        app = BodyLimit(app, body_limit, timeout=BODY_TIMEOUT_S, uploads=uploads)
     if access is not None:
         app = access(app)
     else:
@@ -280,20 +282,29 @@ class BodyLimit:
     """413 for a body above `limit` bytes, whether it declares its length or not; 408 for one that
     is not complete within `timeout` seconds."""
 
-    def __init__(self, app: ASGIApp, limit: int, *, timeout: float = BODY_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: int,
+        *,
+        timeout: float = BODY_TIMEOUT_S,
+        uploads: Mapping[str, int] | None = None,
+    ) -> None:
         self._app = app
         self._limit = limit
         self._timeout = timeout
+        self._uploads = uploads or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        limit = self._uploads.get(scope["path"], self._limit)
         declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if declared.isdigit() and int(declared[:20]) > self._limit:
-            await _refuse_body(send, BodyRejected.too_large(self._limit))
+        if declared.isdigit() and int(declared[:20]) > limit:
+            await _refuse_body(send, BodyRejected.too_large(limit))
             return
-        body = LimitedBody(receive, self._limit, self._timeout)
+        body = LimitedBody(receive, limit, self._timeout)
         started = False
 
         async def send_unless_rejected(message: Message) -> None:

@@ -18,13 +18,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from assay.errors import AssayError
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.report.html_templates import style_sheet
 from assay.run.config import RunConfig
-from assay.serve.guards import BodyLimit, GuessLimit, guarded
+from assay.serve.guards import GuessLimit, guarded
 from assay.serve.readiness import health_routes
 from assay.serve.ui.access import COOKIE, LOGIN, UiAccess, local_path, session_of
 from assay.serve.ui.check import check_routes
@@ -87,19 +87,8 @@ def ui_app(
         },
     )
     access = partial(UiAccess, token=token, guesses=guesses)
-    return guarded(_LimitedForms(app), access=access, body_limit=None)
-
-
-class _LimitedForms:
-    """Refuses large bodies, except where a table is uploaded."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._form = BodyLimit(app, BODY_LIMIT)
-        self._upload = BodyLimit(app, UPLOAD_LIMIT)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        uploads = scope["type"] == "http" and scope["path"] == UPLOAD_PATH
-        await (self._upload if uploads else self._form)(scope, receive, send)
+    uploads = {UPLOAD_PATH: UPLOAD_LIMIT}
+    return guarded(app, access=access, body_limit=BODY_LIMIT, uploads=uploads)
 
 
 def ui_routes() -> list[BaseRoute]:
