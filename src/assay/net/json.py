@@ -1,5 +1,6 @@
 """JSON documents from outside: requests, responses and files of other programs."""
 
+from collections.abc import Container
 from typing import Any
 
 import orjson
@@ -58,16 +59,17 @@ LARGEST = 1e15
 """No figure of a run is larger: as milliseconds, it is 30,000 years."""
 
 
-def is_extreme(value: object) -> bool:
+def is_extreme(value: object, keys: Container[str] | None = None) -> bool:
     """Whether a number, or one within a JSON document, is too large to be a figure.
 
-    Sums and scales of such numbers would be infinite.
+    Sums and scales of such numbers would be infinite. With `keys`, others of an object are not
+    looked at.
     """
     match value:
         case float():
             return not -LARGEST <= value <= LARGEST
         case dict():
-            return any(map(is_extreme, value.values()))
+            return any(is_extreme(each) for key, each in value.items() if not keys or key in keys)
         case list():
             return any(map(is_extreme, value))
     return False

@@ -21,7 +21,7 @@ from pydantic import (
 from assay.errors import AssayError, RunError, UsageError
 from assay.measure.metrics import AnswerFigure, Metric, parse_metric
 from assay.measure.violations import Kind
-from assay.net.json import LARGEST
+from assay.net.json import LARGEST, is_extreme
 from assay.net.secret_text import mask_secrets
 from assay.run.answers import AnswerContradiction, AnswersReport, NuggetRow, PreferenceReport
 from assay.run.config import RunConfig
@@ -52,7 +52,8 @@ class RunModel(RunRecord):
     @classmethod
     def read(cls, value: object, path: Path, remedy: str, where: str = "") -> Self:
         """Validate `value`, found at `where` in `path`; raise `RunError` with the `remedy`."""
-        if cls.has_extreme(value):
+        known = None if "__pydantic_extra__" in cls.__annotations__ else cls.model_fields
+        if is_extreme(value, known):
             what = ": ".join(filter(None, (where, f"has a number above {LARGEST:g}")))
             raise RunError(f"{path} is damaged: {what}; {remedy}")
         try:

@@ -17,13 +17,6 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
 
-    @classmethod
-    def has_extreme(cls, value: object) -> bool:
-        """Whether a key that is read here has a number that no figure is; see `is_extreme`."""
-        if isinstance(value, dict) and "__pydantic_extra__" not in cls.__annotations__:
-            value = {key: each for key, each in value.items() if key in cls.model_fields}
-        return is_extreme(value)
-
 
 def _readable_by(parse: Callable[[str], object]) -> AfterValidator:
     def check(name: str) -> str:
