@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -218,7 +219,7 @@ class Evaluation:
             live = LiveFigures(self.config, self.dataset, len(self.queries), listener.tick)
             before = [] if self._forgets else [query.id for query in self.queries]
             live.catch_up(call for call in log.read(before) if call)
-            breaker = CircuitBreaker(pauses=self.probe_pauses, on_change=listener.say)
+            breaker = self._breaker(listener)
             late_asked = every_query_is_asked(folder)
             if todo:
                 query = warm_up_query(self.dataset, self.queries)
@@ -341,7 +342,11 @@ class Evaluation:
             criteria=self.criteria,
             stop=stop,
             progress=listener.progress,
+            breaker=partial(self._breaker, listener),
         )
+
+    def _breaker(self, listener: Listener) -> CircuitBreaker:
+        return CircuitBreaker(pauses=self.probe_pauses, on_change=listener.say)
 
     def _report(
         self,

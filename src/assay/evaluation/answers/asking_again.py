@@ -32,6 +32,7 @@ class AskingAgain:
         stop: set to end early.
         progress: called after each call.
         known: ids beyond those of the data set that a private run may write.
+        breaker: makes the circuit breaker of one round of calls.
     """
 
     dataset: Dataset
@@ -39,6 +40,7 @@ class AskingAgain:
     stop: asyncio.Event
     progress: Progress
     known: Collection[str] = ()
+    breaker: Callable[[], CircuitBreaker] = CircuitBreaker
 
     def is_done(self, path: Path, queries: Sequence[Query]) -> bool:
         """Whether `path` holds a call of each query, so that nothing will be asked."""
@@ -62,7 +64,7 @@ class AskingAgain:
             todo = [query for query in queries if private or query.id not in log]
             done = len(queries) - len(todo)
             outage: list[str] = []
-            breaker = CircuitBreaker()
+            breaker = self.breaker()
 
             def on_call(call: Call) -> None:
                 nonlocal done

@@ -6,7 +6,6 @@ Each context keeps its calls in a file of its own in the run folder, so that an 
 continued and not started over.
 """
 
-import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -18,9 +17,7 @@ from assay.answer.passages import Passage
 from assay.data.dataset import Dataset, Query
 from assay.evaluation.answers.asking_again import AskingAgain
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.progress import Progress
 from assay.run.calls import Call
-from assay.run.config import RunConfig
 from assay.search.bm25_index import Bm25Index, open_bm25
 
 
@@ -94,17 +91,14 @@ async def run_counterfactual(
     cases: Sequence[AnswerCase],
     context: Context,
     folder: Path,
-    dataset: Dataset,
-    config: RunConfig,
-    *,
-    stop: asyncio.Event,
-    progress: Progress,
+    asking: AskingAgain,
 ) -> dict[str, Call]:
     """Ask the cases again in `context`; the calls that succeeded, by query id.
 
     Raises `TargetLost` if the target became unreachable.
     """
     path = folder / f"calls-{context}.jsonl"
+    config, dataset = asking.config, asking.dataset
     builder = ContextBuilder(dataset, config.top_k)
     passages = {case.query_id: builder.passages(case, context) for case in cases}
     queries = [dataset.queries[case.query_id] for case in cases]
@@ -113,6 +107,5 @@ async def run_counterfactual(
     async def ask(query: Query) -> AgentAnswer:
         return resolver.resolve(await agent.answer_from(query.text, passages[query.id]))
 
-    asked = AskingAgain(dataset, config, stop, progress)
-    calls = await asked.run(path, ask, queries, f"asking again, context: {context}")
+    calls = await asking.run(path, ask, queries, f"asking again, context: {context}")
     return {query_id: call for query_id, call in calls.items() if call.failure is None}

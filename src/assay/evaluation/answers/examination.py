@@ -44,6 +44,7 @@ from assay.measure.answers.criteria import Criterion
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
 from assay.measure.answers.judge import FactsJudgment, Judge, Judgment, Vote, unreliable
 from assay.measure.answers.judge_controls import ControlResult
+from assay.net.breaker import CircuitBreaker
 from assay.net.gather import gather
 from assay.progress import Progress, silent
 from assay.run.config import RunConfig
@@ -142,6 +143,7 @@ async def examine_answers(
     criteria: Sequence[Criterion] = (),
     stop: asyncio.Event,
     progress: Progress = silent,
+    breaker: Callable[[], CircuitBreaker] = CircuitBreaker,
 ) -> AnswerExamination:
     """Judge the answers of a complete run.
 
@@ -156,6 +158,7 @@ async def examine_answers(
         nuggets: what the answers should state.
         criteria: those of the user's own, which a judge rates the answers by.
         stop: set to end early.
+        breaker: makes the circuit breakers for the questions that are asked again.
     """
     judged = provider is not None or bool(config.judge)
     checker = open_checker()
@@ -164,7 +167,8 @@ async def examine_answers(
         contradictions=find_contradictions(cases, dataset.documents, checker),
         contradictions_by=checker.name,
     )
-    examiner = _Examiner(config, dataset, folder, stop, progress, found, nuggets, criteria)
+    asking = AskingAgain(dataset, config, stop, progress, breaker=breaker)
+    examiner = _Examiner(config, dataset, folder, asking, progress, found, nuggets, criteria)
     try:
         async with open_judge(config, provider) as judge:
             try:
@@ -192,7 +196,7 @@ class _Examiner:
     config: RunConfig
     dataset: Dataset
     folder: Path
-    stop: asyncio.Event
+    asking: AskingAgain
     progress: Progress
     found: AnswerExamination
     nuggets: NuggetSet | None = None
@@ -203,8 +207,7 @@ class _Examiner:
     ) -> None:
         found = self.found
         if agent is not None and self.config.poison:
-            again = AskingAgain(self.dataset, self.config, self.stop, self.progress)
-            found.poison = await run_poison(agent, cases, self.folder, again)
+            found.poison = await run_poison(agent, cases, self.folder, self.asking)
         if judge is not None:
             documents = self.dataset.documents
             found.controls = await check_controls(
@@ -265,16 +268,7 @@ class _Examiner:
         results: dict[str, Counterfactuals],
     ) -> bool:
         """Whether any answer differs from the one that was given before."""
-        calls = await run_counterfactual(
-            agent,
-            cases,
-            context,
-            self.folder,
-            self.dataset,
-            self.config,
-            stop=self.stop,
-            progress=self.progress,
-        )
+        calls = await run_counterfactual(agent, cases, context, self.folder, self.asking)
         again = [
             replace(case, answer=calls[case.query_id].answer)
             for case in cases

@@ -8,7 +8,7 @@ however this ends.
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -125,9 +125,7 @@ async def run_poison(
     everything = [each for documents in planted.values() for each in documents.values()]
     if not config.private:
         _write(everything, folder / "poison.jsonl")
-    asking = AskingAgain(
-        dataset, config, asking.stop, asking.progress, {each.id for each in everything}
-    )
+    asking = replace(asking, known={each.id for each in everything})
     found: list[PoisonedAnswer] = []
     for kind, documents in planted.items():
         found += await _round(agent, asked, kind, documents, folder, asking)
