@@ -17,6 +17,8 @@ from assay.errors import (
     UsageError,
 )
 from assay.evaluation.evaluation import Evaluation
+from assay.report.terminal import plain_text
+from assay.report.terminal_answers import render_answers
 from assay.run.answers import (
     JudgeControls,
 )
@@ -67,9 +69,21 @@ def test_a_judge_that_reads_passes_its_controls(town: Dataset, tmp_path: Path) -
 
     answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_controls=5))
     assert judge_of(answers).controls == JudgeControls(
-        same=2, same_right=2, different=2, different_right=2, altered=1, altered_believed=1
-    )  # one that was changed decides nothing
+        same=2,
+        same_right=2,
+        different=2,
+        different_right=2,
+        altered=1,
+        altered_believed=1,
+        alterable=1,
+    )  # one that was changed decides nothing, and the reader is told
     assert answers.metrics["correctness"] == 1.0
+    untested = "not tested on references with one thing changed, because only one reference has"
+    assert untested in diagnosis_of(answers).sentence
+    shown = " ".join(plain_text(render_answers(answers)).split())
+    assert shown.count(untested) == 2, "beside the judge, and in the sentence"
+    answers = section(run(perfect, town, tmp_path, judge=Reads(""), judge_controls=0))
+    assert "not tested" not in diagnosis_of(answers).sentence, "nobody asked for controls"
 
 
 def test_a_judge_decides_where_there_is_one(town: Dataset, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The bundled notes: what their own reference answers score, and what wrong answers do not."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,24 @@ def test_reference_answers_state_all_their_facts_and_decline_where_they_must(
         assert scores.mean(name) == 1.0, name
     assert scores.mean("faithfulness") > 0.8
     assert len(scores.query_ids["fact_recall"]) == 104
+
+
+DOCUMENTED = ("the reference answers", "BM25, top 5, extractive")
+
+
+@pytest.mark.parametrize("row", DOCUMENTED)
+def test_the_figures_of_the_page_are_those_that_are_measured(notes: Dataset, row: str) -> None:
+    cases = reference_cases(notes)
+    if row != DOCUMENTED[0]:
+        cases = asyncio.run(_extractive(notes, gold=False))
+    scores = measure_answers(cases, notes.documents)
+    page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
+    names = next(line for line in lines if "fact_recall" in line and "abstention" in line)
+    said = next(line[1:] for line in lines if line[0] == row)
+    names = names[-len(said) :]
+    measured = [scores.mean(name) for name in names]
+    assert [float(each) for each in said] == pytest.approx(measured, abs=0.00051)
 
 
 def test_somebody_elses_answers_state_next_to_nothing(notes: Dataset) -> None:

@@ -15,7 +15,7 @@ from assay.report.html import command_of
 from assay.report.html_answers import EXAMPLES, judge_facts
 from assay.report.html_queries import JudgedDocuments
 from assay.report.html_questions import QuestionView, question_view
-from assay.report.numbers import figure, interval
+from assay.report.numbers import ceiling, figure, interval
 from assay.run.answers import AnswersReport, JudgeSpending
 from assay.run.models import AnswerRow, Report
 
@@ -50,7 +50,13 @@ def test_every_metric_says_what_it_is_its_ceiling_and_its_questions(
 ) -> None:
     for name, row in answers.statistics.items():
         assert f"{name} {figure(row.mean)}" in page.text
-        assert f"{figure(row.ceiling)} {row.n} {row.how}" in page.text
+        assert f"{ceiling(row.ceiling)} {row.n} {row.how}" in page.text
+
+
+def test_a_rate_of_faults_has_no_ceiling(page: Page, answers: AnswersReport) -> None:
+    assert answers.statistics["hallucination_rate"].ceiling is None
+    assert answers.statistics["truthfulness"].ceiling == 1.0
+    assert f"0 is best {answers.statistics['hallucination_rate'].n}" in page.text
 
 
 def test_the_page_says_which_half_to_fix_and_draws_it(page: Page, answers: AnswersReport) -> None:

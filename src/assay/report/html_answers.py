@@ -149,7 +149,8 @@ def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:
         ("Unparseable votes", count(judge.unparseable_votes)),
     ]
     if judge.controls:
-        facts.append(("Controls, whose verdict is known", judge.controls.words))
+        words = filter(None, (judge.controls.words, judge.controls.untested))
+        facts.append(("Controls, whose verdict is known", "; ".join(words)))
     if judge.calibration:
         facts.append(("Calibration", judge.calibration))
     return facts + _spending_facts(judge.spending) if judge.spending else facts
@@ -170,7 +171,7 @@ def _cost(dollars: float | None) -> str:
 
 
 def _score_line(row: AnswerStatistic | None) -> Markup | None:
-    return plots.score_line(row.mean, row.low, row.high, row.ceiling) if row else None
+    return plots.score_line(row.mean, row.low, row.high, row.ceiling or 1.0) if row else None
 
 
 def _mosaic(diagnosis: DiagnosisReport | None) -> Markup | None:

@@ -36,6 +36,7 @@ def environment(*folders: Path) -> Environment:
     )
     jinja.filters |= {
         "figure": numbers.figure,
+        "ceiling": numbers.ceiling,
         "count": numbers.count,
         "counted": numbers.counted,
         "difference": numbers.difference,

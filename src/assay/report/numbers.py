@@ -18,6 +18,11 @@ def figure(value: float | None, digits: int = _DIGITS) -> str:
     return f"{_no_negative_zero(value, digits):.{digits}f}"
 
 
+def ceiling(value: float | None) -> str:
+    """The best that a mean can be; for a rate of which less is better there is none."""
+    return "0 is best" if value is None else figure(value)
+
+
 def interval(low: float | None, high: float | None, digits: int = _DIGITS) -> str:
     """`[0.3102, 0.3753]`"""
     if low is None or high is None:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.report.console import facts_table, figures_table
-from assay.report.numbers import count, counted, figure, interval, percent
+from assay.report.numbers import ceiling, count, counted, figure, interval, percent
 
 if TYPE_CHECKING:  # `assay score` prints a table and needs no models of runs
     from assay.run.answers import (
@@ -84,7 +84,7 @@ def _answers_table(answers: "AnswersReport") -> Table:
             name,
             figure(row.mean),
             interval(row.low, row.high),
-            figure(row.ceiling),
+            ceiling(row.ceiling),
             count(row.n),
             style="bold" if index == 0 else "",
         )
@@ -154,6 +154,8 @@ def _judge(judge: "JudgeRecord") -> Iterator[str]:
         yield f"contradicts itself on {percent(judge.flip_rate)}"
     if judge.controls:
         yield judge.controls.words
+        if judge.controls.untested:
+            yield judge.controls.untested
     if judge.undecided:
         yield f"undecided on {counted(judge.undecided, 'question')}"
     if judge.unparseable_votes:

@@ -63,7 +63,10 @@ _FEW = 5
 
 
 class AnswerStatistic(_AnswerModel):
-    """One metric of answers; `how` says in words how it was decided."""
+    """One metric of answers; `how` says in words how it was decided.
+
+    `ceiling` is the best mean that is possible, and None where lower is better: 0 is best there.
+    """
 
     n: int
     mean: float
@@ -71,7 +74,7 @@ class AnswerStatistic(_AnswerModel):
     high: float | None
     median: float
     std: float
-    ceiling: float
+    ceiling: float | None
     how: str
 
 
@@ -85,6 +88,9 @@ class JudgeSpending(_AnswerModel):
     cost: float | None
 
 
+_FEWEST_ALTERED = 2
+
+
 class JudgeControls(_AnswerModel):
     """What the judge said about references against themselves (`same`), against others, and with
     one thing changed (`altered`).
@@ -96,6 +102,7 @@ class JudgeControls(_AnswerModel):
     different_right: int
     altered: int = 0
     altered_believed: int = 0
+    alterable: int | None = None
 
     @property
     def words(self) -> str:
@@ -103,6 +110,17 @@ class JudgeControls(_AnswerModel):
         right, asked = self.same_right + self.different_right, self.same + self.different
         right, asked = right + self.altered - self.altered_believed, asked + self.altered
         return f"{right} of {asked} controls right"
+
+    @property
+    def untested(self) -> str | None:
+        """What the controls cannot show, where too few references could be altered."""
+        if self.alterable is None or self.alterable >= _FEWEST_ALTERED:
+            return None
+        few = "no reference" if not self.alterable else "only one reference"
+        return (
+            f"the judge was not tested on references with one thing changed, because {few} has a "
+            "number, unit, name or negation to change: a judge that only compares words would pass"
+        )
 
 
 class JudgeRecord(_AnswerModel):

@@ -10,6 +10,7 @@ from assay.data.dataset import Dataset
 from assay.evaluation.answers.cases import invented_citations
 from assay.evaluation.answers.contradictions import contradiction_row, contradictions_report
 from assay.evaluation.answers.examination import AnswerExamination, Verdict
+from assay.evaluation.answers.judge_opening import controls_record, untested_sentence
 from assay.evaluation.answers.poison_report import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
     decided_outcome,
@@ -21,6 +22,7 @@ from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     BY_FACTS,
     JUDGED_METRICS,
+    LOWER_IS_BETTER,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
@@ -53,7 +55,6 @@ from assay.run.answers import (
     FindingRecord,
     InventedCitations,
     InventedExample,
-    JudgeControls,
     JudgeRecord,
     JudgeSpending,
     PoisonReport,
@@ -189,7 +190,8 @@ class AnswerReport:
             summary = summarize(values, seed=self._config.seed)
             ids = set(self._scores.query_ids[name])
             metric = ANSWER_METRICS.get(name)
-            ceiling = 1.0
+            # 0 is the best of a rate of faults: no mean is too high for it.
+            ceiling = None if name in LOWER_IS_BETTER else 1.0
             if metric is not None:
                 covered = [case for case in self._cases if case.query_id in ids]
                 ceiling = metric.mean_ceiling(covered, self._config.top_k)
@@ -199,7 +201,7 @@ class AnswerReport:
                     n=summary.n,
                     mean=summary.mean,
                     low=summary.low,
-                    high=below(summary.high, ceiling),
+                    high=below(summary.high, 1.0 if ceiling is None else ceiling),
                     median=summary.median,
                     std=summary.std,
                     ceiling=ceiling,
@@ -272,8 +274,7 @@ class AnswerReport:
         )
         further: dict[str, object] = {}
         if controls := self._found.controls:
-            counts = {name: getattr(controls, name) for name in JudgeControls.model_fields}
-            further["controls"] = JudgeControls(**counts)
+            further["controls"] = controls_record(controls)
         questions = {case.question for case in self._cases}
         questions |= {query.text for query in self._dataset.queries.values()}
         if status := figure_calibration("correctness", self._config, questions):
@@ -311,7 +312,7 @@ class AnswerReport:
             tried=self._config.counterfactuals,
         )
         return DiagnosisReport(
-            sentence=report.sentence,
+            sentence=report.sentence + untested_sentence(self._found.controls),
             questions=report.questions,
             undecided=report.undecided,
             wrong=len(report.diagnoses),

@@ -21,6 +21,7 @@ from assay.measure.answers.judge_controls import (
     control_pairs,
     support_pairs,
 )
+from assay.run.answers import JudgeControls
 from assay.run.config import RunConfig
 from assay.text import sentences
 
@@ -106,6 +107,17 @@ async def check_controls(
     if number and (pairs := support_pairs(list(dict.fromkeys(sources)), number)):
         return await ask_support_controls(judge, pairs)
     return None
+
+
+def controls_record(found: ControlResult) -> JudgeControls:
+    """What a report says about the controls."""
+    return JudgeControls(**{name: getattr(found, name) for name in JudgeControls.model_fields})
+
+
+def untested_sentence(found: ControlResult | None) -> str:
+    """One more sentence for people, where the controls could not test the judge in full."""
+    untested = None if found is None else controls_record(found).untested
+    return f" {untested[0].upper()}{untested[1:]}." if untested else ""
 
 
 async def sways(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:

@@ -315,6 +315,9 @@ POISON_METRICS: Mapping[str, str] = {
 """What `--poison` adds: the share of the answers that follow, of all kinds and of each."""
 
 
+LOWER_IS_BETTER = frozenset({"hallucination_rate", *POISON_METRICS})
+"""Rates of faults, of which 0 is the best."""
+
 NUGGET_METRICS: Mapping[str, str] = {
     "nugget_recall": "nuggets that the answer states; partly stated ones count half",
     "nugget_recall_strict": "nuggets that the answer states in full",

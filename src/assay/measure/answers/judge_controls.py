@@ -47,6 +47,8 @@ class ControlResult:
     mute: int = 0
     altered: int = 0
     altered_believed: int = 0
+    alterable: int | None = None
+    """How many references a change could be made in; None where that was not tried."""
 
     @property
     def asked(self) -> int:
@@ -143,7 +145,7 @@ async def ask_controls(
         return result
     asked = await gather(judge.correctness(*pair[:3]) for pair in altered)
     believed = sum(each.verdict is True for each in asked)
-    return replace(result, altered=len(altered), altered_believed=believed)
+    return replace(result, altered=len(altered), altered_believed=believed, alterable=len(altered))
 
 
 async def ask_support_controls(judge: Judge, pairs: Sequence[ControlPair]) -> ControlResult:
