@@ -1,9 +1,11 @@
-"""Atomic writes and locks."""
+"""Atomic writes, locks, and files that are no files."""
 
 import errno
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,10 +14,17 @@ import pytest
 from assay import files
 from assay.files import (
     FileLock,
+    UnreadableFile,
     atomic_write,
     atomic_writer,
+    create_file,
     is_locked,
     make_private_folder,
+    open_file,
+    open_to_append,
+    read_file,
+    read_lines,
+    read_text_file,
     remove_part_files,
     staging_folder,
 )
@@ -198,3 +207,76 @@ def test_a_lock_without_room_for_its_holder_is_held_and_freed(
     assert not FileLock(tmp_path / "lock").acquire()
     lock.release()
     assert FileLock(tmp_path / "lock").acquire()
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def listener(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(path.parent)  # an address has at most 108 bytes
+        made.bind(path.name)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [pipe, device, loop, listener, folder])
+def test_what_is_no_regular_file_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "calls.jsonl"
+    make(path)
+    with pytest.raises(UnreadableFile, match="jsonl: cannot be read: "):
+        open_file(path)
+    with pytest.raises(OSError):  # noqa: PT011 (of several kinds)
+        open_to_append(path)
+    assert not is_locked(path)
+
+
+def test_a_link_is_read_but_not_appended_to(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"content")
+    (tmp_path / "here").symlink_to(tmp_path / "there")
+    assert read_file(tmp_path / "here") == b"content"
+    with pytest.raises(UnreadableFile, match="not a regular file"):
+        open_to_append(tmp_path / "here")
+    with pytest.raises(UnreadableFile, match="not a regular file"):
+        FileLock(tmp_path / "here").acquire()
+    create_file(tmp_path / "here").close()
+    assert (tmp_path / "there").read_bytes() == b"content"
+
+
+def test_a_file_and_a_line_are_read_up_to_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345\n1234\r\n")
+    assert read_file(path, limit=12) == b"12345\n1234\r\n"
+    assert read_text_file(path) == "12345\n1234\n"
+    with pytest.raises(UnreadableFile, match="larger than 11 bytes"):
+        read_file(path, limit=11)
+    assert list(read_lines(path, limit=6)) == [b"12345\n", b"1234\r\n"]
+    with pytest.raises(UnreadableFile, match="line 1 is longer than 5 bytes"):
+        list(read_lines(path, limit=5))
+
+
+def test_a_file_that_is_missing_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        open_file(tmp_path / "missing")
+
+
+def test_new_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    os.close(open_to_append(tmp_path / "a"))
+    create_file(tmp_path / "b").close()
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in "ab"]
+    assert modes == [0o600, 0o600]

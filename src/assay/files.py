@@ -1,20 +1,32 @@
-"""Files that survive a crash: atomic writes, and locks that the operating system frees.
+"""Files: atomic writes, locks that the operating system frees, and reading what others wrote.
 
 Every file that Assay replaces is replaced here, so that a reader never sees half of one, and a
-power cut leaves either the old content or the new.
+power cut leaves either the old content or the new. Every file that somebody else may have made is
+opened here: a pipe or a device of that name would block for ever, or never end.
 """
 
 import errno
 import os
 import secrets
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
+
+from assay.errors import AssayError
+
+MAX_BYTES = 256 * 2**20
+"""Of a file that is read as a whole."""
+
+MAX_LINE = 64 * 2**20
+"""How many bytes one line may have; a few kilobytes of gzip unpack to gigabytes without an end."""
 
 _STALE_S = 3600.0
 """A part file that nobody has written to for so long belongs to a process that was killed."""
@@ -25,8 +37,101 @@ _STALE_FOLDER_S = 86_400.0
 _OWNER_ONLY = 0o600
 """Of new files: nearly all hold texts of queries, documents or answers, or figures of them."""
 
+_NOT_REGULAR = "it is not a regular file"
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+
 _LOCK_BYTE = 0x7FFFFFF0
 """Windows locks byte ranges, and nobody can read a locked one: this is far beyond any content."""
+
+
+class UnreadableFile(AssayError, OSError):
+    """A file that is there and cannot be read: a pipe, no permission, too large."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: cannot be read: {self.strerror}"
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a regular file for reading. A pipe, a socket or a device is refused, without waiting.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        UnreadableFile: there is one that cannot be read.
+    """
+    try:
+        return open(path, "rb", opener=_open_regular)
+    except (FileNotFoundError, UnreadableFile):
+        raise
+    except OSError as error:
+        raise UnreadableFile(error.errno, error.strerror, str(path)) from None
+
+
+def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes:
+    """The content of a regular file of at most `limit` bytes. Raises as `open_file` does."""
+    with open_file(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise UnreadableFile(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
+    return content
+
+
+def read_text_file(path: Path, *, encoding: str = "utf-8", limit: int = MAX_BYTES) -> str:
+    """The text of a regular file, with `\\n` at the ends of lines.
+
+    Raises as `open_file` does, and UnicodeDecodeError.
+    """
+    text = read_file(path, limit=limit).decode(encoding)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_lines(path: Path, *, limit: int = MAX_LINE) -> Iterator[bytes]:
+    """The lines of a regular file with their ends, none longer than `limit`.
+
+    Raises as `open_file` does.
+    """
+    with open_file(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, limit + 1), b""), start=1):
+            if len(line) > limit:
+                what = f"line {number} is longer than {limit:,} bytes"
+                raise UnreadableFile(errno.EFBIG, what, str(path))
+            yield line
+
+
+def require_regular(path: Path) -> None:
+    """For a path that a library will open itself. Raises as `open_file` does."""
+    open_file(path).close()
+
+
+def open_to_append(path: Path) -> int:
+    """A descriptor of a regular file that is read and appended to; created where it is missing.
+
+    A link is not followed: a run folder that was copied from somewhere must not lead a writer to
+    other files. Raises `OSError`.
+    """
+    return _open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NO_LINKS | _BINARY)
+
+
+def create_file(path: Path) -> BinaryIO:
+    """A new file for its owner alone, to be written and read; what had the name is removed."""
+    path.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
+    return os.fdopen(os.open(path, flags, _OWNER_ONLY), "w+b")
+
+
+def _open_regular(path: str | Path, flags: int) -> int:
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for somebody at its other end.
+        descriptor = os.open(path, flags | _NO_WAITING, _OWNER_ONLY)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ELOOP):  # a socket; a link where none is followed
+            raise UnreadableFile(errno.EINVAL, _NOT_REGULAR, str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableFile(errno.EINVAL, _NOT_REGULAR, str(path))
+    return descriptor
 
 
 def atomic_write(path: Path, content: bytes) -> None:
@@ -184,8 +289,8 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 def is_locked(path: Path) -> bool:
     """Whether some process holds an exclusive lock on `path`; False if there is no file."""
     try:
-        file = path.open("rb")
-    except FileNotFoundError:
+        file = open_file(path)
+    except (FileNotFoundError, UnreadableFile):  # who reads it says what is wrong
         return False
     with file:
         return not try_lock(file.fileno(), shared=True)
@@ -208,7 +313,7 @@ class FileLock:
     def acquire(self) -> bool:
         """Take the lock without waiting; False if another process holds it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+        descriptor = _open_regular(self.path, os.O_RDWR | os.O_CREAT | _NO_LINKS)
         if not try_lock(descriptor):
             os.close(descriptor)
             return False
@@ -227,7 +332,7 @@ class FileLock:
     def holder(self) -> str:
         """Who holds the lock, as far as its file says."""
         with suppress(OSError):
-            if text := self.path.read_text(encoding="utf-8", errors="replace").strip():
+            if text := read_file(self.path, limit=200).decode(errors="replace").strip():
                 return text
         return "another process"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -17,7 +18,9 @@ from starlette.testclient import TestClient
 from assay import compare_runs, evaluate_agent, load_dataset
 from assay.cli.app import app
 from assay.errors import AssayError, RunError
+from assay.run import report_file
 from assay.run.folder import RunFolder
+from assay.run.report_file import read_report_head
 from assay.serve.ui.app import ui_app
 
 TARGET = """
@@ -96,6 +99,8 @@ def verbs(runs: Path) -> Iterator[tuple[str, ...]]:
     yield ("report", "b", "--html", str(runs / "page.html"), *out)
     yield ("compare", "a", "b", *out)
     yield ("compare", "b", "a", "--html", str(runs / "page.html"), *out)
+    yield ("export", "b", "--format", "jsonl", "--runs", str(runs))
+    yield ("audit", str(runs / "b" / "report.json"), "--dataset", "tiny")
     yield ("merge", "b", *out)
     yield ("eval", "--resume", "b", "--retries", "0", *out)
 
@@ -107,7 +112,9 @@ def outcome(arguments: tuple[str, ...]) -> str:
         try:
             app(list(arguments), standalone_mode=False)
         except AssayError as error:
-            return str(error)
+            return f"error: {error}"
+        except typer.Exit:
+            pass
     stdout.flush()
     buffer = stdout.buffer
     assert isinstance(buffer, io.BytesIO)
@@ -221,6 +228,51 @@ def test_damage_is_named_by_file_and_place_with_a_remedy(
         read()
     assert f"{run / name} is damaged: " in str(caught.value)
     assert message in str(caught.value)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", [*FILES, "report.html", "summary.txt", ".rows.part"])
+def test_a_pipe_in_place_of_a_file_blocks_no_verb_and_no_page(
+    folder: Path, runs: Path, name: str
+) -> None:
+    run = fresh(folder, runs)
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    survives(folder, runs)
+    read = {
+        "report.json": ("report", "b", "--out", str(runs)),
+        "comparison.json": ("report", "b", "--out", str(runs)),
+        "answers.jsonl": ("report", "b", "--json", "--out", str(runs)),
+        "calls.jsonl": ("eval", "--resume", "b", "--out", str(runs)),
+    }
+    if name in read:
+        shutil.rmtree(run)
+        fresh(folder, runs)
+        (run / name).unlink()
+        os.mkfifo(run / name)
+        assert f"{run / name}: cannot be read: it is not a regular file" in outcome(read[name])
+
+
+def test_a_link_in_a_run_leads_no_writer_to_another_file(folder: Path, runs: Path) -> None:
+    run = fresh(folder, runs)
+    others = runs / "precious.txt"
+    others.write_text("without an end of line")
+    for name in ("calls.jsonl", ".rows.part", "report.json"):
+        (run / name).unlink(missing_ok=True)
+        (run / name).symlink_to(others)
+    outcome(("eval", "--resume", "b", "--out", str(runs)))
+    (run / "calls.jsonl").unlink()
+    outcome(("eval", "--resume", "b", "--retries", "0", "--out", str(runs)))
+    assert others.read_text() == "without an end of line"
+
+
+def test_a_report_without_rows_is_not_searched_again_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_file, "MAX_BYTES", 100_000)
+    (tmp_path / "report.json").write_bytes(b"[" * 200_000)
+    with pytest.raises(RunError, match="its rows do not begin within 100,000 bytes"):
+        read_report_head(tmp_path / "report.json")
 
 
 def test_a_damaged_report_is_mended_by_resuming_its_run(folder: Path, runs: Path) -> None:

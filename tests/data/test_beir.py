@@ -1,6 +1,7 @@
 """Reading folders and archives in BEIR format, sound and unsound."""
 
 import gzip
+import os
 import re
 import zipfile
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 
 from assay.data import Dataset, Document, Fact, Query, ReferenceAnswer, load_dataset
 from assay.data.beir import write_beir
-from assay.errors import DataError
+from assay.errors import AssayError, DataError
 
 WriteDataset = Callable[..., Path]
 
@@ -305,3 +306,23 @@ def test_an_id_that_qrels_cannot_hold_is_refused(tmp_path: Path) -> None:
     dataset = Dataset("d", {}, {"q": Query("q", "?")}, {"test": {"q": {"a\tb": 1}}})
     with pytest.raises(DataError, match=r"id 'a\\tb' has a tab"):
         write_beir(dataset, tmp_path)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "answers.jsonl", "corpus.jsonl.gz"]
+)
+def test_a_pipe_in_place_of_a_file_blocks_nobody(write_dataset: WriteDataset, name: str) -> None:
+    folder = write_dataset()
+    (folder / name.removesuffix(".gz")).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(DataError, match=r"cannot be read: it is not a regular file"):
+        load_dataset(folder)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["set.zip", "set", "set.csv", "set.parquet", "set.jsonl"])
+def test_a_pipe_in_place_of_a_data_set_blocks_nobody(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(AssayError):
+        load_dataset(str(tmp_path / name))

@@ -15,5 +15,5 @@ def test_lines_are_numbered_as_in_an_editor_and_come_without_their_ends(tmp_path
 
 
 def test_a_folder_in_place_of_a_file_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+    with pytest.raises(DataError, match="cannot be read: it is not a regular file"):
         list(plain_file(tmp_path).lines())

@@ -1,11 +1,13 @@
 """People grade one pool at the same time: nothing is lost, everything can be taken back."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from assay.errors import DataError, UsageError
+from assay.errors import AssayError, DataError, UsageError
+from assay.measure.grading import graded_pool
 from assay.measure.grading.grade_file import read_pool, write_pool
 from assay.measure.grading.graded_pool import TABLE_GRADER, GradedPool
 from assay.measure.grading.grader import PassagePair
@@ -110,3 +112,28 @@ def test_what_is_no_grade_of_this_pool_is_refused(table: Path) -> None:
     table.with_name("pool.csv.journal.jsonl").write_text('{"grade": 9}\n')
     with pytest.raises(DataError, match="a line that is no grade"):
         GradedPool(table).grades()
+
+
+def test_a_journal_is_read_and_written_up_to_a_limit(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graded_pool, "_MAX_JOURNAL", 250)
+    pool = GradedPool(table)
+    for place in range(2):
+        pool.save("Ann", {pool.name(place): 1})
+    with pytest.raises(DataError, match="more than 250 bytes"):
+        pool.save("Ann", {pool.name(2): 1})
+    assert len(GradedPool(table).grades_of("Ann")) == 2
+    journal = table.with_name("pool.csv.journal.jsonl")
+    journal.write_bytes(2 * journal.read_bytes())
+    with pytest.raises(DataError, match="more than 250 bytes"):
+        GradedPool(table).grades()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["pool.csv.journal.jsonl", "pool.csv"])
+def test_a_pipe_in_place_of_a_file_blocks_no_grader(table: Path, name: str) -> None:
+    table.with_name(name).unlink(missing_ok=True)
+    os.mkfifo(table.with_name(name))
+    with pytest.raises(AssayError, match="not a regular file"):
+        GradedPool(table).save("Ann", {})

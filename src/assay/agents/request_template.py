@@ -19,6 +19,7 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from assay.errors import UsageError, did_you_mean
+from assay.files import read_text_file
 from assay.net.secret_text import SECRET_NAME
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "QUERY")
@@ -164,9 +165,7 @@ def read_request(request: str) -> Any:
         source = f"--request {text}"
         path = Path(text[1:]).expanduser()
         try:
-            if path.stat().st_size > _MOST_BODY_BYTES:
-                raise UsageError(f"{source}: the file has more than {_MOST_BODY_BYTES:,} bytes")
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_text_file(path, encoding="utf-8-sig", limit=_MOST_BODY_BYTES)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise UsageError(f"{source}: cannot read the file: {reason}") from None

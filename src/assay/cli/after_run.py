@@ -78,8 +78,10 @@ def write_ci_files(
     run: "Run", junit: Path | None, markdown: Path | None, html: Path | None = None
 ) -> None:
     """Write what was asked for. Raises `UsageError` where a file cannot be written."""
+    from assay.files import read_file
+
     if html is not None and run.folder.page_file.is_file():
-        _write_ci_file(html, run.folder.page_file.read_bytes())
+        _write_ci_file(html, read_file(run.folder.page_file))
     if junit is None and markdown is None:
         return
     from assay.report.ci import render_junit, render_markdown

@@ -78,10 +78,11 @@ def audit(
 def _read(path: Path) -> Any:
     import orjson
 
+    from assay.files import read_file
     from assay.net.json import parse_json
 
     try:
-        return parse_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        return parse_json(read_file(path).removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except orjson.JSONDecodeError as error:

@@ -357,10 +357,11 @@ def _archive_state(path: Path, where: str) -> str:
     import hashlib
 
     from assay.data.nfcorpus import HASHES
+    from assay.files import open_file
 
     if not path.is_file():
         return f"not downloaded; {where} looks for it at {path}"
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         right = hashlib.file_digest(stream, "sha256").hexdigest() == HASHES["sha256"]
     return f"{path}, from {where}" if right else f"{path} is damaged or another file"
 

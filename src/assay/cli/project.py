@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from assay.errors import AssayError
+from assay.files import read_text_file
 
 _QUERY_NAMES = ("query", "question", "q", "text", "search_text", "prompt")
 _COUNT_NAMES = ("top_k", "k", "limit", "n", "size", "num_results", "max_results")
@@ -100,9 +101,7 @@ def _python_files(folder: Path) -> Iterator[Path]:
 
 def _functions(path: Path) -> Iterator[str]:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            return
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(read_text_file(path, limit=_MAX_BYTES))
     except (OSError, SyntaxError, ValueError):
         return
     for node in tree.body:

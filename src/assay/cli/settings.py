@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from assay.errors import UsageError, did_you_mean
+from assay.files import read_text_file
 from assay.run.options import read_option_table
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def read_file(folder: Path | None = None) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_text_file(path, encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE} is not TOML: {error}") from None
 

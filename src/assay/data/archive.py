@@ -17,6 +17,7 @@ from typing import IO, cast
 
 from assay.data.text_file import UNREADABLE, TextFile, reason
 from assay.errors import DataError
+from assay.files import require_regular
 
 MAX_MEMBERS = 10_000
 MAX_BYTES = 8 * 2**30
@@ -33,6 +34,7 @@ _ENCRYPTED = 0x1
 def archive_files(path: Path) -> dict[str, TextFile]:
     """The files of the archive by their names in it."""
     try:
+        require_regular(path)
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except UNREADABLE as error:

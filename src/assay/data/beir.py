@@ -157,7 +157,7 @@ def _refuse_breaks(identifiers: Iterable[str]) -> None:
 def _dataset_files(path: Path, inside: str = "") -> dict[str, TextFile]:
     if path.is_dir():
         files = _folder_files(path)
-    elif path.suffix.lower() == ".zip" or zipfile.is_zipfile(path):
+    elif path.suffix.lower() == ".zip" or (path.is_file() and zipfile.is_zipfile(path)):
         files = archive_files(path)
     else:
         what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"

@@ -19,6 +19,7 @@ from assay.data.dataset import Dataset
 from assay.data.hub_layout import MAX_FILES, HubFiles, choose_config, hub_files, read_hub_files
 from assay.data.text_file import Findings
 from assay.errors import DataError, DownloadError, UsageError, closest
+from assay.files import read_file, read_text_file
 from assay.net.json import JsonObject
 from assay.net.redact import redact_url
 from assay.progress import Progress, silent
@@ -72,7 +73,7 @@ class HubName:
         if _COMMIT.fullmatch(self.revision) and (self.folder / self.revision).is_dir():
             return self.revision
         try:
-            commit = self._reference.read_text(encoding="ascii").strip()
+            commit = read_text_file(self._reference, encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
         return commit if _COMMIT.fullmatch(commit) else None
@@ -148,7 +149,7 @@ def _listing(name: HubName) -> _Listing:
     commit = name.cached_commit()
     if commit is not None:
         with suppress(OSError):
-            known = parse_object((name.folder / commit / "files.json").read_bytes()) or {}
+            known = parse_object(read_file(name.folder / commit / "files.json")) or {}
             paths = known.get("paths")
             if isinstance(paths, list):
                 return _Listing(commit, tuple(map(str, paths)))

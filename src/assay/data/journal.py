@@ -1,12 +1,17 @@
 """A journal: what was made so far, one JSON line each, beside the result until that is complete."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 
 from assay.errors import DataError
+from assay.files import MAX_LINE, open_file, open_to_append
 from assay.net.json import JsonObject, parse_object
+
+MAX_BYTES = 2**30
+"""Of a journal, by default: what it says is held in memory."""
 
 
 class Journal:
@@ -14,10 +19,12 @@ class Journal:
 
     Args:
         out: the result file that the journal belongs to.
+        limit: how many bytes it may have, in reading and in writing.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, *, limit: int = MAX_BYTES) -> None:
         self.path = out.with_name(f"{out.name}.journal.jsonl")
+        self.limit = limit
 
     @property
     def size(self) -> int:
@@ -26,12 +33,18 @@ class Journal:
 
     def read(self) -> list[JsonObject]:
         """The lines of an interrupted run; an incomplete last line is removed."""
-        if not self.path.exists():
-            return []
-        *lines, rest = self.path.read_bytes().split(b"\n")
-        if rest:
-            self.path.write_bytes(b"".join(line + b"\n" for line in lines))
-        return [self._parsed(line) for line in lines if line]
+        lines, end = self.read_from(0)
+        if end < self.size:
+            self.cut(end)
+        return lines
+
+    def cut(self, size: int) -> None:
+        """Remove what follows the first `size` bytes. Raises `OSError`."""
+        descriptor = open_to_append(self.path)
+        try:
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
 
     def _parsed(self, line: bytes) -> JsonObject:
         fields = parse_object(line)
@@ -41,21 +54,42 @@ class Journal:
         return fields
 
     def read_from(self, offset: int) -> tuple[list[JsonObject], int]:
-        """The complete lines since `offset`, and where the next ones will begin."""
+        """The complete lines since `offset`, and where the next ones will begin.
+
+        Raises `DataError`, also where the journal is too large.
+        """
         if not self.path.exists():
             return [], 0
-        with self.path.open("rb") as file:
+        found, end = [], offset
+        for line in self._lines(offset):
+            end += len(line)
+            if line.strip():
+                found.append(self._parsed(line))
+        return found, end
+
+    def _lines(self, offset: int) -> Iterator[bytes]:
+        with open_file(self.path) as file:
             file.seek(offset)
-            *lines, rest = file.read().split(b"\n")
-            return [self._parsed(line) for line in lines if line], file.tell() - len(rest)
+            while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+                if file.tell() > self.limit:
+                    raise self._too_large()
+                yield line
+        if len(line) == MAX_LINE:
+            raise DataError(f"has a line of more than {MAX_LINE:,} bytes", file=self.path)
+
+    def _too_large(self) -> DataError:
+        return DataError(f"has more than {self.limit:,} bytes, too many to read", file=self.path)
 
     def append(self, *lines: JsonObject, synced: bool = False) -> None:
         """Add lines, in a single write; `synced` waits until they are on disk.
 
-        Raises `OSError` where they could not be written completely.
+        Raises `OSError` where they could not be written completely, and `DataError` where the
+        journal would get too large to be read.
         """
         text = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in lines)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if self.size + len(text) > self.limit:
+            raise self._too_large()
+        descriptor = open_to_append(self.path)
         try:
             while text:  # a disk that is nearly full takes a part, and says so at the next one
                 text = text[os.write(descriptor, text) :]

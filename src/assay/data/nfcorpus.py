@@ -14,7 +14,7 @@ from pathlib import Path
 from assay.data.cache import cache_folder
 from assay.data.text_file import reason
 from assay.errors import DataError, DownloadError
-from assay.files import move_into_place
+from assay.files import move_into_place, open_file
 from assay.net.redact import redact_url
 from assay.progress import Progress, silent
 
@@ -51,7 +51,7 @@ def cached_archive() -> Path:
 def _given(path: Path, what: str) -> Path:
     """A wrong archive that the user named is refused, never replaced by a download."""
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             wrong = _wrong_hash(stream)
     except OSError as error:
         raise DataError(f"{what} cannot be read: {reason(error)}", file=path) from error
@@ -66,7 +66,7 @@ def _given(path: Path, what: str) -> Path:
 def _is_cached(path: Path) -> bool:
     """A damaged file counts as absent: it is downloaded again and replaced."""
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             return _wrong_hash(stream) is None
     except OSError:
         return False

@@ -8,6 +8,7 @@ import orjson
 
 from assay.data.text_file import short_repr, write_file
 from assay.errors import DataError
+from assay.files import read_file
 from assay.net.json import parse_json
 
 VARIABLE = "ASSAY_NOTE_MAPPING"
@@ -24,7 +25,7 @@ def note_mapping_path(given: Path | None = None) -> Path:
 def read_note_mapping(path: Path) -> dict[str, int]:
     """Note ids by document id; `DataError` where the file is missing or malformed."""
     try:
-        mapping = parse_json(path.read_bytes())
+        mapping = parse_json(read_file(path))
     except FileNotFoundError:
         raise DataError(
             "no note mapping found; create one with: assay nextcloud upload, "

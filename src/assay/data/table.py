@@ -21,6 +21,7 @@ from assay.data.text_file import UNREADABLE, TextFile, plain_file, reason, short
 from assay.data.traces import holds_spans, trace_rows
 from assay.errors import DataError, UsageError
 from assay.extras import require_extras
+from assay.files import require_regular
 from assay.net.json import JsonObject, parse_json, parse_object
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
@@ -290,6 +291,7 @@ def _from_parquet(path: Path) -> Iterator[TableRow | DataError]:
     from pyarrow import ArrowException
 
     try:
+        require_regular(path)
         with parquet.ParquetFile(path) as file:
             number = 0
             for batch in file.iter_batches(batch_size=_BATCH):

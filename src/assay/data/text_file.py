@@ -20,7 +20,7 @@ from typing import IO, Protocol, TypeVar
 import orjson
 
 from assay.errors import DataError
-from assay.files import atomic_write
+from assay.files import MAX_LINE, atomic_write, open_file, require_regular
 from assay.net.json import JsonObject, parse_json
 
 UNREADABLE = (
@@ -34,9 +34,6 @@ UNREADABLE = (
     zipfile.BadZipFile,
 )
 """All that the standard library raises for damaged or hostile files."""
-
-MAX_LINE = 64 * 2**20
-"""How many bytes one line may have; a few kilobytes of gzip unpack to gigabytes without an end."""
 
 _BYTE_ORDER_MARK = "\ufeff"
 _MAX_EXAMPLES = 10
@@ -160,10 +157,13 @@ def plain_file(path: Path) -> TextFile:
     """A file on disk; `.gz` is decompressed."""
     if path.suffix == ".gz":
         # Text is packed to about a third; what it really is would have to be unpacked to be known.
-        return TextFile(
-            str(path), lambda: io.BufferedReader(gzip.open(path, "rb")), path, 3 * _size(path)
-        )
-    return TextFile(str(path), lambda: path.open("rb"), path, _size(path))
+        return TextFile(str(path), lambda: _unpacked(path), path, 3 * _size(path))
+    return TextFile(str(path), lambda: open_file(path), path, _size(path))
+
+
+def _unpacked(path: Path) -> io.BufferedReader:
+    require_regular(path)
+    return io.BufferedReader(gzip.open(path, "rb"))
 
 
 def _size(path: Path) -> int:

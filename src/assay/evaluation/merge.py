@@ -20,7 +20,7 @@ from assay.errors import AgentFailure, FailureKind, RunError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import target_record
 from assay.evaluation.run import Run
-from assay.files import make_private_folder, staging_folder
+from assay.files import make_private_folder, read_file, staging_folder
 from assay.net.json import JsonObject, parse_json
 from assay.run.calls import Call, CallLog, CallWriter
 from assay.run.config import RunConfig
@@ -215,9 +215,7 @@ def runs_in_results(path: Path, into: Path) -> list[RunFolder]:
 
 def _reports(path: Path) -> list[JsonObject]:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise RunError(f"{path} has more than {MAX_BYTES:,} bytes; {_REMEDY}")
-        document = _whole_numbers(parse_json(path.read_bytes()))
+        document = _whole_numbers(parse_json(read_file(path, limit=MAX_BYTES)))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except orjson.JSONDecodeError as error:

@@ -27,6 +27,7 @@ from typing import Any
 from assay.errors import UsageError
 from assay.evaluation.plan import refuse_unused_settings
 from assay.evaluation.results import metrics_for
+from assay.files import read_text_file
 from assay.measure.metrics import Metric, parse_metric
 from assay.run.config import RunConfig
 from assay.run.options import command_settings, read_option_table
@@ -82,7 +83,7 @@ def find_suite(name: str) -> Path:
 def read_suite(path: Path, name: str = "") -> Suite:
     """Read a suite. Raises `UsageError`, which names the file, the table and the key."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text_file(path, encoding="utf-8-sig")
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path} is not a suite: {error}") from None

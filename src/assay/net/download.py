@@ -20,7 +20,7 @@ import httpx
 import orjson
 
 from assay.errors import DownloadError, UsageError
-from assay.files import FileLock, atomic_write, move_into_place
+from assay.files import FileLock, atomic_write, move_into_place, open_file, read_file
 from assay.net.client import MAX_BYTES_EXTENSION, open_client
 from assay.net.gather import run_coroutine
 from assay.net.json import parse_json, parse_object
@@ -85,7 +85,7 @@ class _Partial:
 
     def validator(self, url: str) -> str:
         try:
-            known = parse_object(self.about.read_bytes()) or {}
+            known = parse_object(read_file(self.about)) or {}
         except OSError:
             return ""
         found = known.get("validator")
@@ -170,7 +170,7 @@ def temporary_download(
 def read_record(path: Path) -> DownloadRecord | None:
     """The record of a complete file; None where it is missing, or its size is another one."""
     try:
-        found = parse_object(path.with_name(f"{path.name}.json").read_bytes()) or {}
+        found = parse_object(read_file(path.with_name(f"{path.name}.json"))) or {}
         record = DownloadRecord(**found)
         return record if path.stat().st_size == record.bytes else None
     except (OSError, TypeError):
@@ -271,7 +271,7 @@ class _Download:
 
     def finish(self) -> DownloadRecord:
         sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-        with self.partial.path.open("rb") as file:
+        with open_file(self.partial.path) as file:
             while chunk := file.read(_CHUNK):
                 sha256.update(chunk)
                 md5.update(chunk)

@@ -15,6 +15,7 @@ from assay.data.beir import write_beir
 from assay.data.dataset import Dataset, Document, Query
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
+from assay.files import read_file
 from assay.net.json import parse_json
 from assay.nextcloud.client import Listing, NotesClient
 from assay.nextcloud.note import Note, document_from
@@ -37,7 +38,7 @@ def read_sync_state(folder: Path, source: str) -> SyncState:
     """The state in `folder`; an empty one where the folder is new, so that all is fetched."""
     path = folder / _FILE
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(read_file(path, limit=2**31))
         seen = SyncState(
             str(value["source"]),
             value["etag"],

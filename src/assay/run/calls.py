@@ -19,7 +19,7 @@ import orjson
 from assay.answer.passages import ContextChunk
 from assay.data.dataset import Dataset
 from assay.errors import FailureKind, RunError
-from assay.files import try_lock
+from assay.files import open_file, open_to_append, read_lines, try_lock
 from assay.net.json import JsonObject
 from assay.privacy import WITHHELD
 
@@ -123,7 +123,7 @@ class CallWriter:
         self._path = path
         self._private = private
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._descriptor = open_to_append(path)
         except OSError as error:
             raise _cannot_write(path, error) from None
         try:
@@ -222,7 +222,7 @@ class CallLog:
         if not self._path.exists():
             yield from (None for _ in query_ids)
             return
-        with self._path.open("rb") as lines:
+        with open_file(self._path) as lines:
             for query_id in query_ids:
                 offset = self._offsets.get(query_id)
                 if offset is None:
@@ -269,25 +269,24 @@ def _chunk(value: Any) -> ContextChunk:
 
 def _records(path: Path) -> Iterator[tuple[int, JsonObject]]:
     offset = 0
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.endswith(b"\n"):
-                return  # torn: the process died while it wrote this
-            try:
-                record = orjson.loads(line)
-                Call.from_json(record)
-                _typed(str, record["status"])
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-                raise RunError(
-                    f"{path}:{number}: not a call record; delete that line and resume the run "
-                    "to repeat its query"
-                ) from None
-            yield offset, record
-            offset += len(line)
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.endswith(b"\n"):
+            return  # torn: the process died while it wrote this
+        try:
+            record = orjson.loads(line)
+            Call.from_json(record)
+            _typed(str, record["status"])
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            raise RunError(
+                f"{path}:{number}: not a call record; delete that line and resume the run "
+                "to repeat its query"
+            ) from None
+        yield offset, record
+        offset += len(line)
 
 
 def _end_of_last_line(path: Path) -> int:
-    with path.open("rb") as log:
+    with open_file(path) as log:
         position = log.seek(0, os.SEEK_END)
         while position > 0:
             step = min(4096, position)

@@ -19,7 +19,16 @@ import orjson
 from assay.data import Dataset, load_dataset
 from assay.data.load import is_here
 from assay.errors import AssayError, RunError, did_you_mean
-from assay.files import atomic_write, is_locked, make_private_folder, staging_folder, try_lock
+from assay.files import (
+    atomic_write,
+    is_locked,
+    make_private_folder,
+    open_file,
+    read_file,
+    read_lines,
+    staging_folder,
+    try_lock,
+)
 from assay.net.json import JsonObject
 from assay.run.config import RunConfig
 from assay.run.listing import RUNNING as RUNNING
@@ -139,15 +148,14 @@ class RunFolder:
         if not self.answers_file.exists():
             return
         remedy = f"recreate it with: assay eval --resume {self.path}"
-        with self.answers_file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    value = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    raise RunError(
-                        f"{self.answers_file}:{number}: not an answer record; {remedy}"
-                    ) from None
-                yield AnswerRow.read(value, self.answers_file, remedy, f"line {number}")
+        for number, line in enumerate(read_lines(self.answers_file), start=1):
+            try:
+                value = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                raise RunError(
+                    f"{self.answers_file}:{number}: not an answer record; {remedy}"
+                ) from None
+            yield AnswerRow.read(value, self.answers_file, remedy, f"line {number}")
 
     def write_answers(self, rows: Iterable[AnswerRow]) -> None:
         """Replace `answers.jsonl`."""
@@ -168,14 +176,17 @@ class RunFolder:
 
     def copy_report(self, stream: BinaryIO) -> None:
         """The whole report as one JSON object, without holding it in memory."""
-        with self._finished_report().open("rb") as report:
+        with open_file(self._finished_report()) as report:
             report.seek(len(b"{"))
             stream.write(b"{")
             if self.comparison_file.exists():
-                stream.write(b'\n  "comparison": ' + self.comparison_file.read_bytes() + b",")
+                stream.write(b'\n  "comparison": ' + read_file(self.comparison_file) + b",")
             if self.answers_file.exists():
-                rows = b",\n".join(self.answers_file.read_bytes().splitlines())
-                stream.write(b'\n  "answer_results": [\n' + rows + b"\n],")
+                separator = b'\n  "answer_results": [\n'
+                for line in read_lines(self.answers_file):
+                    stream.write(separator + line.rstrip(b"\r\n"))
+                    separator = b",\n"
+                stream.write(b"\n]," if separator == b",\n" else separator + b"\n],")
             shutil.copyfileobj(report, stream)
         stream.flush()
 
@@ -286,7 +297,7 @@ def remove_run(folder: RunFolder) -> None:
     try:
         with ExitStack() as held, staging_folder(folder.path.with_name("deleted")) as aside:
             if folder.calls_file.exists():
-                calls = held.enter_context(folder.calls_file.open("rb"))
+                calls = held.enter_context(open_file(folder.calls_file))
                 if not try_lock(calls.fileno()):
                     raise RunError(running)
             folder.path.rename(aside / folder.name)
@@ -365,7 +376,7 @@ def versions() -> dict[str, str]:
 
 def _read_object(path: Path, remedy: str) -> JsonObject:
     try:
-        value = orjson.loads(path.read_bytes())
+        value = orjson.loads(read_file(path))
     except FileNotFoundError:
         raise RunError(f"{path} does not exist: {path.parent} is not a run folder") from None
     except orjson.JSONDecodeError as error:

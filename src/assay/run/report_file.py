@@ -5,7 +5,6 @@ look at each row once. A report that was written by another program, or reformat
 a whole.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from assay.errors import RunError
-from assay.files import atomic_writer
+from assay.files import MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
 from assay.measure.metrics import parse_metric
 from assay.run.models import QueryRow, Report, require_format
 
@@ -30,8 +29,7 @@ class ReportWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._rows_path = path.with_name(".rows.part")
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
-        self._rows: BinaryIO = os.fdopen(os.open(self._rows_path, flags, 0o600), "w+b")
+        self._rows: BinaryIO = create_file(self._rows_path)
         self._separator = b"\n"
 
     def add(self, row: QueryRow) -> None:
@@ -57,13 +55,17 @@ class ReportWriter:
 
 def read_report_head(path: Path) -> Report:
     """Everything but the rows, as quick for a large run as for a small one."""
-    with path.open("rb") as file:
-        start = file.read(_BLOCK)
-        while (end := start.find(_ROWS)) < 0:
+    with open_file(path) as file:
+        start = bytearray(file.read(_BLOCK))
+        seen = 0
+        while (end := start.find(_ROWS, seen)) < 0:
             more = file.read(_BLOCK)
             if not more:
                 return _report(path, _object(path, start))
+            seen = max(0, len(start) - len(_ROWS))
             start += more
+            if len(start) > MAX_BYTES:
+                raise _damaged(path, f"its rows do not begin within {MAX_BYTES:,} bytes")
     return _report(path, _object(path, start[:end] + b"}"))
 
 
@@ -95,36 +97,33 @@ def _report(path: Path, value: dict[str, Any]) -> Report:
 
 
 def _rows(path: Path) -> Iterator[Any]:
-    with path.open("rb") as file:
-        for line in file:
-            if line == _ROWS[2:] + b"\n":
-                break
-        else:
-            yield from _rows_of_whole(path)
+    lines = read_lines(path, limit=MAX_BYTES)  # written elsewhere, it may be one line
+    if not any(line == _ROWS[2:] + b"\n" for line in lines):
+        yield from _rows_of_whole(path)
+        return
+    for line in lines:
+        if line.startswith(b"{"):
+            yield _parsed(path, line.rstrip(b",\n"))
+        elif line == _END:
             return
-        for line in file:
-            if line.startswith(b"{"):
-                yield _parsed(path, line.rstrip(b",\n"))
-            elif line == _END:
-                return
     raise _damaged(path, "it is truncated")
 
 
 def _rows_of_whole(path: Path) -> list[Any]:
-    rows = _object(path, path.read_bytes()).get("per_query_results")
+    rows = _object(path, read_file(path)).get("per_query_results")
     if not isinstance(rows, list):
         raise _damaged(path, "per_query_results is not a list")
     return rows
 
 
-def _object(path: Path, content: bytes) -> dict[str, Any]:
+def _object(path: Path, content: bytes | bytearray) -> dict[str, Any]:
     value = _parsed(path, content)
     if not isinstance(value, dict):
         raise _damaged(path, "it is not a JSON object")
     return value
 
 
-def _parsed(path: Path, content: bytes) -> Any:
+def _parsed(path: Path, content: bytes | bytearray) -> Any:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.errors import AssayError, SearchError
-from assay.files import make_private_folder, reserve_file, staging_folder
+from assay.files import make_private_folder, require_regular, reserve_file, staging_folder
 from assay.privacy import is_private
 from assay.progress import Progress, silent
 from assay.search.analyzer import ANALYZER, DOCUMENTS_READ, open_analyzer
@@ -144,9 +144,10 @@ class Bm25Index:
         check_files(folder, every=is_hashed_when_opened(folder))
         try:
             model = Bm25Model.from_json(read_manifest(folder)["bm25"])
-            postings = _Postings(
-                *(np.load(folder / f"{one.name}.npy", mmap_mode="r") for one in fields(_Postings))
-            )
+            paths = [folder / f"{one.name}.npy" for one in fields(_Postings)]
+            for path in paths:
+                require_regular(path)
+            postings = _Postings(*(np.load(path, mmap_mode="r") for path in paths))
         except (OSError, ValueError, KeyError, TypeError, AssayError) as error:
             raise damaged_index(folder, str(error)) from None
         opened = cls.__new__(cls)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assay.errors import SearchError
-from assay.files import FileLock, atomic_write, sync_file
+from assay.files import FileLock, atomic_write, open_file, read_file, read_text_file, sync_file
 from assay.net.json import JsonObject
 from assay.progress import Progress
 from assay.search.store import DamagedIndexError
@@ -48,7 +48,7 @@ class _Sealed:
 def live_generation(home: Path) -> Path | None:
     """The generation of the index in `home` that is searched; None if there is none."""
     try:
-        name = (home / _CURRENT).read_text(encoding="ascii").strip()
+        name = read_text_file(home / _CURRENT, encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
     # Emptied or overwritten, it names no generation: then there is none.
@@ -173,7 +173,7 @@ def _full_disk(home: Path, why: str) -> SearchError:
 
 def _content(generation: Path) -> JsonObject:
     try:
-        content = json.loads((generation / _MANIFEST).read_bytes())
+        content = json.loads(read_file(generation / _MANIFEST))
     except (OSError, ValueError) as error:
         raise damaged_index(generation, str(error)) from None
     if not isinstance(content, dict) or not isinstance(content.get("manifest"), dict):
@@ -216,7 +216,7 @@ def _file_hash(path: Path) -> str:
     its copy without them. Most of a preallocated file is holes, which are not even read.
     """
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for place, block in _written_blocks(file):
             digest.update(place.to_bytes(8, "big"))
             digest.update(block)
@@ -248,7 +248,7 @@ def _used(path: Path) -> int:
 
 def _copy_sparse(source: Path, target: Path) -> None:
     """Most of a preallocated file is holes, which a plain copy would fill."""
-    with source.open("rb") as reader, target.open("wb") as writer:
+    with open_file(source) as reader, target.open("wb") as writer:
         for place, block in _written_blocks(reader):
             writer.seek(place)
             writer.write(block)

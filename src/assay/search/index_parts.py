@@ -13,7 +13,7 @@ from pathlib import Path
 
 from assay.data.dataset import Corpus, Document
 from assay.errors import AssayError, SearchError
-from assay.files import atomic_write, make_private_folder
+from assay.files import atomic_write, make_private_folder, read_file
 from assay.net.json import parse_object
 from assay.progress import Progress, silent
 from assay.search.bm25 import Bm25Settings
@@ -112,7 +112,7 @@ def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
 
 def _read_part(folder: Path) -> IndexPart:
     try:
-        value = parse_object((folder / PART_FILE).read_bytes()) or {}
+        value = parse_object(read_file(folder / PART_FILE)) or {}
         value["settings"] = EmbedderSettings(**value["settings"])
         value["bm25"] = Bm25Settings(**value["bm25"])
         return IndexPart(**value)

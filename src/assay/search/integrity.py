@@ -12,6 +12,7 @@ from pathlib import Path
 
 from assay.data.cache import cache_folder
 from assay.errors import SearchError
+from assay.files import open_file, read_file
 from assay.search.embedding import VectorCache
 from assay.search.index_files import check_files, has_checksums, live_generation
 from assay.search.model_files import digest_file
@@ -84,9 +85,9 @@ def _vectors(cache: Path) -> CheckedFile:
 
 def _model(path: Path) -> CheckedFile:
     what = f"model {path.name}"
-    with path.open("rb") as file:
+    with open_file(path) as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found.encode() != digest_file(path).read_bytes():
+    if found.encode() != read_file(digest_file(path)):
         return CheckedFile(what, "damaged; it is made again when it is next used")
     return CheckedFile(what)
 

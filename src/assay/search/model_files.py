@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from assay.data.cache import cache_folder
 from assay.errors import DataError, SearchError
-from assay.files import atomic_write
+from assay.files import atomic_write, read_file
 from assay.net.redact import redact_url
 
 URL_VARIABLE = "ASSAY_MODEL_URL"
@@ -81,7 +81,7 @@ def read_model_file(file: ModelFile) -> bytes:
 
 def _places(file: ModelFile) -> Iterator[tuple[str, Callable[[], bytes]]]:
     yield f"package {file.package}", lambda: _packaged(file)
-    yield "cache", lambda: _copy(file).read_bytes()
+    yield "cache", lambda: read_file(_copy(file), limit=_MAX_BYTES)
     for url in _addresses(file):
         yield redact_url(url), lambda url=url: _download(url, file.name)  # type: ignore[misc]
 
@@ -97,7 +97,7 @@ def _copy(file: ModelFile) -> Path:
 def _keep(file: ModelFile, content: bytes) -> None:
     with suppress(DataError, OSError):  # a cache that cannot be written costs time, nothing else
         path = _copy(file)
-        if not path.exists() or path.read_bytes() != content:
+        if not path.exists() or read_file(path) != content:
             atomic_write(path, content)
 
 
@@ -115,7 +115,7 @@ def _download(url: str, name: str) -> bytes:
 
     limits = DownloadLimits(_MAX_BYTES, seconds=300, stall=20, attempts=1)
     with temporary_download(url, limits, what=f"downloading {name}") as (path, _):
-        return path.read_bytes()
+        return read_file(path)
 
 
 def kept_file(name: str, build: Callable[[], bytes]) -> bytes:
@@ -124,10 +124,10 @@ def kept_file(name: str, build: Callable[[], bytes]) -> bytes:
     """
     try:
         path = cache_folder() / "models" / name
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() == digest_file(path).read_text(encoding="ascii"):
+        content = read_file(path)
+        if hashlib.sha256(content).hexdigest().encode() == read_file(digest_file(path)):
             return content
-    except (DataError, OSError, UnicodeDecodeError):
+    except (DataError, OSError):
         pass
     content = build()
     with suppress(DataError, OSError):

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from assay.errors import SearchError, UsageError
+from assay.files import open_file
 from assay.progress import Progress, silent
 from assay.search.embedding import BUILTIN_EMBEDDER, NO_PROMPTS, TEXTS_UNTIL_SAVED, Prompts, Vectors
 from assay.search.model_files import MODEL, TOKENIZER, kept_file, read_model_file
@@ -183,7 +184,7 @@ def open_folder(folder: Path, *, device: str = "auto") -> OnnxEmbedder:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the library raises nothing narrower
         raise SearchError(f"{folder / 'tokenizer.json'} is not a tokenizer: {error}") from None
-    with (folder / "model.onnx").open("rb") as file:
+    with open_file(folder / "model.onnx") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return OnnxEmbedder(
         f"{folder.name}@{digest[:12]}", folder / "model.onnx", tokenizer, device=device

@@ -17,6 +17,7 @@ from assay.answer.ground_truth.writers import QuestionWriter
 from assay.data.dataset import Document
 from assay.data.text_file import Findings, Record, plain_file, read_by_id
 from assay.errors import DataError, UsageError
+from assay.files import read_text_file
 from assay.net.gather import gather
 from assay.progress import Progress, silent
 
@@ -67,7 +68,7 @@ def _content(path: Path) -> str:
     if path.stat().st_size > _MAX_BYTES:
         raise DataError(f"is larger than {_MAX_BYTES // 2**20} MiB; split it", file=path)
     try:
-        return _WRAPPED_LINE.sub(" ", path.read_text(encoding="utf-8-sig"))
+        return _WRAPPED_LINE.sub(" ", read_text_file(path, encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from None
 

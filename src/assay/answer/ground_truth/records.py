@@ -18,6 +18,7 @@ from assay.answer.ground_truth.writers import extract
 from assay.data.dataset import Dataset, Query
 from assay.data.text_file import short_repr
 from assay.errors import DataError
+from assay.files import read_file
 from assay.net.json import JsonObject, parse_json
 
 QUERY_HASH = "query_text_sha256"
@@ -88,7 +89,7 @@ def read_records(path: Path) -> list[GroundTruth]:
 
 def _content(path: Path) -> Any:
     try:
-        return parse_json(path.read_bytes().removeprefix(codecs.BOM_UTF8))
+        return parse_json(read_file(path).removeprefix(codecs.BOM_UTF8))
     except FileNotFoundError:
         raise DataError("no such file", file=path) from None
     except OSError as error:

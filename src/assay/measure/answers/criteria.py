@@ -17,6 +17,7 @@ from pathlib import Path
 
 from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.errors import DataError
+from assay.files import open_file
 from assay.measure.answers.answer_metrics import CRITERION_PREFIX
 from assay.measure.answers.judge import Judge
 from assay.net.gather import gather
@@ -87,7 +88,7 @@ def read_criteria(path: Path) -> list[Criterion]:
 
 def _read(path: Path) -> Criterion:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             content = file.read(_MAX_FILE + 1)
         text = content.decode().replace("\r\n", "\n")
     except OSError as error:

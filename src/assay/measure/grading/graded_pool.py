@@ -6,6 +6,7 @@ nothing to each other.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ TABLE_GRADER = "table"
 
 _GRADER = re.compile(r"\w[\w .@'-]{0,39}")
 _MOST_GRADERS = 50  # each is compared with each
+_MAX_JOURNAL = 64 * 2**20  # half a million grades, which are held in memory
+_UNDO = 1000
 
 
 @dataclass
@@ -39,7 +42,7 @@ class _Grades:
     """What one person has said: the grades that hold, and how to take each back, oldest first."""
 
     labels: dict[PairName, int] = field(default_factory=dict)
-    before: list[tuple[PairName, int | None]] = field(default_factory=list)
+    before: deque[tuple[PairName, int | None]] = field(default_factory=lambda: deque(maxlen=_UNDO))
 
     def apply(self, name: PairName, grade: int | None, *, undo: bool) -> None:
         if undo and self.before:
@@ -67,7 +70,7 @@ class GradedPool:
         pairs, self._given = read_pool(table)
         self.pairs: list[PassagePair] = pairs
         self.place = {(pair.query_id, pair.doc_id): place for place, pair in enumerate(pairs)}
-        self._journal = Journal(table)
+        self._journal = Journal(table, limit=_MAX_JOURNAL)
         self._lock = RLock()
         self._start_over()
 
@@ -111,7 +114,7 @@ class GradedPool:
     def undo(self, grader: str) -> PairName | None:
         """Take back what one person said last, and say of which pair; None if there is nothing."""
         with self._writing():
-            before = self._graders[grader].before if grader in self._graders else []
+            before = self._graders[grader].before if grader in self._graders else None
             if not before:
                 return None
             name, grade = before[-1]
@@ -168,8 +171,7 @@ class GradedPool:
             with self._lock, lock:
                 self._catch_up()
                 if self._journal.size > self._offset:
-                    with self._journal.path.open("rb+") as file:
-                        file.truncate(self._offset)
+                    self._journal.cut(self._offset)
                 yield
                 self._catch_up()
         except OSError as error:

@@ -18,7 +18,7 @@ import lightgbm
 import numpy as np
 
 from assay.errors import SearchError
-from assay.files import atomic_write
+from assay.files import atomic_write, read_file
 from assay.net.json import JsonObject
 from assay.search.explanation import JudgedQuery
 from assay.search.retriever import LearnedRanking, Ranked
@@ -174,6 +174,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
 
 MAGIC = b"assay-tuned 3\n"
 # The header is read before anything is known to be sound.
+_MAX_BYTES = 4 * 2**30
 LONGEST_HEADER = 1_000_000
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -200,7 +201,7 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
 def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
     """`fingerprint`: of the documents that will be ranked; a model of others is refused."""
     try:
-        content = path.read_bytes()
+        content = read_file(path, limit=_MAX_BYTES)
     except FileNotFoundError:
         raise SearchError(f"there is no tuned model at {path}: run `assay tune`") from None
     except OSError as error:
@@ -220,7 +221,7 @@ def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
 
 def check_model(path: Path) -> None:
     """Raise `SearchError` unless the file is as it was written."""
-    _split(path, path.read_bytes())
+    _split(path, read_file(path, limit=_MAX_BYTES))
 
 
 def _split(path: Path, content: bytes) -> tuple[JsonObject, bytes]:

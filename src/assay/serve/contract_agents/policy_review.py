@@ -28,6 +28,7 @@ from assay.contract.envelope import (
 from assay.contract.server.runs import ReportProgress
 from assay.contract.validation import field_problems, read_inputs
 from assay.errors import UsageError
+from assay.files import read_text_file
 from assay.net.json import JsonObject
 
 
@@ -168,7 +169,7 @@ def read_policy(path: Path | None = None) -> Policy:
     """The rules of `path`, or the built-in ones."""
     path = path or BUILT_IN
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_text_file(path))
         file = PolicyFile.model_validate(content)
     except OSError as error:
         raise UsageError(f"cannot read the policy rules {str(path)!r}: {error.strerror}") from None

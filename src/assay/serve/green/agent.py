@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from assay.agents.a2a.agent import A2AAgent
 from assay.agents.threads import DaemonThreads
 from assay.data import Dataset, load_dataset
+from assay.files import read_text_file
 from assay.net.json import JsonObject
 from assay.net.outbound import OutboundPolicy
 from assay.progress import Progress
@@ -191,7 +192,7 @@ def _result_parts(job: AnyJob) -> list[Part]:
     platform that collects JSON does not take it for a second result."""
     assert job.folder is not None
     file = job.folder.summary_file
-    table = file.read_text(encoding="utf-8") if file.exists() else job.describe()
+    table = read_text_file(file) if file.exists() else job.describe()
     return [new_text_part(table), new_data_part(report_of(job))]
 
 

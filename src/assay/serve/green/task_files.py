@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from assay.errors import AssayError
-from assay.files import atomic_write, make_private_folder
+from assay.files import atomic_write, make_private_folder, read_file
 from assay.run.folder import RUNNING, RunFolder
 from assay.run.models import COMPLETE
 
@@ -83,10 +83,9 @@ class TaskFiles:
         if path is None:
             return None
         try:
-            about = path.stat()
-            if about.st_mtime < time.time() - self._lifetime or about.st_size > _MAX_BYTES:
+            if path.stat().st_mtime < time.time() - self._lifetime:
                 return None
-            record = TaskRecord.model_validate_json(path.read_bytes())
+            record = TaskRecord.model_validate_json(read_file(path, limit=_MAX_BYTES))
         except (OSError, ValidationError):
             return None
         return RecalledJob(record, self._out) if record.id == task_id else None

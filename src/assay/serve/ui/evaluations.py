@@ -14,7 +14,7 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from assay.data.dataset import Dataset
 from assay.errors import UsageError
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.results import LiveFigures, Tick
-from assay.files import is_locked
+from assay.files import MAX_LINE, is_locked, open_file
 from assay.net.json import parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 from assay.net.redact import redact_secrets
@@ -43,6 +43,7 @@ from assay.run.options import arguments, unset_variables
 LIMIT = 4
 KEPT = 50
 _LINES = 20
+_MOST_READ = 64 * 2**20
 _GRACE_S = 10.0
 _INTERVAL_S = 0.5
 _PING_S = 15
@@ -288,13 +289,8 @@ class CallTail:
         """The calls since the last time."""
         if not self._path.exists():
             return []
-        with self._path.open("rb") as log:
-            log.seek(self._offset)
-            content = log.read()
-        end = content.rfind(b"\n") + 1
-        self._offset += end
         calls = []
-        for line in content[:end].splitlines():
+        for line in self._lines():
             # A damaged line is left out here; the run itself says so when it is read.
             with suppress(ValueError, KeyError, TypeError):
                 record = parse_json(line)
@@ -303,6 +299,15 @@ class CallTail:
                 else:
                     calls.append(Call.from_json(record))
         return calls
+
+    def _lines(self) -> Iterator[bytes]:
+        """The next complete lines, a bounded amount of them; the others at the next look."""
+        most = self._offset + _MOST_READ
+        with open_file(self._path) as log:
+            log.seek(self._offset)
+            while self._offset < most and (line := log.readline(MAX_LINE)).endswith(b"\n"):
+                self._offset += len(line)
+                yield line
 
 
 async def follow(folder: RunFolder, dataset: Dataset | None) -> AsyncIterator[ProgressView]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from assay.answer.prompt import without_markers
 from assay.errors import DataError
+from assay.files import read_file
 from assay.measure.answers.contradiction.features import nearest, pair_features
 from assay.measure.answers.contradiction.rules import (
     Contradiction,
@@ -91,9 +92,7 @@ def load_contradiction_model(path: Path) -> ContradictionModel:
         DataError: it is not such a file.
     """
     try:
-        if path.stat().st_size > _MAX_SIZE:
-            raise DataError("is too large for a contradiction model", file=path)
-        value: Any = parse_json(path.read_bytes())
+        value: Any = parse_json(read_file(path, limit=_MAX_SIZE))
         model = parse_model(value)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
