@@ -9,6 +9,7 @@ import pytest
 from assay.search.analyzer import open_analyzer
 from assay.text import (
     bounded_marks,
+    detect_language,
     is_stop,
     normalize,
     sentences,
@@ -135,3 +136,78 @@ def test_marks_on_one_letter_are_bounded() -> None:
     assert open_analyzer().terms(f"tea {hostile}")[0] == "tea"
     for usual in ("e\u0301te\u0301", "—" * 100, "👍" * 50, "x" + "\u0301" * 30):
         assert bounded_marks(usual) == usual
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The pool opens at seven in the morning.", "english"),
+        ("It was closed because of the storm.", "english"),
+        ("You can park behind the town hall.", "english"),
+        ("Ask for the key at the desk.", "english"),
+        ("There are two of them in the shed.", "english"),
+        ("Das Bad öffnet um sieben Uhr.", "german"),
+        ("Der Schlüssel liegt bei der Kasse.", "german"),
+        ("Es wurde wegen des Sturms geschlossen.", "german"),
+        ("Man kann hinter dem Rathaus parken.", "german"),
+        ("Die Karte kostet nicht mehr als drei Euro.", "german"),
+        ("La piscine ouvre à sept heures du matin.", "french"),
+        ("Il faut demander la clé à l'accueil.", "french"),
+        ("Elle était fermée à cause de l'orage.", "french"),
+        ("On peut se garer derrière la mairie.", "french"),
+        ("Les billets sont vendus dans le hall.", "french"),
+        ("La piscina abre a las siete de la mañana.", "spanish"),
+        ("Hay que pedir la llave en la entrada.", "spanish"),
+        ("Estaba cerrada por la tormenta de ayer.", "spanish"),
+        ("Se puede aparcar detrás del ayuntamiento.", "spanish"),
+        ("Los billetes no cuestan más de tres euros.", "spanish"),
+        ("La piscina apre alle sette del mattino.", "italian"),
+        ("Bisogna chiedere la chiave alla cassa.", "italian"),
+        ("Era chiusa a causa del temporale di ieri.", "italian"),
+        ("Si può parcheggiare dietro il municipio.", "italian"),
+        ("I biglietti non costano più di tre euro.", "italian"),
+        ("Het zwembad gaat om zeven uur open.", "dutch"),
+        ("De sleutel ligt bij de kassa.", "dutch"),
+        ("Het was gesloten vanwege de storm.", "dutch"),
+        ("Je kunt achter het stadhuis parkeren.", "dutch"),
+        ("De kaartjes kosten niet meer dan drie euro.", "dutch"),
+        ("A piscina abre às sete da manhã.", "portuguese"),
+        ("É preciso pedir a chave na entrada.", "portuguese"),
+        ("Estava fechada por causa da tempestade.", "portuguese"),
+        ("Pode estacionar atrás da câmara municipal.", "portuguese"),
+        ("Os bilhetes não custam mais de três euros.", "portuguese"),
+        ("Det var stängt på grund av stormen.", "swedish"),
+        ("Man kan parkera bakom stadshuset här.", "swedish"),
+        ("Basen jest otwarty od siódmej rano.", "polish"),
+        ("Klucz jest przy kasie na dole.", "polish"),
+        ("Było zamknięte, bo była burza.", "polish"),
+        ("Można parkować za ratuszem, ale nie tutaj.", "polish"),
+        ("Uimahalli on auki, mutta se on täynnä.", "finnish"),
+        ("Avain on kassalla, ja se on pieni.", "finnish"),
+        ("Havuz sabah yedide açılır ve çok güzel.", "turkish"),
+        ("Anahtar bu masada, ama o değil.", "turkish"),
+        ("Бассейн открывается в семь часов утра.", "cyrillic"),
+        ("Η πισίνα ανοίγει στις επτά.", "greek"),
+        ("プールは朝七時に開きます。", "japanese"),
+        ("鍵は受付にあります。", "japanese"),
+        ("游泳池早上七点开门。", "chinese"),
+        ("수영장은 아침 일곱 시에 엽니다.", "korean"),
+        ("يفتح المسبح في الساعة السابعة.", "arabic"),
+        ("Nadia Brunner, 4.5 bar, page 7", None),
+        ("Aspirin 500 mg, Ibuprofen 200 mg, Paracetamol", None),
+        ("12 euros", None),
+        ("Yes.", None),
+    ],
+)
+def test_the_language_of_one_short_sentence(text: str, language: str | None) -> None:
+    assert detect_language([text]) == language
+
+
+def test_a_language_is_told_by_more_words_where_they_are_asked_for() -> None:
+    assert detect_language(["Der Schlüssel liegt bei der Kasse."], fewest_words=30) is None
+    assert detect_language(["Der Schlüssel liegt bei der Kasse."] * 5, fewest_words=30) == "german"
+
+
+def test_one_foreign_word_and_shared_words_tell_nothing() -> None:
+    assert detect_language(["café Müller Straße Zürich Genève"]) is None
+    assert detect_language(["de la de la de"]) != "english"

@@ -1,4 +1,4 @@
-"""Words, stems and sentences of a text: the one reader of each.
+"""Words, stems, sentences and the language of a text: the one reader of each.
 
 The analyzers of the search engines are not here: what a BM25 index was built with belongs to the
 index. Nothing is imported until a stem is asked for.
@@ -7,8 +7,9 @@ index. Nothing is imported until a stem is asked for.
 import re
 import threading
 import unicodedata
-from collections.abc import Callable
-from functools import lru_cache, wraps
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache, wraps
 from typing import Any
 
 _DASHES = re.compile(r"[\u2010-\u2015\u2212]")
@@ -50,6 +51,106 @@ _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(?=\S)", re.MULTIL
 
 # C0 and C1 controls except tab, line feed and carriage return, which are white space.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+FUNCTION_WORDS = {
+    "english": """a about above after again against ain all am an and any are aren as at be
+        because been before being below between both but by can couldn did didn do does doesn
+        doing don down during each few for from further had hadn has hasn have haven having he
+        her here hers herself him himself his how i if in into is isn it its itself just ll me
+        mightn more most mustn my myself needn no nor not now of off on once only or other our
+        ours ourselves out over own s same shan she should shouldn so some such t than that the
+        their theirs them themselves then there these they this those through to too under until
+        up ve very was wasn we were weren what when where which while who whom why will with
+        wouldn you your yours yourself yourselves""",
+    "german": """aber alle allem allen aller alles als also am an auch auf aus bei bin bis bist
+        da damit dann das dass dein deine dem den denn der des dich die dies diese diesem diesen
+        dieser dieses dir doch dort du durch ein eine einem einen einer eines er es etwas euch
+        euer für gegen hab habe haben hat hatte hatten hier hin hinter ich ihm ihn ihnen ihr ihre
+        ihrem ihren ihrer im in ins ist ja jede jedem jeden jeder jedes jetzt kann kein keine
+        keinen können man mein meine mich mir mit muss nach nicht nichts noch nun nur ob oder
+        ohne sehr sein seine seinem seinen seiner seit sich sie sind so soll sollte sondern über
+        um und uns unser unter vom von vor war waren warum was weil welche welcher wenn wer werde
+        werden wie wieder will wir wird wo wurde wurden zu zum zur zwischen""",
+    "french": """à au aucun aussi autre aux avec avoir c car ce ceci cela celle celui ces cet
+        cette ceux chez comme d dans de depuis des donc dont du elle elles en encore entre es est
+        et étaient était été être eu eux fait font il ils j je l la là le les leur leurs lui m ma
+        mais me même mes moi mon n ne ni nos notre nous on ont ou où par pas peu peut plus pour
+        pourquoi qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si son
+        sont sous sur t ta te tes toi ton tous tout toute toutes très tu un une vers vos votre
+        vous y""",
+    "spanish": """a al algo ante antes aunque cada como con contra cual cuando de del desde donde
+        dos durante e el él ella ellas ellos en entre era eran es esa ese eso esta está están
+        este esto estos fue fueron ha había hace hacia han hasta hay la las le les lo los más me
+        mi mientras muy nada ni no nos o otra otro para pero poco por porque puede que qué quien
+        se según ser si sí sin sobre son su sus también tan te tiene toda todo todos tras tu tus
+        un una unos y ya yo""",
+    "italian": """a ad ai al alla alle allo anche avere c che chi ci come con cosa cui d da dai
+        dal dalla dalle dei del della delle dello di dopo dove e è ed era erano essere fra gli ha
+        hanno ho i il in io l la le lei li lo loro lui ma mi mia mio ne nei nel nella nelle nello
+        noi non o ogni per perché però più poi può quale quando quanto quella quelle quelli
+        quello questa queste questi questo qui se sei si sia sono sta su sua sue sui sul sulla
+        suo suoi tra tu tutti tutto un una uno vi voi""",
+    "portuguese": """a à ao aos as às até com como da das de dela dele depois do dos e é ela elas
+        ele eles em entre era eram essa esse esta está este eu foi foram há isso isto já lhe mais
+        mas me mesmo meu minha muito na não nas nem no nos nós num numa o onde os ou para pela
+        pelas pelo pelos pode por porque qual quando que quem são se sem ser seu seus só sobre
+        sua suas também tem têm um uma você""",
+    "dutch": """aan al alle als altijd ben bij daar dan dat de deze die dit doch doen door dus
+        een en er ge geen had heb hebben heeft hem het hier hij hoe hun ik in is je jij kan kon
+        maar me meer men met mij mijn moet na naar niet niets nog nu of om onder ons ook op over
+        te tegen toch toen tot u uit uw van veel voor want waren was wat we wel werd wie wij wil
+        worden wordt zal ze zich zij zijn zo zonder zou""",
+    "swedish": """alla att av bara blev bli då de dem den denna deras dess det detta dig din du
+        där efter ej eller en ett från för han har hans här hon hur hade i icke inte är jag
+        kan kunde man med mellan men mig min mot mycket ni nu när någon något och om oss på sedan
+        sig sin sina sitt ska skulle som så till under upp ut utan vad var vara varför vi vid
+        vilka över""",
+    "danish": """af alle at blev blive da de dem den der deres det dette dig din disse dog du
+        efter eller en end er et for fra ham han hans har havde hende her hun hvad hvis hvor
+        hvorfor i ikke ind jeg kan kunne man med meget men mig min mod mellem ned nogle noget nu
+        når og også om op os over på sig sin skal skulle som så til ud under var vi vil være""",
+    "norwegian": """alle at av bare ble bli da de dem den denne der deres det dette dere deg din
+        du eller en enn er et etter for fra ha hadde han hans har her hun hva hvem hvis hvor
+        hvorfor i ikke inn jeg kan kunne man med meg meget mellom men min mot mye nå når noe noen
+        og også om opp oss over på seg sin skal skulle som så til ut under var ved vi vil være""",
+    "finnish": """ei eivät eli emme en että hän he hänen heidän ja jo joka jos jossa jotka kanssa
+        kuin kun me mikä minä mitä mukaan mutta myös ne niin niitä nyt oli olivat olla olen on
+        ovat se sekä sen siitä sinä sitä siinä tai tämä tämän te vaan vai vain""",
+    "polish": """a aby albo ale bez bo był była było były być co czy dla do gdy gdzie go i ich
+        ile im ja jak jako je jego jej jest jeszcze jeśli już każdy kiedy kto która które który
+        lub ma mi może można na nad nie nim o od on ona oni po pod przed przez przy są się tak
+        także tam te tego tej ten to tu ty tylko tym w we więc wszystko z za ze że""",
+    "turkish": """ama ancak bana bazı ben beni bir biri birkaç biz bu buna bunu bunun çok çünkü
+        da daha de değil diye en gibi hem hep her için ile ise işte kadar ki kim mi mı mu mü
+        nasıl ne neden nerede o olan olarak oldu olduğu onlar onu onun sen siz şey şu tüm var ve
+        veya ya yok""",
+    "russian": """а без бы был была были было быть в вам вас весь во вот все всего всех вы где да
+        даже для до его ее ей если есть еще же за здесь и из или им их к как ко когда кто ли либо
+        мне может мы на над надо наш не него нее нет ни них но ну о об однако он она они оно от
+        очень по под при с со так также такой там те тем то того тоже той только том ты у уже
+        хотя чего чей чем что чтобы чье чья эта эти это этого этой этом этот я""",
+}
+"""The words without a meaning of their own, by language: what a language is told by, and what BM25
+leaves out. English is NLTK's list, without contractions, which are split at the apostrophe, and
+without those of their pieces that mean something alone: vitamin D, won, re.
+"""
+# Chinese characters stand in Japanese texts too, and kana in no other.
+_SCRIPT_LANGUAGES = {
+    "CJK": "chinese", "HIRAGANA": "japanese", "KATAKANA": "japanese", "HANGUL": "korean",
+}  # fmt: skip
+_KANA_SHARE = 0.1
+# The letters that a language has beyond a to z, after folding: they decide between languages that
+# share their function words.
+_LETTERS = {
+    "german": "äöü", "french": "àâçèéêëîïôœùûü", "spanish": "áéíñóúü", "italian": "àèéìòù",
+    "portuguese": "àáâãçéêíóôõú", "dutch": "éëïöü", "swedish": "åäöé", "danish": "åæøé",
+    "norwegian": "åæøé", "finnish": "äö", "polish": "ąćęłńóśźż", "turkish": "çğıöşü",
+}  # fmt: skip
+_LETTER_WEIGHT = 0.5
+_LETTERS_READ = 100_000
+# What a language must show of its function words before it is believed: text has about 40%.
+_SURE = 0.12
+_FEWEST_HITS = 2
 
 _SHORT = 500
 _local = threading.local()
@@ -128,6 +229,78 @@ def sentences(text: str) -> list[str]:
     parts = _SENTENCE_END.split(_LIST_MARK.sub("", text))
     bare = (part.strip(" \t\r-*•") for part in parts)
     return [part for part in bare if any(map(str.isalnum, part))]
+
+
+def detect_language(texts: Iterable[str], *, fewest_words: int = 5) -> str | None:
+    """What texts are written in, "german"; for a script that several languages share its name,
+    "cyrillic"; None where it cannot be told.
+
+    Latin letters are told apart by function words. One that several languages have ("in", "de")
+    counts less for each of them, so that few words are enough.
+
+    Args:
+        texts: the texts, read as one.
+        fewest_words: with fewer words in Latin letters nothing is said.
+    """
+    scripts: Counter[str] = Counter()
+    latin: list[str] = []
+    for text in texts:
+        for word in words(text):
+            if word.isascii() or _script_of(word[0]) == "LATIN":
+                latin += word.split("'")
+                scripts["LATIN"] += len(word)
+                continue
+            for letter in word:
+                script = _script_of(letter)
+                # A sign of these says as much as a few letters.
+                scripts[script] += 3 if script in _SCRIPT_LANGUAGES else 1
+        if scripts.total() > _LETTERS_READ:
+            break
+    named: Counter[str] = Counter()
+    for script, letters in scripts.items():
+        named[_SCRIPT_LANGUAGES.get(script, script.lower())] += letters
+    if named["japanese"] and named["japanese"] >= _KANA_SHARE * named["chinese"]:
+        named["japanese"] += named.pop("chinese", 0)
+    language = named.most_common(1)[0][0] if named else ""
+    return language if language != "latin" else _latin_language(latin, fewest_words)
+
+
+def _latin_language(said: Sequence[str], fewest_words: int) -> str | None:
+    said = [word for word in said if not word[:1].isdigit()]
+    if len(said) < fewest_words:
+        return None
+    known = _languages_by_word()
+    shown: defaultdict[str, float] = defaultdict(float)
+    hits: Counter[str] = Counter()
+    for word in said:
+        for language in (found := known.get(word, ())):
+            hits[language] += 1
+            shown[language] += 1 / len(found)
+        for letter in word if not word.isascii() else "":
+            written = [each for each in _LETTERS if letter in _LETTERS[each]]
+            for language in written:
+                shown[language] += _LETTER_WEIGHT / len(written)
+    # English first on a tie of texts of any length; two others that are alike are not told apart.
+    ranked = sorted(shown, key=lambda each: (-shown[each], each != "english"))
+    if not ranked or hits[ranked[0]] < max(_FEWEST_HITS, _SURE * len(said)):
+        return None
+    tied = len(ranked) > 1 and shown[ranked[0]] == shown[ranked[1]]
+    return None if tied and ranked[0] != "english" else ranked[0]
+
+
+@cache
+def _languages_by_word() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for language, listed in FUNCTION_WORDS.items():
+        for word in listed.split():
+            found[word] = (*found.get(word, ()), language)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _script_of(letter: str) -> str:
+    """The script as Unicode names it."""
+    return unicodedata.name(letter, "LATIN").partition(" ")[0]
 
 
 def _stemmer() -> Any:

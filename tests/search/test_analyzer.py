@@ -8,7 +8,7 @@ import pytest
 from assay.data import Document
 from assay.errors import UsageError
 from assay.search import analyzer
-from assay.search.analyzer import Analyzer, detect_language, language_named, language_of
+from assay.search.analyzer import Analyzer, language_named, language_of
 from assay.search.bm25 import Bm25Settings
 from assay.search.bm25_index import Bm25Index
 
@@ -143,7 +143,7 @@ def test_the_language_is_detected(language: str, detected: str) -> None:
     ],
 )  # fmt: skip
 def test_detection_by_script_and_function_words(text: str, language: str) -> None:
-    assert detect_language([text]) == language
+    assert language_of([Document("d", "", text)]) == language
 
 
 def test_documents_may_say_their_language() -> None:

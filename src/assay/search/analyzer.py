@@ -20,7 +20,7 @@ from itertools import islice
 
 from assay.data.dataset import Document
 from assay.errors import UsageError, did_you_mean
-from assay.text import bounded_marks
+from assay.text import FUNCTION_WORDS, bounded_marks, detect_language
 
 ANALYZER = "folded words, stop words and Snowball stems by language, pairs of CJK, v2"
 """Changes whenever terms do: an index made by another analyzer is built again."""
@@ -50,90 +50,9 @@ _CODES = {
 }  # fmt: skip
 LANGUAGES = (AUTO, NO_LANGUAGE, *sorted(set(_CODES.values())))
 
-# English: NLTK's list, without contractions, which are split at the apostrophe, and without those
-# of their pieces that mean something alone: vitamin D, won, re.
-_STOP_LISTS = {
-    "english": """a about above after again against ain all am an and any are aren as at be
-        because been before being below between both but by can couldn did didn do does doesn
-        doing don down during each few for from further had hadn has hasn have haven having he
-        her here hers herself him himself his how i if in into is isn it its itself just ll me
-        mightn more most mustn my myself needn no nor not now of off on once only or other our
-        ours ourselves out over own s same shan she should shouldn so some such t than that the
-        their theirs them themselves then there these they this those through to too under until
-        up ve very was wasn we were weren what when where which while who whom why will with
-        wouldn you your yours yourself yourselves""",
-    "german": """aber alle allem allen aller alles als also am an auch auf aus bei bin bis bist
-        da damit dann das dass dein deine dem den denn der des dich die dies diese diesem diesen
-        dieser dieses dir doch dort du durch ein eine einem einen einer eines er es etwas euch
-        euer für gegen hab habe haben hat hatte hatten hier hin hinter ich ihm ihn ihnen ihr ihre
-        ihrem ihren ihrer im in ins ist ja jede jedem jeden jeder jedes jetzt kann kein keine
-        keinen können man mein meine mich mir mit muss nach nicht nichts noch nun nur ob oder
-        ohne sehr sein seine seinem seinen seiner seit sich sie sind so soll sollte sondern über
-        um und uns unser unter vom von vor war waren warum was weil welche welcher wenn wer werde
-        werden wie wieder will wir wird wo wurde wurden zu zum zur zwischen""",
-    "french": """à au aucun aussi autre aux avec avoir c car ce ceci cela celle celui ces cet
-        cette ceux chez comme d dans de depuis des donc dont du elle elles en encore entre es est
-        et étaient était été être eu eux fait font il ils j je l la là le les leur leurs lui m ma
-        mais me même mes moi mon n ne ni nos notre nous on ont ou où par pas peu peut plus pour
-        pourquoi qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si son
-        sont sous sur t ta te tes toi ton tous tout toute toutes très tu un une vers vos votre
-        vous y""",
-    "spanish": """a al algo ante antes aunque cada como con contra cual cuando de del desde donde
-        dos durante e el él ella ellas ellos en entre era eran es esa ese eso esta está están
-        este esto estos fue fueron ha había hace hacia han hasta hay la las le les lo los más me
-        mi mientras muy nada ni no nos o otra otro para pero poco por porque puede que qué quien
-        se según ser si sí sin sobre son su sus también tan te tiene toda todo todos tras tu tus
-        un una unos y ya yo""",
-    "italian": """a ad ai al alla alle allo anche avere c che chi ci come con cosa cui d da dai
-        dal dalla dalle dei del della delle dello di dopo dove e è ed era erano essere fra gli ha
-        hanno ho i il in io l la le lei li lo loro lui ma mi mia mio ne nei nel nella nelle nello
-        noi non o ogni per perché però più poi può quale quando quanto quella quelle quelli
-        quello questa queste questi questo qui se sei si sia sono sta su sua sue sui sul sulla
-        suo suoi tra tu tutti tutto un una uno vi voi""",
-    "portuguese": """a à ao aos as às até com como da das de dela dele depois do dos e é ela elas
-        ele eles em entre era eram essa esse esta está este eu foi foram há isso isto já lhe mais
-        mas me mesmo meu minha muito na não nas nem no nos nós num numa o onde os ou para pela
-        pelas pelo pelos pode por porque qual quando que quem são se sem ser seu seus só sobre
-        sua suas também tem têm um uma você""",
-    "dutch": """aan al alle als altijd ben bij daar dan dat de deze die dit doch doen door dus
-        een en er ge geen had heb hebben heeft hem het hier hij hoe hun ik in is je jij kan kon
-        maar me meer men met mij mijn moet na naar niet niets nog nu of om onder ons ook op over
-        te tegen toch toen tot u uit uw van veel voor want waren was wat we wel werd wie wij wil
-        worden wordt zal ze zich zij zijn zo zonder zou""",
-    "swedish": """alla att av bara blev bli då de dem den denna deras dess det detta dig din du
-        där efter ej eller en ett från för han har hans här hon hur hade i icke inte är jag
-        kan kunde man med mellan men mig min mot mycket ni nu när någon något och om oss på sedan
-        sig sin sina sitt ska skulle som så till under upp ut utan vad var vara varför vi vid
-        vilka över""",
-    "danish": """af alle at blev blive da de dem den der deres det dette dig din disse dog du
-        efter eller en end er et for fra ham han hans har havde hende her hun hvad hvis hvor
-        hvorfor i ikke ind jeg kan kunne man med meget men mig min mod mellem ned nogle noget nu
-        når og også om op os over på sig sin skal skulle som så til ud under var vi vil være""",
-    "norwegian": """alle at av bare ble bli da de dem den denne der deres det dette dere deg din
-        du eller en enn er et etter for fra ha hadde han hans har her hun hva hvem hvis hvor
-        hvorfor i ikke inn jeg kan kunne man med meg meget mellom men min mot mye nå når noe noen
-        og også om opp oss over på seg sin skal skulle som så til ut under var ved vi vil være""",
-    "finnish": """ei eivät eli emme en että hän he hänen heidän ja jo joka jos jossa jotka kanssa
-        kuin kun me mikä minä mitä mukaan mutta myös ne niin niitä nyt oli olivat olla olen on
-        ovat se sekä sen siitä sinä sitä siinä tai tämä tämän te vaan vai vain""",
-    "polish": """a aby albo ale bez bo był była było były być co czy dla do gdy gdzie go i ich
-        ile im ja jak jako je jego jej jest jeszcze jeśli już każdy kiedy kto która które który
-        lub ma mi może można na nad nie nim o od on ona oni po pod przed przez przy są się tak
-        także tam te tego tej ten to tu ty tylko tym w we więc wszystko z za ze że""",
-    "turkish": """ama ancak bana bazı ben beni bir biri birkaç biz bu buna bunu bunun çok çünkü
-        da daha de değil diye en gibi hem hep her için ile ise işte kadar ki kim mi mı mu mü
-        nasıl ne neden nerede o olan olarak oldu olduğu onlar onu onun sen siz şey şu tüm var ve
-        veya ya yok""",
-    "russian": """а без бы был была были было быть в вам вас весь во вот все всего всех вы где да
-        даже для до его ее ей если есть еще же за здесь и из или им их к как ко когда кто ли либо
-        мне может мы на над надо наш не него нее нет ни них но ну о об однако он она они оно от
-        очень по под при с со так также такой там те тем то того тоже той только том ты у уже
-        хотя чего чей чем что чтобы чье чья эта эти это этого этой этом этот я""",
-}
-# What a language must show of its function words before it is believed: text has about 40%.
-_SURE = 0.12
-_WORDS_TO_TELL_BY = 30
 DOCUMENTS_READ, _CHARACTERS_READ = 100, 1000
+_WORDS_TO_TELL_BY = 30
+_UNSPACED_SCRIPTS = frozenset({"chinese", "japanese", "korean", "thai", "lao", "myanmar", "khmer"})
 
 # A longer run of letters is cut into words, as Lucene does. The signs of vowels in Indic scripts
 # are no letters to Python, and belong to the word all the same.
@@ -183,7 +102,13 @@ def language_of(documents: Iterable[Document]) -> str:
     )
     if told and told.total() > len(sample) / 2:
         return told.most_common(1)[0][0]
-    return detect_language(f"{one.title} {one.text[:_CHARACTERS_READ]}" for one in sample)
+    texts = (f"{one.title} {one.text[:_CHARACTERS_READ]}" for one in sample)
+    found = detect_language(texts, fewest_words=_WORDS_TO_TELL_BY) or DEFAULT_LANGUAGE
+    if found in _UNSPACED_SCRIPTS:
+        return "cjk"
+    # A script that several languages share is read by its usual stemmer; Hebrew has none.
+    named = _SCRIPTS.get(found.upper(), (found,))[0]
+    return named if named in LANGUAGES and named != NO_LANGUAGE else DEFAULT_LANGUAGE
 
 
 def _told_language(value: object) -> str:
@@ -194,34 +119,9 @@ def _told_language(value: object) -> str:
     return "" if found in (AUTO, NO_LANGUAGE) else found
 
 
-def detect_language(texts: Iterable[str]) -> str:
-    """By script, and for Latin letters by function words."""
-    letters: Counter[str] = Counter()
-    words: Counter[str] = Counter()
-    for text in texts:
-        for word in _RUN_OR_WORD.findall(_folded(text)):
-            script = "cjk" if _RUN.match(word) else _script_of(word)
-            letters[script] += len(word) * (3 if script == "cjk" else 1)  # these say more
-            words[word] += not script
-    script = max(letters, key=letters.__getitem__, default="")
-    if script:
-        found = _SCRIPTS[script][0] if script in _SCRIPTS else script
-        return found if found != NO_LANGUAGE else DEFAULT_LANGUAGE
-    total = words.total()
-    if total < _WORDS_TO_TELL_BY:
-        return DEFAULT_LANGUAGE
-    shares = {
-        language: sum(words[one] for one in stop) / total
-        for language, stop in _stop_words().items()
-    }
-    # English first: on a tie, what was there before languages were told apart.
-    best = max(shares, key=lambda language: (shares[language], language == DEFAULT_LANGUAGE))
-    return best if shares[best] >= _SURE else DEFAULT_LANGUAGE
-
-
 @cache
 def _stop_words() -> dict[str, frozenset[str]]:
-    return {language: frozenset(words.split()) for language, words in _STOP_LISTS.items()}
+    return {language: frozenset(words.split()) for language, words in FUNCTION_WORDS.items()}
 
 
 class Analyzer:

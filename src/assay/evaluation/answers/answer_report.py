@@ -43,7 +43,6 @@ from assay.measure.answers.diagnosis import (
 from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
 from assay.measure.answers.lexical import fact_assertion
-from assay.measure.answers.quantities import text_language
 from assay.measure.statistics import below, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
@@ -62,6 +61,7 @@ from assay.run.answers import (
 )
 from assay.run.config import RunConfig
 from assay.run.models import AnswerDiagnosis, AnswerRow
+from assay.text import detect_language
 
 # What is left of a row in a private run: ids, verdicts and figures.
 _NO_TEXTS: Mapping[str, object] = {
@@ -165,15 +165,15 @@ class AnswerReport:
     @property
     def _language_note(self) -> str | None:
         """What cannot be seen in answers that are not in English."""
-        said = [text_language(case.answer) for case in self._cases if case.answer]
+        said = [detect_language([case.answer]) for case in self._cases if case.answer]
         known = Counter(each for each in said if each is not None)
-        language, number = known.most_common(1)[0] if known else ("English", 0)
-        if language == "English" or 2 * number <= known.total():
+        language, number = known.most_common(1)[0] if known else ("english", 0)
+        if language == "english" or 2 * number <= known.total():
             return None
         return (
-            f"most answers are in {language}: hedges, options and most contradictions are looked "
-            "for in English alone, so that finding none says nothing; numbers, names, citations "
-            "and key facts are checked in any language, and a judge reads more"
+            f"most answers are in {language.capitalize()}: hedges, options and most contradictions "
+            "are looked for in English alone, so that finding none says nothing; numbers, names, "
+            "citations and key facts are checked in any language, and a judge reads more"
         )
 
     @property

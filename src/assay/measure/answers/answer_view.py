@@ -17,8 +17,8 @@ from assay.measure.answers.lexical import (
     is_supported,
     states,
 )
-from assay.measure.answers.quantities import negations_of, numbers, text_language
-from assay.text import normalize, sentences, stems, words
+from assay.measure.answers.quantities import negations_of, numbers
+from assay.text import detect_language, normalize, sentences, stems, words
 
 _NAME = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?([^\W\d_a-zà-ÿ][\w'’-]+)")
 _NEAR = 0.7
@@ -131,7 +131,7 @@ class AnswerView:
         other without.
         """
         sources = [each for text in self.shown for each in sentences(text)]
-        negations = negations_of(text_language(" ".join([self.text, *self.shown[:3]])))
+        negations = negations_of(detect_language([self.text, *self.shown[:3]]))
         pairs = [(frozenset(stems(each)), _negates(each, negations)) for each in sources]
         return any(_reverses(each, pairs, negations) for each in self.sentences)
 

@@ -17,8 +17,8 @@ from assay.measure.answers.instructions import (
     repeats_the_question,
 )
 from assay.measure.answers.lexical import contains_any
-from assay.measure.answers.quantities import quantities, text_language
-from assay.text import normalize, stems, words
+from assay.measure.answers.quantities import quantities
+from assay.text import detect_language, normalize, stems, words
 
 _PROMPT = re.compile(
     r"\byou (?:are|will be) (?:a|an|given|asked)\b|\banswer the (?:following )?question\b|"
@@ -123,8 +123,8 @@ def _is_padded(view: AnswerView) -> bool:
 
 
 def _is_in_another_language(view: AnswerView) -> bool:
-    expected = text_language(" ".join([view.case.question, *view.shown[:3]]))
-    said = text_language(view.text)
+    expected = detect_language([view.case.question, *view.shown[:3]])
+    said = detect_language([view.text])
     return said is not None and expected is not None and said != expected
 
 
