@@ -272,6 +272,7 @@ def test_a_large_index_is_made_of_segments_and_finds_what_one_list_finds(
     found = {}
     for name in ("list", "segments"):
         with open_index(EdgeStore(tmp_path, name), embedder) as retriever:
+            retriever._searcher._flat = None  # type: ignore[attr-defined]  # the engine's own list
             found[name] = [
                 [(hit.doc_id, round(hit.score, 6)) for hit in retriever.search(query, 8, mode=mode)]
                 for query in ("tea 3 kettle 17", "water 2")

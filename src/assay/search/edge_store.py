@@ -1,7 +1,7 @@
 """The index in this process: Qdrant's own engine on a folder, no server.
 
 FOLDER/COLLECTION/current           the name of the live generation
-FOLDER/COLLECTION/<generation>/     manifest.json and the engine's files
+FOLDER/COLLECTION/<generation>/     manifest.json and the engine's files; flat/ of a small index
 FOLDER/COLLECTION/writer.lock       held while a new generation is made
 
 The engine's write-ahead log is off: a generation is complete before `current` names it, and never
@@ -25,6 +25,7 @@ from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
+from assay.search.flat_index import FlatIndex, FlatPoint, remove_flat, write_flat
 from assay.search.index_changes import batches
 from assay.search.index_files import (
     check_files,
@@ -77,6 +78,7 @@ class EdgeSearcher:
         self._manifest = manifest
         self._places: dict[Any, tuple[str, int, int]] = {}
         with engine_errors(self._where):
+            self._flat = FlatIndex.of(generation)
             self._shard = edge.EdgeShard.load(str(generation))
 
     @property
@@ -94,6 +96,8 @@ class EdgeSearcher:
         among: Sequence[str] | None = None,
     ) -> list[Found]:
         """The best points, best first: see `Searcher`."""
+        if self._flat is not None and not where:
+            return self._flat.nearest(vector, limit, among)
         request = edge.QueryRequest(
             limit=limit,
             query=edge.Query.Nearest(_vector(vector), using=signal),
@@ -123,20 +127,11 @@ class EdgeSearcher:
 
     def entries(self) -> Iterator[tuple[str, str, int]]:
         """Document id, content hash and number of chunks, of each chunk."""
-        offset: Any = None
-        while True:
-            request = edge.ScrollRequest(
-                offset=offset,
-                limit=_POINTS_IN_A_PAGE,
-                with_payload=["doc_id", "content_hash", "total_chunks"],
-            )
-            with engine_errors(self._where):
-                records, offset = self._shard.scroll(request)
-            for record in records:
+        wanted = ["doc_id", "content_hash", "total_chunks"]
+        with engine_errors(self._where):
+            for record in _scrolled(self._shard, with_payload=wanted):
                 payload = record.payload or {}
                 yield payload["doc_id"], payload["content_hash"], payload["total_chunks"]
-            if offset is None:
-                return
 
     def _placed(self, points: Sequence[edge.ScoredPoint]) -> list[Found]:
         """Payloads hold whole texts, which take longer to read than a search does: what a search
@@ -303,9 +298,44 @@ class _EdgeWriter:
             self._shard.flush()
             self._shard.close()
             # The engine rewrites a few files when it first loads a shard: let it do so now.
-            edge.EdgeShard.load(str(self._generation)).close()
+            shard = edge.EdgeShard.load(str(self._generation))
+            self._write_flat(shard)
+            shard.close()
             seal(self._generation, self._manifest.as_json())
             name_live_generation(self._home, self._generation)
+
+    def _write_flat(self, shard: edge.EdgeShard) -> None:
+        """Where the engine has no graph: it would compare every point, too."""
+        remove_flat(self._generation)  # of the live index, if this one began as its copy
+        count, dimension = shard.count(edge.CountRequest(exact=True)), self._manifest.dimension
+        if count * dimension * 4 <= _INDEXING_THRESHOLD_KB * 1024:
+            refuse_full_disk(self._home, 2 * count * dimension * 4)
+            write_flat(self._generation, _flat_points(shard), dimension)
+
+
+def _flat_points(shard: edge.EdgeShard) -> Iterator[FlatPoint]:
+    for record in _scrolled(shard, with_payload=PLACE, with_vector=True):
+        payload, vectors = record.payload or {}, cast("dict[str, Any]", record.vector or {})
+        words = vectors.get(BM25)
+        yield FlatPoint(
+            str(record.id),
+            payload["doc_id"],
+            payload["chunk_index"],
+            payload["total_chunks"],
+            vectors[DENSE],
+            SparseVector(words.indices, words.values) if words is not None else None,
+        )
+
+
+def _scrolled(shard: edge.EdgeShard, **wanted: Any) -> Iterator[edge.Record]:
+    """Every point, a page at a time."""
+    offset: Any = None
+    while True:
+        request = edge.ScrollRequest(offset=offset, limit=_POINTS_IN_A_PAGE, **wanted)
+        records, offset = shard.scroll(request)
+        yield from records
+        if offset is None:
+            return
 
 
 def _edge_point(point: Point) -> edge.Point:

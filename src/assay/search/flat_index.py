@@ -1,0 +1,151 @@
+"""A small index in memory: every point is scored, so what is found is exact.
+
+The engine answers each call of a query with a thousand ids and scores as objects, which takes
+longer than the products. A small index is also kept as one matrix of vectors and one list of BM25
+postings, mapped from files of its generation: a signal is then one product, and only the best
+points become objects. Searches with conditions on metadata, and the texts, stay with the engine.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.search.bm25 import SparseVector
+from assay.search.embedding import Vectors
+from assay.search.store import Found
+
+FOLDER = "flat"
+_POINTS = "points.json"
+_ARRAYS = ("vectors", "terms", "starts", "rows", "weights")
+
+_Floats = NDArray[np.float32]
+_Array = NDArray[Any]
+
+
+class FlatPoint(NamedTuple):
+    """What a search needs of a point."""
+
+    id: str
+    doc_id: str
+    chunk_index: int
+    total_chunks: int
+    dense: Sequence[float]
+    bm25: SparseVector | None
+
+
+class FlatIndex:
+    """Scores every point of a small index; safe to ask from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        # Read now: a writer may remove the folder at any time, and what is mapped then stays.
+        self._listed = (folder / _POINTS).read_bytes()
+        self._vectors, self._terms, self._starts, self._rows, self._weights = (
+            np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
+            for name in _ARRAYS
+        )
+
+    @classmethod
+    def of(cls, generation: Path) -> "FlatIndex | None":
+        """That of a generation; None for a large index, or one of an earlier version."""
+        folder = generation / FOLDER
+        return cls(folder) if (folder / _POINTS).is_file() else None
+
+    @cached_property
+    def _places(self) -> list[tuple[str, int, int]]:
+        return [(doc_id, chunk, chunks) for _, doc_id, chunk, chunks in self._table]
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {point[0]: row for row, point in enumerate(self._table)}
+
+    @cached_property
+    def _table(self) -> list[tuple[str, str, int, int]]:
+        found: list[tuple[str, str, int, int]] = json.loads(self._listed)
+        return found
+
+    def nearest(
+        self, vector: Vectors | SparseVector, limit: int, among: Sequence[str] | None = None
+    ) -> list[Found]:
+        """The best points, best first, as `Searcher.nearest` returns them."""
+        rows = self._known(among)
+        if isinstance(vector, SparseVector):
+            scores = self._lexical(vector)
+            scores = scores if rows is None else scores[rows]
+            found = np.flatnonzero(scores)  # without a word of the query, nothing is found
+            rows, scores = found if rows is None else rows[found], scores[found]
+        elif rows is None:
+            scores = self._dense(self._vectors, vector)
+        else:
+            scores = self._dense(self._vectors[rows], vector)
+        best = _best(scores, limit)
+        chosen = best if rows is None else rows[best]
+        places = self._places
+        numbers: list[int] = chosen.tolist()
+        return [
+            Found(*places[number], score)
+            for number, score in zip(numbers, scores[best].tolist(), strict=True)
+        ]
+
+    def _known(self, among: Sequence[str] | None) -> NDArray[np.int64] | None:
+        if among is None:
+            return None
+        row_of = self._row_of
+        return np.array(sorted(row_of[one] for one in set(among) if one in row_of), np.int64)
+
+    def _dense(self, vectors: _Floats, vector: Vectors) -> _Floats:
+        # Not a matrix product: BLAS would wake threads, which cost more than they save.
+        return np.asarray(np.vecdot(vectors, np.asarray(vector, np.float32)), np.float32)
+
+    def _lexical(self, query: SparseVector) -> _Floats:
+        """Exact whatever the order, as weights are rounded to steps."""
+        scores = np.zeros(len(self._vectors), np.float32)
+        at = np.searchsorted(self._terms, query.indices)
+        for place, term, weight in zip(at.tolist(), query.indices, query.values, strict=True):
+            if place < len(self._terms) and self._terms[place] == term:
+                span = slice(self._starts[place], self._starts[place + 1])
+                scores[self._rows[span]] += np.float32(weight) * self._weights[span]
+        return scores
+
+
+def _best(scores: _Floats, limit: int) -> NDArray[np.int64]:
+    """Best first; equal scores in the order of rows."""
+    if limit >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    chosen = np.sort(np.argpartition(-scores, limit - 1)[:limit])
+    return np.asarray(chosen[np.argsort(-scores[chosen], kind="stable")])
+
+
+def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) -> None:
+    """Write the points, in the order of documents, into a generation that is not sealed yet."""
+    known = sorted(points, key=lambda one: (one.doc_id, one.chunk_index))
+    folder = generation / FOLDER
+    folder.mkdir(exist_ok=True)
+    vectors = np.array([one.dense for one in known], np.float32).reshape(-1, dimension)
+    for name, values in zip(_ARRAYS, (vectors, *_postings(known)), strict=True):
+        np.save(folder / f"{name}.npy", values, allow_pickle=False)
+    table = [one[:4] for one in known]
+    (folder / _POINTS).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+
+
+def remove_flat(generation: Path) -> None:
+    """Of a generation that is going to have other points."""
+    shutil.rmtree(generation / FOLDER, ignore_errors=True)
+
+
+def _postings(points: Sequence[FlatPoint]) -> tuple[_Array, _Array, _Array, _Array]:
+    """Terms, where the entries of each start, and of each entry the row and the weight."""
+    vectors = [(row, one.bm25) for row, one in enumerate(points) if one.bm25]
+    terms = np.array([term for _, one in vectors for term in one.indices], np.int64)
+    weights = np.array([value for _, one in vectors for value in one.values], np.float32)
+    rows = np.repeat(
+        np.array([row for row, _ in vectors], np.int32), [len(one.indices) for _, one in vectors]
+    )
+    order = np.argsort(terms, kind="stable")
+    known, starts = np.unique(terms[order], return_index=True)
+    return known, np.append(starts, len(terms)), rows[order], weights[order]

@@ -1,0 +1,115 @@
+"""A small index in memory finds what the engine finds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.search.samples import DOCUMENTS, WordEmbedder
+
+from assay.data import Document
+from assay.search import edge_store as engine
+from assay.search.edge_store import EdgeSearcher, EdgeStore
+from assay.search.flat_index import FOLDER, FlatIndex
+from assay.search.index import build_index, open_index
+from assay.search.retriever import Mode, Retriever
+from assay.search.store import point_id
+
+QUERIES = ("green tea", "brewed from water", "saffron", "onions and yeast", "nothing of it")
+ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
+
+
+@pytest.fixture
+def retriever(tmp_path: Path) -> Iterator[Retriever]:
+    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
+    with open_index(EdgeStore(tmp_path, "test"), WordEmbedder()) as opened:
+        yield opened
+
+
+def searcher_of(retriever: Retriever) -> EdgeSearcher:
+    searcher = retriever._searcher
+    assert isinstance(searcher, EdgeSearcher)
+    return searcher
+
+
+def answers(retriever: Retriever) -> list[dict[str, tuple[float, int, str]]]:
+    """By document: two cosines that are equal but for the last bit may stand either way."""
+    found = [retriever.search(query, 5, mode=mode) for query in QUERIES for mode in ZERO_SHOT]
+    return [
+        {hit.doc_id: (round(hit.score, 5), hit.chunk_index, hit.text) for hit in hits}
+        for hits in found
+    ]
+
+
+def test_every_mode_finds_what_the_engine_finds(retriever: Retriever) -> None:
+    flat = answers(retriever)
+    searcher = searcher_of(retriever)
+    assert searcher._flat is not None
+    searcher._flat = None
+    assert answers(retriever) == flat
+    assert any(flat)
+
+
+def test_the_engine_is_asked_only_where_there_are_conditions(
+    retriever: Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    searcher, placed = searcher_of(retriever), EdgeSearcher._placed
+
+    def counted(self: EdgeSearcher, points: list[object]) -> object:
+        asked.append("engine")
+        return placed(self, points)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(EdgeSearcher, "_placed", counted)
+    retriever.search("water", 5)
+    assert not asked
+    found = retriever.search("water", 5, filters={"year": 2020})
+    assert asked
+    assert {hit.doc_id for hit in found} <= {"coffee", "beer"}
+    assert searcher._flat is not None
+
+
+def test_of_the_named_points_those_that_exist_are_scored(retriever: Retriever) -> None:
+    searcher, words = searcher_of(retriever), retriever._bm25.query("water")
+    named = [point_id(one, 0) for one in ("tea", "gone", "coffee", "beer", "tea")]
+    near = searcher.nearest("dense", WordEmbedder().embed(["beer"])[0], 5, among=named)
+    assert near[0].doc_id == "beer"
+    assert sorted(one.doc_id for one in near) == ["beer", "coffee", "tea"]
+    # Coffee has not the word.
+    assert {one.doc_id for one in searcher.nearest("bm25", words, 5, among=named)} == {
+        "beer",
+        "tea",
+    }
+    assert searcher.nearest("dense", WordEmbedder().embed(["beer"])[0], 5, among=[]) == []
+
+
+def test_best_come_first_and_equals_in_the_order_of_documents(tmp_path: Path) -> None:
+    same = [Document(f"d{number:02}", "", "tea") for number in range(30, 0, -1)]
+    build_index(same, WordEmbedder(), EdgeStore(tmp_path, "test"))
+    with open_index(EdgeStore(tmp_path, "test"), WordEmbedder()) as opened:
+        found = searcher_of(opened).nearest("bm25", opened._bm25.query("tea"), 4)
+    assert [one.doc_id for one in found] == ["d01", "d02", "d03", "d04"]
+
+
+def test_a_changed_index_has_its_own(tmp_path: Path) -> None:
+    store = EdgeStore(tmp_path, "test")
+    build_index(DOCUMENTS, WordEmbedder(), store)
+    new = Document("mate", "Mate", "Mate is drunk through a straw.")
+    build_index([*DOCUMENTS[1:], new], WordEmbedder(), store)
+    with open_index(store, WordEmbedder()) as opened:
+        for mode in ZERO_SHOT:
+            assert opened.search("mate straw", 5, mode=mode)[0].doc_id == "mate"
+            assert "tea" not in {hit.doc_id for hit in opened.search("green tea", 5, mode=mode)}
+
+
+def test_a_large_index_has_none_also_when_it_grew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EdgeStore(tmp_path, "test")
+    build_index(DOCUMENTS[:2], WordEmbedder(), store)
+    (generation,) = (tmp_path / "test").glob(f"*/{FOLDER}")
+    assert FlatIndex.of(generation.parent) is not None
+    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 6)  # three vectors of 2 KB
+    build_index(DOCUMENTS, WordEmbedder(), store)
+    assert not list((tmp_path / "test").glob(f"*/{FOLDER}"))
+    with open_index(store, WordEmbedder()) as opened:
+        assert opened.search("green tea", 1)[0].doc_id == "tea"
