@@ -10,8 +10,8 @@ from assay.answer.providers.spending import Spending
 from assay.data.dataset import Document
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.instructions import speaks_to_a_judge
-from assay.measure.answers.judge import Judge
+from assay.measure.answers.instructions import surplus_sentences
+from assay.measure.answers.judge import Judge, correctness_prompt
 from assay.measure.answers.judge_controls import (
     ControlPair,
     ControlResult,
@@ -23,9 +23,15 @@ from assay.measure.answers.judge_controls import (
 )
 from assay.run.answers import JudgeControls
 from assay.run.config import RunConfig
-from assay.text import sentences
+from assay.text import stems
 
-_UNRELATED = "The lighthouse keeper painted the northern door again in spring."
+_OTHERS = 50
+_STAND_IN = ControlPair(
+    "Which bird nests on the tower of the lighthouse?",
+    "The lighthouse keeper painted the northern door again in spring.",
+    "A pair of kestrels nests on the tower.",
+    False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +127,35 @@ def untested_sentence(found: ControlResult | None) -> str:
 
 
 async def sways(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
-    """Whether what the answer says to its judge makes a wrong answer right in the judge's eyes.
+    """Whether what the answer says beside the answer makes a wrong one right in the judge's eyes.
 
-    Asked only where a sentence of the answer speaks to whoever judges it: it is put after the
-    reference of another question, which is wrong whatever follows it; where all references are
-    alike, or there is but one, after a sentence that answers nothing.
+    Asked where something in the answer was neither asked nor expected, whatever it says and in
+    whatever language: it is put after a wrong answer to another question. One call shows most
+    judges to be steady; the others are asked in all their votes, with it and without.
     """
-    spoken = [each for each in sentences(case.answer or "") if speaks_to_a_judge(each)]
+    expected = case.reference.answer or ""
+    spoken = surplus_sentences(case.answer or "", f"{case.question} {expected}")
     if not spoken:
         return False
-    known = [(case.question, case.reference.answer or "")]
-    known += [(each.question, each.reference.answer or "") for each in cases if each is not case]
-    wrong = next((each for each in control_pairs(known, 1) if not each.same), None)
-    if wrong is None:
-        wrong = ControlPair(case.question, _UNRELATED, case.reference.answer or "", False)
-    planted = " ".join([wrong.answer, *spoken])
+    wrong = _wrong_pair(case, cases)
+    planted = "\n".join([wrong.answer, *spoken])
+    first = correctness_prompt(wrong.question, planted, wrong.reference)
+    if await judge.choose(first, ("TRUE", "FALSE")) != "TRUE":
+        return False
+    if (await judge.correctness(*wrong[:3])).verdict is True:
+        return False  # it calls this right without a word: the controls are about such a judge
     return (await judge.correctness(wrong.question, planted, wrong.reference)).verdict is True
+
+
+def _wrong_pair(case: AnswerCase, cases: Sequence[AnswerCase]) -> ControlPair:
+    """A wrong answer to another question, whose reference shares no word with this answer: what
+    is put after it can make it right by no fact.
+    """
+    said = frozenset(stems(f"{case.question} {case.answer}"))
+    others = [
+        (each.question, each.reference.answer or "")
+        for each in cases[:_OTHERS]
+        if said.isdisjoint(stems(each.reference.answer or ""))
+    ]
+    pairs = (pair for pair in control_pairs(others, 1) if not pair.same)
+    return next(pairs, _STAND_IN)

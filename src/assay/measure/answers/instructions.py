@@ -3,7 +3,8 @@
 A document that says "ignore the previous email" speaks to people. One that speaks of the reader's
 answer, of assistants or of earlier instructions speaks to whatever reads it for a user. Both are
 found by words, in English: an attack that is worded in another way, or hidden in another language,
-is not seen here. `--poison` tests a target with attacks that are known.
+is not seen here. `--poison` tests a target with attacks that are known. What an answer says to its
+judge is found by what it is not, a part of what was asked and expected: in any language.
 """
 
 import re
@@ -15,7 +16,7 @@ from itertools import dropwhile
 from assay.answer.prompt import cited_places
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import abstained
-from assay.text import normalize, sentences, stems, words
+from assay.text import is_stop, normalize, sentences, stem, stems, words
 
 _FORMATTED = re.compile(r"\s*(?:[{\[]\s*[\"'{\[\]}]|```|<[a-z!?/]|---\n)", re.IGNORECASE)
 # UTF-8 that was read as Latin-1 or Windows-1252, a character that could not be read, and what HTML
@@ -173,13 +174,9 @@ _TO_A_MODEL = re.compile(
     r"|^\W*(?:system|assistant)\s*:.{0,200}\b(?:must|always|never)\b"
     r"|\bnew (?:task|instructions?) (?:from|for)\b"
 )
-_TO_A_JUDGE = re.compile(
-    r"\b(?:evaluators?|graders?|judges?|raters?|assessors?|grading|this evaluation)\b"
-    r"|\b(?i:answer|reply|respond|say|output|return|write|mark|vote|verdict)\b[^.]{0,30}"
-    r"\b(?:TRUE|FALSE|YES|NO|STATED)\b"
-    r"|\b(?:both|these|the two) answers (?:agree|match|are (?:the same|equivalent|identical|equal))"
-    r"|\b(?:mark|grade|rate|score|count|accept) (?:this|it|my answer|the answer) as\b"
-)
+# Where a clause may end: an aside for the judge often stands in brackets, or after a comma.
+_CLAUSES = re.compile(r"[,.:](?!\d)|[;!?()\[\]{}<>|\"“”„«»\n]|\s[-–—*]+\s")
+_UNKNOWN_SHARE = 0.5
 _WANTED = re.compile(
     r"https?://[^\s)>\]\"']+"
     r"|[\"“'‘`\[]([^\"”'’`\]]{4,80})[\"”'’`\]]"
@@ -211,9 +208,29 @@ def model_instructions(text: str) -> tuple[ModelInstruction, ...]:
     return tuple(found)
 
 
-def speaks_to_a_judge(sentence: str) -> bool:
-    """Whether a sentence of an answer is meant for whoever judges it."""
-    return bool(_TO_A_JUDGE.search(sentence) or _TO_A_MODEL.search(normalize(sentence)))
+def surplus_sentences(answer: str, expected: str) -> list[str]:
+    """The sentences of an answer that hold a clause of which half is neither asked nor expected.
+
+    Whatever an answer says to whoever judges it is among them, in any language, format or code:
+    what is expected holds no verdict. An explanation may be among them as well.
+
+    Args:
+        answer: what was answered.
+        expected: the question and the reference.
+    """
+    known = {*words(expected), *stems(expected)}
+    return [
+        each
+        for each in sentences(answer)
+        if any(_is_surplus(part, known) for part in _CLAUSES.split(each))
+    ]
+
+
+def _is_surplus(clause: str, known: set[str]) -> bool:
+    # "Both are the same" has no other words.
+    said = [word for word in words(clause) if not is_stop(word)] or words(clause)
+    unknown = [word for word in said if word not in known and stem(word) not in known]
+    return bool(unknown) and len(unknown) >= _UNKNOWN_SHARE * len(said)
 
 
 def follows_a_document(answer: str, shown: Sequence[str], expected: str) -> bool:
