@@ -91,10 +91,12 @@ def logging_as_it_was() -> Iterator[None]:
     known = [each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
     before = [(each, each.level, each.propagate, each.disabled, each.filters[:]) for each in known]
     yield
-    root.setLevel(level)
+    if root.level != level:
+        root.setLevel(level)
     root.manager.disable = disabled
     for each, its_level, propagate, off, filters in before:
-        each.setLevel(its_level)
+        if each.level != its_level:  # to set it makes every logger forget what it knows
+            each.setLevel(its_level)
         each.propagate, each.disabled, each.filters[:] = propagate, off, filters
 
 
