@@ -25,6 +25,7 @@ httpx_transports.create_ssl_context = functools.cache(  # type: ignore[attr-defi
     httpx_transports.create_ssl_context  # type: ignore[attr-defined]
 )
 forked.build_commands_once()
+forked.leave_the_disk_alone()
 
 MakeDataset = Callable[[int], Dataset]
 
