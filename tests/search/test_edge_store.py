@@ -1,5 +1,6 @@
 """The embedded engine: processes, damage, a full disk."""
 
+import json
 import os
 import shutil
 import signal
@@ -259,13 +260,12 @@ def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 def test_a_large_index_is_made_of_segments_and_finds_what_one_list_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In segments, by graphs over 8-bit vectors; scores are those of the whole vectors."""
+    """In segments, by copies of 4 bits; scores are those of the whole vectors."""
     documents = [Document(f"d{n}", "", f"tea {n % 7} water {n % 5} kettle {n}") for n in range(60)]
     embedder = WordEmbedder()
     build_index(documents, embedder, EdgeStore(tmp_path, "list"))
     monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 10)
     monkeypatch.setattr(engine, "_SEGMENT_KB", 40)
-    monkeypatch.setattr(engine, "_FULL_SCAN_KB", 1)
     monkeypatch.setattr(engine, "_POINTS_IN_A_CALL", 10)
     build_index(documents[:50], embedder, EdgeStore(tmp_path, "segments"))
     build_index(documents, embedder, EdgeStore(tmp_path, "segments"))
@@ -279,6 +279,27 @@ def test_a_large_index_is_made_of_segments_and_finds_what_one_list_finds(
                 for mode in MODES[:3]
             ]
             shard = retriever._searcher._shard  # type: ignore[attr-defined]
-            # Besides those with graphs, there is one for points to come.
+            # Besides those with copies, there is one for points to come.
             assert (shard.info().segments_count > 2) == (name == "segments")
     assert found["segments"] == found["list"]
+
+
+def test_an_index_with_graphs_of_an_earlier_version_loses_them_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def neighbors() -> set[int]:
+        files = tmp_path.rglob("hnsw_config.json")
+        return {json.loads(path.read_text(encoding="utf-8"))["m"] for path in files}
+
+    documents = [Document(f"d{n}", "", f"tea {n % 7} kettle {n}") for n in range(60)]
+    store, embedder = EdgeStore(tmp_path, "test"), WordEmbedder()
+    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 10)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(engine, "_NO_GRAPH", engine.edge.HnswIndexConfig(16, 64, 1))
+        build_index(documents[:50], embedder, store)
+    assert neighbors() == {16}
+    build_index(documents, embedder, store)
+    assert neighbors() == {0}
+    with open_index(store, embedder) as retriever:
+        assert retriever.search("kettle 55", 1)[0].doc_id == "d55"
+        assert retriever.search("kettle 5", 1)[0].doc_id == "d5"

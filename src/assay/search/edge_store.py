@@ -53,17 +53,18 @@ from assay.search.store import (
     Stored,
 )
 
-# Vectors of less than this many KB are compared one by one, which is exact; beyond it, by HNSW.
+# Vectors of less than this many KB are compared one by one as they are: see `FlatIndex`.
 _INDEXING_THRESHOLD_KB = 20_000
-# Of a larger index, each so many KB of vectors are a segment with a graph of its own: what a point
-# costs to insert, and the memory that building takes, do not grow with the index.
-_SEGMENT_KB = 50_000
-_NEIGHBORS, _CANDIDATES, _FULL_SCAN_KB = 16, 64, 10_000
-# Graphs are built and walked by 8-bit copies of the vectors, in a third of the time; what they find
-# is scored by the whole ones.
+# Those of a larger index are compared one by one too, by copies of 4 bits a number; the best are
+# scored by the whole vectors. That finds what comparing whole vectors finds, and to some 100,000
+# vectors costs less than walking a graph of neighbors (HNSW) that finds as much; making a graph
+# doubles what a document costs. Figures: benchmarks/README.md, "Growth".
+_NO_GRAPH = edge.HnswIndexConfig(m=0, ef_construct=64, full_scan_threshold=10_000)
 _RESCORED = edge.SearchParams(
-    quantization=edge.QuantizationSearchParams(rescore=True, oversampling=3.0)
+    quantization=edge.QuantizationSearchParams(rescore=True, oversampling=2.0)
 )
+# So many KB of vectors are a segment: what is open at a time, and one thread's part of a search.
+_SEGMENT_KB = 200_000
 _POINTS_IN_A_CALL = 512
 _POINTS_IN_A_PAGE = 5000
 # About 60 MB.
@@ -232,14 +233,16 @@ class EdgeStore:
         live = self._live()
         self._remove_all_but(live)
         generation = self._home / uuid.uuid4().hex[:12]
+        config = _config(manifest.dimension)
         try:
             with disk_errors(self._home):
                 if from_live and live is not None:
                     copy_generation(live, generation)
-                    shard = edge.EdgeShard.load(str(generation))
+                    # One of an earlier version gets the settings of this one.
+                    shard = edge.EdgeShard.load(str(generation), config)
                 else:
                     generation.mkdir(parents=True)
-                    shard = edge.EdgeShard.create(str(generation), _config(manifest.dimension))
+                    shard = edge.EdgeShard.create(str(generation), config)
             yield _EdgeWriter(self._home, generation, shard, manifest)
         finally:
             self._remove_all_but(self._live())
@@ -280,7 +283,7 @@ class _EdgeWriter:
                     self._end_segment()
 
     def _end_segment(self) -> None:
-        """Give the points since the last time a graph of their own; others go to a new segment."""
+        """Copy the vectors since the last time in 4 bits; points to come go to a new segment."""
         self._shard.flush()
         self._shard.optimize()
         self._open_points = 0
@@ -351,8 +354,10 @@ def _config(dimension: int) -> edge.EdgeConfig:
     return edge.EdgeConfig(
         vectors={DENSE: edge.EdgeVectorParams(dimension, edge.Distance.Cosine, memory=mapped)},
         sparse_vectors={BM25: edge.EdgeSparseVectorParams(memory=mapped)},
-        hnsw_config=edge.HnswIndexConfig(_NEIGHBORS, _CANDIDATES, _FULL_SCAN_KB, memory=mapped),
-        quantization_config=edge.ScalarQuantizationConfig(edge.ScalarType.Int8, memory=mapped),
+        hnsw_config=_NO_GRAPH,
+        quantization_config=edge.TurboQuantQuantizationConfig(
+            bits=edge.TurboQuantBitSize.Bits4, memory=mapped
+        ),
         optimizers=edge.EdgeOptimizersConfig(
             indexing_threshold=_INDEXING_THRESHOLD_KB, max_segment_size=_SEGMENT_KB
         ),
