@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from assay.answer.questions.making import (
     SeenQuestions,
     make_questions,
 )
-from assay.answer.questions.templates import read_sentence
+from assay.answer.questions.statements import mentions_unit, read_sentence
+from assay.answer.questions.templates import TemplateQuestions
 from assay.data import Document, load_dataset
 from assay.data.dataset import Fact
 from assay.errors import DataError, UsageError
@@ -103,13 +105,68 @@ async def test_comparisons_and_dates_are_decided_rightly() -> None:
 async def test_an_unanswerable_question_says_what_was_changed_and_no_document_says_it() -> None:
     made = await made_of(dict(NOTES.documents), QuestionKind.UNANSWERABLE)
     assert len(made.questions) == 20
+    swapped = [each for each in made.questions if each.how == "template swapped name"]
+    assert len(swapped) == 10
     for each in made.questions:
         assert (each.documents, each.answer, each.facts) == ((), None, ())
+    for each in swapped:
         before, _, after = each.changed.partition(" -> ")
         assert before in each.quotes[0].text
         gap = each.text.removeprefix("Fill the gap: ")
         assert after in gap
         assert not any(gap.replace("____", "") in doc.text for doc in NOTES.documents.values())
+
+
+def test_notes_give_hundreds_of_unanswerable_questions_that_nothing_answers() -> None:
+    index = Bm25Index(NOTES.documents.values())
+    checks = QuestionChecks(NOTES.documents, index, states)
+    drawn = TemplateQuestions(NOTES.documents, index, 42).of_kind(QuestionKind.UNANSWERABLE)
+    made = [each for each in drawn if checks.rejection(each) is None]
+    assert len(made) >= 300
+    absent = [each for each in made if each.how == "template absent unit"]
+    assert len(absent) >= 100
+    for each in absent:  # not by the index and the checks that made them
+        unit = each.text.split()[2]
+        title = re.search("“(.+)”", each.text)
+        assert title is not None
+        about = [
+            doc
+            for doc in NOTES.documents.values()
+            if set(stems(title[1])) <= set(stems(doc.full_text))
+        ]
+        assert about
+        word = {"percent": "%|percent", "euros": "€|euro|eur"}.get(unit, re.escape(unit))
+        number = re.compile(rf"\d ?(?:{word})s?\b", re.IGNORECASE)
+        assert not any(number.search(doc.full_text) for doc in about), each.text
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "mentioned"),
+    [
+        ("It costs 5 €.", "euros", True),
+        ("Two euros each.", "euros", True),
+        ("80 Cents a piece", "euros", True),
+        ("a drop of 5%", "%", True),
+        ("The tour takes 3 hrs.", "h", True),
+        ("The European union", "euros", False),
+        ("Emma met him", "m", False),
+    ],
+)
+def test_a_unit_is_mentioned_in_any_spelling(text: str, unit: str, mentioned: bool) -> None:
+    assert mentions_unit(Document("d", "", text), unit) is mentioned
+
+
+def test_a_unit_that_another_document_of_the_title_has_is_not_asked_for() -> None:
+    documents = {
+        "a": Document("a", "Boat trip north", "The boat trip north begins at the pier of Anna."),
+        "b": Document("b", "Prices", "The boat trip north costs 20 euros. The bus costs 3 euros."),
+        "c": Document("c", "Garden fence", "The garden fence is green, and 3 km long or 4 km."),
+    }
+    drawn = TemplateQuestions(documents, Bm25Index(documents.values()), 1)
+    asked = [each.text for each in drawn.of_kind(QuestionKind.UNANSWERABLE)]
+    assert "How many euros does the document “Garden fence” state?" in asked
+    assert "How many km does the document “Boat trip north” state?" in asked
+    assert not any("euros" in each and "Boat" in each for each in asked)
 
 
 def test_a_question_that_a_document_answers_after_all_is_rejected() -> None:

@@ -14,6 +14,7 @@ from assay.answer.ground_truth.candidates import (
 from assay.answer.ground_truth.question_set import QuestionSet, generate_questions
 from assay.answer.ground_truth.writers import QuestionWriter
 from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote
+from assay.answer.questions.statements import mentions_unit
 from assay.answer.questions.templates import TemplateQuestions
 from assay.data.dataset import Document
 from assay.errors import UsageError
@@ -24,6 +25,7 @@ from assay.text import stems
 _SAME = 0.75
 _LOOKED_AT = 20
 _AS_HIGH = 0.99
+_OF_TEMPLATES = set(stems("Fill the gap: How many does the document state?"))
 
 
 class QuestionChecks:
@@ -83,12 +85,14 @@ class QuestionChecks:
         return stated and all(self._states(answer, fact) for fact in question.facts)
 
     def _is_answered(self, question: MadeQuestion) -> bool:
-        """Whether a document has the new name with nearly all other words of the question."""
-        _, _, name = question.changed.partition(" -> ")
-        wanted = set(stems(question.text)) - set(stems("Fill the gap"))
+        """Whether a document has the new name, or the unit, with all other words of it."""
+        replaced, _, name = question.changed.partition(" -> ")
+        wanted = set(stems(question.text)) - _OF_TEMPLATES
         for doc_id, _ in self._index.search(question.text, _LOOKED_AT):
-            text = self._documents[doc_id].full_text
-            if name in text and wanted <= set(stems(text)):
+            document = self._documents[doc_id]
+            has = name in document.full_text if replaced else mentions_unit(document, name)
+            known = set(stems(document.full_text)) | (set() if replaced else set(stems(name)))
+            if has and wanted <= known:
                 return True
         return False
 

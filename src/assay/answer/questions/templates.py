@@ -5,131 +5,22 @@ template cannot prove, it does not ask.
 """
 
 import random
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
+from itertools import chain, zip_longest
 from typing import TypeVar
 
-from assay.answer.answerer import is_instruction
-from assay.answer.prompt import without_markers
 from assay.answer.questions.kinds import MadeQuestion, QuestionKind, Quote
+from assay.answer.questions.statements import (
+    MeasuredPart,
+    SourceSentence,
+    mentions_unit,
+    sentences_of,
+)
 from assay.data.dataset import Document, Fact
 from assay.search.bm25_index import Bm25Index
-from assay.text import normalize, sentences, stems
-
-BLANK = "____"
-
-_WORDS = range(5, 41)
-# No question, no row of a table, no code; and no half of a line that an editor broke.
-_SENTENCE = re.compile(r"[^a-z|`{}<>=\\][^|`{}<>=\\]*[^?|`{}<>=\\]")
-_UNITS = (
-    "minutes?|min|hours?|h|seconds?|days?|weeks?|months?|years?|euros?|eur|dollars?|percent|%|km|"
-    "kilometers?|meters?|m|cm|mm|kg|g|grams?|mg|liters?|l|ml|people|members|pages|pieces|points|"
-    "degrees|kWh|kW|W|MB|GB"
-)
-_QUANTITY = re.compile(
-    r"(?<![\w.,:/+–-])(?P<number>\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?) ?"
-    rf"(?P<unit>{_UNITS})(?![\w/²³-])"
-)
-_ONE_UNIT = {
-    "minute": "min", "minutes": "min", "hour": "h", "hours": "h", "euro": "euros", "eur": "euros",
-    "percent": "%", "kilometer": "km", "kilometers": "km", "meter": "m", "meters": "m",
-    "gram": "g", "grams": "g", "liter": "l", "liters": "l",
-}  # fmt: skip
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
-    *("October", "November", "December"),
-)
-_MONTH = "|".join(_MONTHS)
-_DATE = re.compile(
-    rf"\b(?P<day>\d{{1,2}})\.? (?P<month>{_MONTH}),? (?P<year>(?:19|20)\d\d)\b"
-    rf"|\b(?P<month2>{_MONTH}) (?P<day2>\d{{1,2}}),? (?P<year2>(?:19|20)\d\d)\b"
-    r"|\b(?P<iso>(?:19|20)\d\d-\d\d-\d\d)\b"
-)
-_NAME = re.compile(r"(?<=[a-zäöüß,;] )[A-ZÀ-Þ][\w-]{2,}(?: [A-ZÀ-Þ][\w-]{2,})*")
-_NO_NAMES = frozenset(
-    (*_MONTHS, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredPart:
-    """A number with a unit; `text` as it is in the sentence, `unit` in one spelling."""
-
-    text: str
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSentence:
-    """One sentence of a document that says something, with its parts."""
-
-    document: Document
-    text: str
-    quantities: tuple[MeasuredPart, ...]
-    dates: tuple[tuple[str, date], ...]
-    names: tuple[str, ...]
-
-    @property
-    def document_id(self) -> str:
-        """The id of its document."""
-        return self.document.id
-
-    def without(self, part: str) -> str:
-        """The sentence with a gap in place of the part."""
-        return self.text.replace(part, BLANK)
-
-
-def sentences_of(document: Document) -> Iterator[SourceSentence]:
-    """The sentences of a document that a question can be made of."""
-    for sentence in dict.fromkeys(sentences(without_markers(document.text))):
-        fits = _SENTENCE.fullmatch(sentence) and len(sentence.split()) in _WORDS
-        if fits and not is_instruction(sentence):
-            yield read_sentence(document, sentence)
-
-
-def read_sentence(document: Document, sentence: str) -> SourceSentence:
-    """A sentence with its parts; only such as occur once in it, so that a gap is unique."""
-    quantities = [
-        MeasuredPart(found[0], float(found["number"].replace(",", "")), _unit(found["unit"]))
-        for found in _QUANTITY.finditer(sentence)
-    ]
-    dates = [(found[0], day) for found in _DATE.finditer(sentence) if (day := _date(found))]
-    names = [
-        found
-        for found in dict.fromkeys(_NAME.findall(sentence))
-        if found.split()[0] not in _NO_NAMES and found.rstrip("s") not in _NO_NAMES
-    ]
-    return SourceSentence(
-        document,
-        sentence,
-        tuple(each for each in quantities if sentence.count(each.text) == 1),
-        tuple(each for each in dates if sentence.count(each[0]) == 1),
-        tuple(each for each in names if sentence.count(each) == 1),
-    )
-
-
-def _unit(text: str) -> str:
-    return _ONE_UNIT.get(text, text)
-
-
-def _date(found: re.Match[str]) -> date | None:
-    parts: Mapping[str, str | None] = found.groupdict()
-    if parts["iso"]:
-        year, month, day = map(int, parts["iso"].split("-"))
-    else:
-        year = int(parts["year"] or parts["year2"] or 0)
-        month = _MONTHS.index(parts["month"] or parts["month2"] or "") + 1
-        day = int(parts["day"] or parts["day2"] or 0)
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None
-
+from assay.text import normalize, stems
 
 MOST_DOCUMENTS = 5000
 """From how many documents, drawn by the seed, questions are made."""
@@ -140,6 +31,15 @@ _TRIED = 5
 _MIN_STEMS = 4
 _APART = 1.1
 _SAID = 0.5
+_UNITS_ASKED, _UNIT_USED, _TITLE_STEMS = 8, 2, 2
+_UNIT_NAMES = {
+    "min": "minutes",
+    "h": "hours",
+    "m": "meters",
+    "g": "grams",
+    "l": "liters",
+    "%": "percent",
+}
 
 Part = TypeVar("Part")
 
@@ -330,22 +230,30 @@ class TemplateQuestions:
         return holders is not None
 
     def _without_answer(self) -> Iterator[MadeQuestion]:
-        """A gap in a sentence whose name is replaced by one that no document says this about."""
+        """By turns: a name that no document says this about, and a unit that a document lacks."""
+        both = zip_longest(self._swapped_names(), self._absent_units())
+        return (each for each in chain.from_iterable(both) if each is not None)
+
+    def _swapped_names(self) -> Iterator[MadeQuestion]:
+        """A gap in a sentence whose name is replaced by one that no document says this about.
+
+        The gap is a quantity, a date or the other one of two names: of a longer list, all others
+        would still tell which list is meant. One question for each sentence.
+        """
         everybody = sorted({name for each in self._statements for name in each.names})
         for statement in self._shuffled(self._statements, "unanswerable"):
-            if not statement.names or not statement.quantities:
-                continue
-            name, quantity = statement.names[0], statement.quantities[0]
-            if name in quantity.text or quantity.text in name:
-                continue
-            draw = random.Random(f"{self._seed}:{statement.text}")
-            alike = [each for each in everybody if len(each.split()) == len(name.split())]
-            for other in draw.sample(alike, min(_TRIED, len(alike))):
-                changed = statement.without(quantity.text).replace(name, other)
-                if other not in statement.document.full_text and not self._is_said(changed, other):
+            parts = [each.text for each in statement.quantities]
+            parts += [each for each, _ in statement.dates]
+            pair = len(statement.names) == 2
+            for name in statement.names if pair else statement.names[:1]:
+                if pair and not parts:
+                    parts = [each for each in statement.names if each != name]
+                gap = next((each for each in parts if name not in each and each not in name), None)
+                other = gap and self._stranger(statement, name, gap, everybody)
+                if gap and other:
                     yield MadeQuestion(
                         QuestionKind.UNANSWERABLE,
-                        f"Fill the gap: {changed}",
+                        f"Fill the gap: {statement.without(gap).replace(name, other)}",
                         (),
                         (Quote(statement.document_id, statement.text),),
                         how="template swapped name",
@@ -353,6 +261,45 @@ class TemplateQuestions:
                         changed=f"{name} -> {other}",
                     )
                     break
+
+    def _stranger(
+        self, statement: SourceSentence, name: str, gap: str, everybody: Sequence[str]
+    ) -> str | None:
+        """A name that may stand in place of another, about which nobody says such a thing."""
+        draw = random.Random(f"{self._seed}:{statement.text}:{name}")
+        alike = [each for each in everybody if len(each.split()) == len(name.split())]
+        for other in draw.sample(alike, min(_TRIED, len(alike))):
+            changed = statement.without(gap).replace(name, other)
+            if other not in statement.document.full_text and not self._is_said(changed, other):
+                return other
+        return None
+
+    def _absent_units(self) -> Iterator[MadeQuestion]:
+        """How many of a unit a document states that has no such unit, nor has any other document
+        with the words of its title.
+        """
+        used = Counter(part.unit for each in self._statements for part in each.quantities)
+        units = [unit for unit, number in used.most_common(_UNITS_ASKED) if number >= _UNIT_USED]
+        for document in self._drawn:
+            title = " ".join(document.title.split())
+            named = set(stems(title))
+            if len(named) < _TITLE_STEMS:
+                continue
+            found = [self._documents[each] for each, _ in self._index.search(title, _HOLDERS)]
+            about = [each for each in found if named <= set(stems(each.full_text))]
+            draw = random.Random(f"{self._seed}:{document.id}:unit")
+            lacking = [u for u in units if not any(mentions_unit(each, u) for each in about)]
+            if document in about and len(about) < _HOLDERS and lacking:
+                unit = draw.choice(lacking)
+                yield MadeQuestion(
+                    QuestionKind.UNANSWERABLE,
+                    f"How many {_UNIT_NAMES.get(unit, unit)} does the document “{title}” state?",
+                    (),
+                    (Quote(document.id, document.title),),
+                    how="template absent unit",
+                    hops=0,
+                    changed=f" -> {unit}",
+                )
 
     def _is_said(self, sentence: str, name: str) -> bool:
         """Whether any sentence says something of the kind about the name."""

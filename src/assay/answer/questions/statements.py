@@ -1,0 +1,139 @@
+"""The sentences that questions are made of, with their quantities, dates and names."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from assay.answer.answerer import is_instruction
+from assay.answer.prompt import without_markers
+from assay.data.dataset import Document
+from assay.text import sentences, words
+
+BLANK = "____"
+"""What stands for the part of a sentence that is asked for."""
+
+_WORDS = range(5, 41)
+# No question, no row of a table, no code; and no half of a line that an editor broke.
+_SENTENCE = re.compile(r"[^a-z|`{}<>=\\][^|`{}<>=\\]*[^?|`{}<>=\\]")
+_UNITS = (
+    "minutes?|min|hours?|h|seconds?|days?|weeks?|months?|years?|euros?|eur|dollars?|percent|%|km|"
+    "kilometers?|meters?|m|cm|mm|kg|g|grams?|mg|liters?|l|ml|people|members|pages|pieces|points|"
+    "degrees|kWh|kW|W|MB|GB"
+)
+_QUANTITY = re.compile(
+    r"(?<![\w.,:/+–-])(?P<number>\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?) ?"
+    rf"(?P<unit>{_UNITS})(?![\w/²³-])"
+)
+_ONE_UNIT = {
+    "minute": "min", "minutes": "min", "hour": "h", "hours": "h", "euro": "euros", "eur": "euros",
+    "percent": "%", "kilometer": "km", "kilometers": "km", "meter": "m", "meters": "m",
+    "gram": "g", "grams": "g", "liter": "l", "liters": "l",
+}  # fmt: skip
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
+_MONTH = "|".join(_MONTHS)
+_DATE = re.compile(
+    rf"\b(?P<day>\d{{1,2}})\.? (?P<month>{_MONTH}),? (?P<year>(?:19|20)\d\d)\b"
+    rf"|\b(?P<month2>{_MONTH}) (?P<day2>\d{{1,2}}),? (?P<year2>(?:19|20)\d\d)\b"
+    r"|\b(?P<iso>(?:19|20)\d\d-\d\d-\d\d)\b"
+)
+_NAME = re.compile(r"(?<=[a-zäöüß,;] )[A-ZÀ-Þ][\w-]{2,}(?: [A-ZÀ-Þ][\w-]{2,})*")
+_NO_NAMES = frozenset(
+    (*_MONTHS, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPart:
+    """A number with a unit; `text` as it is in the sentence, `unit` in one spelling."""
+
+    text: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSentence:
+    """One sentence of a document that says something, with its parts."""
+
+    document: Document
+    text: str
+    quantities: tuple[MeasuredPart, ...]
+    dates: tuple[tuple[str, date], ...]
+    names: tuple[str, ...]
+
+    @property
+    def document_id(self) -> str:
+        """The id of its document."""
+        return self.document.id
+
+    def without(self, part: str) -> str:
+        """The sentence with a gap in place of the part."""
+        return self.text.replace(part, BLANK)
+
+
+def sentences_of(document: Document) -> Iterator[SourceSentence]:
+    """The sentences of a document that a question can be made of."""
+    for sentence in dict.fromkeys(sentences(without_markers(document.text))):
+        fits = _SENTENCE.fullmatch(sentence) and len(sentence.split()) in _WORDS
+        if fits and not is_instruction(sentence):
+            yield read_sentence(document, sentence)
+
+
+def read_sentence(document: Document, sentence: str) -> SourceSentence:
+    """A sentence with its parts; only such as occur once in it, so that a gap is unique."""
+    quantities = [
+        MeasuredPart(found[0], float(found["number"].replace(",", "")), _unit(found["unit"]))
+        for found in _QUANTITY.finditer(sentence)
+    ]
+    dates = [(found[0], day) for found in _DATE.finditer(sentence) if (day := _date(found))]
+    names = [
+        found
+        for found in dict.fromkeys(_NAME.findall(sentence))
+        if found.split()[0] not in _NO_NAMES and found.rstrip("s") not in _NO_NAMES
+    ]
+    return SourceSentence(
+        document,
+        sentence,
+        tuple(each for each in quantities if sentence.count(each.text) == 1),
+        tuple(each for each in dates if sentence.count(each[0]) == 1),
+        tuple(each for each in names if sentence.count(each) == 1),
+    )
+
+
+_SPELLINGS = {
+    "euros": ("€", "euro", "euros", "eur", "cent", "cents"), "%": ("%", "percent", "per"),
+    "km": ("km", "kilometer", "kilometers", "kilometre", "kilometres"),
+    "m": ("m", "meter", "meters", "metre", "metres"), "min": ("min", "minute", "minutes"),
+    "h": ("h", "hour", "hours", "hr", "hrs"), "g": ("g", "gram", "grams"),
+    "l": ("l", "liter", "liters", "litre", "litres"),
+}  # fmt: skip
+
+
+def mentions_unit(document: Document, unit: str) -> bool:
+    """Whether a document has a unit in any spelling, be it beside a number or not: "one euro"."""
+    spellings = _SPELLINGS.get(unit, (unit, unit.removesuffix("s"), f"{unit}s"))
+    text = document.full_text
+    held = set(words(text))
+    return any(each.lower() in held or (not each.isalpha() and each in text) for each in spellings)
+
+
+def _unit(text: str) -> str:
+    return _ONE_UNIT.get(text, text)
+
+
+def _date(found: re.Match[str]) -> date | None:
+    parts: Mapping[str, str | None] = found.groupdict()
+    if parts["iso"]:
+        year, month, day = map(int, parts["iso"].split("-"))
+    else:
+        year = int(parts["year"] or parts["year2"] or 0)
+        month = _MONTHS.index(parts["month"] or parts["month2"] or "") + 1
+        day = int(parts["day"] or parts["day2"] or 0)
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
