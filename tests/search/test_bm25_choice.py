@@ -1,6 +1,7 @@
-"""k1 and b picked on a train split."""
+"""The settings of BM25 picked on a train split."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,19 +18,32 @@ from assay.search.bm25_index import Bm25Index
 
 def write(folder: Path, *, split: str = "train", queries: int = 30, long_wins: bool = True) -> Path:
     """Each query has a long and a short document with its word: one of them is relevant."""
-    (folder / "qrels").mkdir(parents=True)
-    documents, asked, judged = [], [], ["query-id\tcorpus-id\tscore"]
+    documents, asked = {}, []
     for number in range(queries):
         word = f"word{number}x"
         long = f"{word} " * 3 + "filler words that say nothing of it " * 12
-        documents.append({"_id": f"{number}-long", "title": "", "text": long})
-        documents.append({"_id": f"{number}-short", "title": "", "text": f"{word} alone"})
-        asked.append({"_id": f"q{number}", "text": word})
-        judged.append(f"q{number}\t{number}-{'long' if long_wins else 'short'}\t1")
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
-    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    (folder / "qrels" / f"{split}.tsv").write_text("\n".join(judged) + "\n")
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\t0-short\t1\n")
+        documents[f"{number}-long"] = "", long
+        documents[f"{number}-short"] = "", f"{word} alone"
+        asked.append((word, f"{number}-{'long' if long_wins else 'short'}"))
+    return write_beir(folder, documents, asked, split)
+
+
+def write_beir(
+    folder: Path,
+    documents: Mapping[str, tuple[str, str]],
+    asked: Sequence[tuple[str, str]],
+    split: str = "train",
+) -> Path:
+    """`documents`: title and text by id; `asked`: queries, each with its relevant document."""
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [{"_id": i, "title": title, "text": text} for i, (title, text) in documents.items()]
+    queries = [{"_id": f"q{number}", "text": text} for number, (text, _) in enumerate(asked)]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    head, (_, right) = "query-id\tcorpus-id\tscore\n", asked[0]
+    judged = [f"q{number}\t{relevant}\t1\n" for number, (_, relevant) in enumerate(asked)]
+    (folder / "qrels" / f"{split}.tsv").write_text(head + "".join(judged))
+    (folder / "qrels" / "test.tsv").write_text(f"{head}q0\t{right}\t1\n")
     return folder
 
 
@@ -42,6 +56,49 @@ def test_settings_that_do_not_punish_length_are_found_where_long_documents_are_r
     assert found.chosen.b < 0.75
     assert found.ndcg_10 > found.default_ndcg_10
     assert found.queries == 30
+
+
+def test_titles_count_less_where_texts_are_right(tmp_path: Path) -> None:
+    """A word in the title against the same word twice in the text, all equally long."""
+    documents, asked = {}, []
+    for number in range(20):
+        documents[f"{number}-named"] = f"word{number}x", "some text of eight words without the word"
+        documents[f"{number}-told"] = (
+            "heading",
+            f"word{number}x word{number}x text of words like it all",
+        )
+        asked.append((f"word{number}x", f"{number}-told"))
+    found = choose_bm25(load_dataset(str(write_beir(tmp_path / "titles", documents, asked))))
+    assert found.better
+    assert found.chosen == Bm25Settings(title_weight=1.0)
+    assert (found.default_ndcg_10, found.ndcg_10) == pytest.approx((0.6309, 1.0), abs=1e-4)
+
+
+def test_long_documents_get_a_lower_bound_where_they_are_right(tmp_path: Path) -> None:
+    """All words of the query in a very long document against one of them in a short one."""
+    documents, asked = {}, []
+    for number in range(20):
+        words = [f"{kind}{number}x" for kind in ("red", "green", "blue")]
+        documents[f"{number}-long"] = "", " ".join([*words, *["filler"] * 400])
+        documents[f"{number}-short"] = "", f"{words[0]} " * 3
+        documents |= {
+            f"{number}-other-{one}": ("", "four words about nothing") for one in range(19)
+        }
+        asked.append((" ".join(words), f"{number}-long"))
+    found = choose_bm25(load_dataset(str(write_beir(tmp_path / "delta", documents, asked))))
+    assert found.better
+    assert found.chosen == Bm25Settings(delta=1.0)
+
+
+def test_stop_words_are_read_where_they_matter(tmp_path: Path) -> None:
+    documents, asked = {}, []
+    for number in range(20):
+        documents[f"{number}-a"] = "", f"word{number}x the"
+        documents[f"{number}-b"] = "", f"word{number}x not"
+        asked.append((f"not word{number}x", f"{number}-b"))
+    found = choose_bm25(load_dataset(str(write_beir(tmp_path / "words", documents, asked))))
+    assert found.better
+    assert found.chosen == Bm25Settings(stop_words="none")
 
 
 def test_defaults_stay_where_they_are_as_good(tmp_path: Path) -> None:

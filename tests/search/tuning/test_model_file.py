@@ -1,11 +1,12 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.search.tuning import worlds
 
 from assay.errors import SearchError
-from assay.search.tuning.features import TuningData, fingerprint_of
+from assay.search.tuning.features import TuningData, fingerprint_of, read_collection
 from assay.search.tuning.fit import fit
 from assay.search.tuning.model import MAGIC, TunedRanker, _checksum, load_model, save_model
 
@@ -25,6 +26,21 @@ def test_a_loaded_model_ranks_as_the_saved_one(
         question = data.query_texts[query], data.query_vectors[query], 50
         assert loaded.rank(*question) == ranker.rank(*question)
     assert (loaded.about, loaded.held_out) == (ranker.about, ranker.held_out)
+
+
+def test_queries_are_read_in_the_language_of_the_documents(
+    ranker: TunedRanker, data: TuningData, tmp_path: Path
+) -> None:
+    """Also after the model was saved: Haus and Häuser are one stem in German alone."""
+    words = ("Haus", "Häuser")
+    german = replace(data, texts=[words[0], *data.texts[1:]], language="german")
+    for texts, same in ((german, True), (replace(german, language="english"), False)):
+        encoder, _, _ = read_collection(texts)
+        save_model(replace(ranker, encoder=encoder), tmp_path / texts.language)
+        loaded = load_model(tmp_path / texts.language).encoder
+        assert (loaded.language, loaded.stop_words) == (texts.language, "default")
+        found = loaded.encode(words, data.query_vectors[:2]).stems
+        assert (found[0] != found[1]).nnz == (0 if same else 1)
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:

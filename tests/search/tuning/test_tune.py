@@ -9,9 +9,12 @@ from tests.search.tuning import worlds
 
 from assay.data import Dataset, Document, Query
 from assay.errors import SearchError, UsageError
+from assay.search.bm25 import Bm25Settings
 from assay.search.index import open_retriever
 from assay.search.retriever import Retriever
+from assay.search.tuning import tune
 from assay.search.tuning.features import TuningData
+from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.tune import (
     check_splits,
     describe_gain,
@@ -124,6 +127,32 @@ def test_a_model_that_remembers_dev_takes_the_place_of_the_other_and_says_so(
     with open_retriever(world, embedder=embedder, tuned=True) as opened:
         assert opened.learned_from == ("train", "dev")
     assert retriever.learned_from == ()
+
+
+def test_texts_are_read_as_the_index_reads_them(
+    data: TuningData,
+    ranker: TunedRanker,
+    embedder: WordEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And a model that read them otherwise is learned again."""
+    world = _dataset(data)
+    learned_from: list[TuningData] = []
+
+    def noted(data: TuningData, *_: object, **__: object) -> TunedRanker:
+        learned_from.append(data)
+        return ranker
+
+    monkeypatch.setattr(tune, "fit", noted)
+    save_if_better(ranker, model_path(world, embedder))
+    with open_retriever(world, embedder=embedder) as english:
+        assert tune.open_tuned(world, embedder, english).encoder.language == "english"
+    assert not learned_from
+    german = Bm25Settings(language="german", stop_words="none")
+    with open_retriever(world, embedder=embedder, bm25=german) as opened:
+        tune.open_tuned(world, embedder, opened)
+    ((language, stop_words),) = [(one.language, one.stop_words) for one in learned_from]
+    assert (language, stop_words) == ("german", "none")
 
 
 @pytest.mark.parametrize("text", ["", "dev", "train,test", "train dev", "dev,train"])

@@ -12,7 +12,12 @@ import numpy.typing as npt
 
 from assay.errors import DataError
 from assay.search import bm25
-from assay.search.analyzer import open_analyzer
+from assay.search.analyzer import (
+    DEFAULT_LANGUAGE,
+    DEFAULT_STOP_WORDS,
+    Analyzer,
+    open_analyzer,
+)
 from assay.search.tuning.arrays import (
     Floats,
     Sparse,
@@ -42,6 +47,9 @@ class TuningData:
     query_vectors: Floats
     judgments: Mapping[str, Judgments]
     """By split. `train` is learned from; `dev`, if there is one, only measures."""
+    language: str = DEFAULT_LANGUAGE
+    """What texts are read in, as BM25 reads them."""
+    stop_words: str = DEFAULT_STOP_WORDS
 
     def __post_init__(self) -> None:
         documents, queries = len(self.doc_ids), len(self.query_ids)
@@ -116,9 +124,9 @@ GRAM_SIZES = (3, 4, 5)
 _WORD = re.compile(r"[^\W_]+")
 
 
-def _terms(text: str) -> list[str]:
+def _terms(texts: Iterable[str], analyzer: Analyzer) -> list[list[str]]:
     """The terms that BM25 counts."""
-    return open_analyzer().terms(text[:LONGEST_TEXT])
+    return [analyzer.terms(text[:LONGEST_TEXT]) for text in texts]
 
 
 def character_grams(text: str) -> list[str]:
@@ -224,10 +232,13 @@ class QueryEncoder:
     grams: Vocabulary
     word_idf: Floats
     gram_idf: Floats
+    language: str = DEFAULT_LANGUAGE
+    stop_words: str = DEFAULT_STOP_WORDS
 
     def encode(self, texts: Sequence[str], vectors: Floats) -> QueryFeatures:
         """Texts and their vectors as features."""
-        stem_counts = term_matrix([_terms(text) for text in texts], self.vocabulary)
+        analyzer = open_analyzer(self.language, self.stop_words)
+        stem_counts = term_matrix(_terms(texts, analyzer), self.vocabulary)
         gram_counts = term_matrix([character_grams(text) for text in texts], self.grams)
         return QueryFeatures(
             vectors=unit_rows(vectors),
@@ -257,21 +268,23 @@ class DocumentCounts:
 
 def read_collection(data: TuningData) -> tuple[QueryEncoder, CorpusFeatures, DocumentCounts]:
     """The encoder, the documents as queries meet them, and their term counts."""
-    bodies = [
-        _terms(f"{title} {text}") for title, text in zip(data.titles, data.texts, strict=True)
-    ]
+    analyzer = open_analyzer(data.language, data.stop_words)
+    both = zip(data.titles, data.texts, strict=True)
+    bodies = _terms((f"{title} {text}" for title, text in both), analyzer)
     train = [data.query_texts[query] for query in data.judged("train")]
-    asked, spelled = [_terms(text) for text in train], [character_grams(text) for text in train]
+    asked, spelled = _terms(train, analyzer), [character_grams(text) for text in train]
     vocabulary, grams = vocabulary_of([*bodies, *asked]), vocabulary_of(spelled)
     encoder = QueryEncoder(
         vocabulary=vocabulary,
         grams=grams,
         word_idf=query_idf(term_matrix(asked, vocabulary)),
         gram_idf=query_idf(term_matrix(spelled, grams)),
+        language=data.language,
+        stop_words=data.stop_words,
     )
     counts = DocumentCounts(
         body=term_matrix(bodies, vocabulary),
-        title=term_matrix([_terms(title) for title in data.titles], vocabulary),
+        title=term_matrix(_terms(data.titles, analyzer), vocabulary),
     )
     # k1 and b for whole documents as Anserini sets them for BEIR; titles are short and even.
     corpus = CorpusFeatures(

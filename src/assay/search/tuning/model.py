@@ -172,7 +172,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
     return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
 
 
-MAGIC = b"assay-tuned 3\n"
+MAGIC = b"assay-tuned 4\n"
 # The header is read before anything is known to be sound.
 _MAX_BYTES = 4 * 2**30
 LONGEST_HEADER = 1_000_000
@@ -294,13 +294,15 @@ def _gain(values: JsonObject) -> Gain:
 
 
 def _flatten(prefix: str, value: Any, arrays: Arrays) -> None:
-    """Dataclasses of arrays, sparse matrices, vocabularies and such dataclasses."""
+    """Dataclasses of arrays, sparse matrices, vocabularies, names and such dataclasses."""
     for field in fields(value):
         name, part = prefix + field.name, getattr(value, field.name)
         if is_dataclass(part):
             _flatten(f"{name}.", part, arrays)
         elif isinstance(part, dict):
             arrays[name] = _bytes("\n".join(part))
+        elif isinstance(part, str):
+            arrays[name] = _bytes(part)
         elif isinstance(part, np.ndarray):
             arrays[name] = part
         else:
@@ -322,6 +324,8 @@ def _rebuild(prefix: str, kind: Any, arrays: Arrays) -> Any:
         elif getattr(hint, "__origin__", None) is dict:
             words = _text(arrays[key]).split("\n") if len(arrays[key]) else []
             parts[name] = {word: place for place, word in enumerate(words)}
+        elif hint is str:
+            parts[name] = _text(arrays[key])
         else:
             parts[name] = arrays[key]
     return kind(**parts)

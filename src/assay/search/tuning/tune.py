@@ -11,6 +11,7 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset
 from assay.errors import SearchError, UsageError
 from assay.progress import Progress, silent
+from assay.search.analyzer import DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS
 from assay.search.chunks import document_vectors
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.retriever import MOST, Retriever
@@ -38,7 +39,7 @@ def open_tuned(
     path = model_path(dataset, embedder, seed=seed)
     if path.exists():
         documents = list(dataset.documents.values())
-        return load_model(
+        known = load_model(
             path,
             fingerprint_of(
                 [one.id for one in documents],
@@ -46,6 +47,8 @@ def open_tuned(
                 [one.text for one in documents],
             ),
         )
+        if (known.encoder.language, known.encoder.stop_words) == _reading(retriever):
+            return known
     ranker = learn(dataset, embedder, retriever, seed=seed, progress=progress)
     save_if_better(ranker, path)
     return ranker
@@ -73,6 +76,7 @@ def learn(
     asked = [
         query for query in dataset.queries.values() if any(query.id in s for s in judged.values())
     ]
+    language, stop_words = _reading(retriever)
     data = TuningData(
         doc_ids=[one.id for one in documents],
         titles=[one.title for one in documents],
@@ -84,8 +88,20 @@ def learn(
             [embedder.prompts.query + query.text for query in asked], embedder, progress
         ),
         judgments=judged,
+        language=language,
+        stop_words=stop_words,
     )
     return fit(data, _hybrid(data, retriever, progress), seed, progress, splits=splits)
+
+
+def _reading(retriever: Retriever) -> tuple[str, str]:
+    """Language and stop words of the index."""
+    bm25 = retriever.manifest.bm25
+    return (
+        (bm25.language, bm25.settings.stop_words)
+        if bm25
+        else (DEFAULT_LANGUAGE, DEFAULT_STOP_WORDS)
+    )
 
 
 def _hybrid(data: TuningData, retriever: Retriever, progress: Progress) -> ZeroShot:
