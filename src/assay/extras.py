@@ -1,8 +1,13 @@
 """Which extra brings an optional package, and what to say where it is missing."""
 
+from collections.abc import Iterable
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PACKAGES = {
     "a2a": "serve",
@@ -62,3 +67,14 @@ def require_extras(feature: str, *packages: str) -> None:
             f"{feature} needs packages that are not installed: {', '.join(missing)}; "
             f"run: pip install 'agent-assay[{extras}]'"
         )
+
+
+def data_frame(rows: "Iterable[dict[str, Any]]") -> "DataFrame":
+    """The rows as a pandas data frame. pandas belongs to no extra: who wants frames has it."""
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        raise UsageError(
+            "to_pandas needs pandas, which is not installed; run: pip install pandas"
+        ) from None
+    return DataFrame(list(rows))

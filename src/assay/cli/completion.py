@@ -170,9 +170,9 @@ def _values(param: Any, current: str, given: dict[str, str]) -> Iterator[Candida
 
 def _targets(_given: dict[str, str]) -> Iterator[Candidate]:
     from assay.agents.targets import complete_target
-    from assay.cli.settings import read_file
+    from assay.cli.settings import read_project_file
 
-    named = read_file().get("target")
+    named = read_project_file().get("target")
     for name, table in named.items() if isinstance(named, dict) else ():
         if isinstance(table, dict):
             yield name, f"assay.toml: {_one_line(table.get('target', ''))}"

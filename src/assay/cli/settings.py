@@ -50,7 +50,7 @@ Options = set[str] | Mapping[str, "Options"]
 
 def read_settings(options: Mapping[str, Options], folder: Path | None = None) -> dict[str, Any]:
     """Defaults for each verb, in the form that typer expects."""
-    content = read_file(folder)
+    content = read_project_file(folder)
     if isinstance(content.get("target"), dict):
         del content["target"]  # [target.NAME]: see `named_target`
     defaults = _defaults(options, {}, content, "")
@@ -61,7 +61,7 @@ def read_settings(options: Mapping[str, Options], folder: Path | None = None) ->
     return defaults
 
 
-def read_file(folder: Path | None = None) -> dict[str, Any]:
+def read_project_file(folder: Path | None = None) -> dict[str, Any]:
     """The content of `assay.toml`; empty if there is none. Raises `UsageError`."""
     path = (folder or Path()) / FILE
     if not path.is_file():
@@ -169,7 +169,7 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
     """
     if not name or ":" in name:
         return None
-    tables = read_file(folder).get("target")
+    tables = read_project_file(folder).get("target")
     if not isinstance(tables, dict) or not tables:
         return None
     table = tables.get(name)
@@ -190,7 +190,7 @@ def named_configs(folder: Path | None = None) -> "dict[str, RunConfig]":
 
     names = {setting.param: setting for setting in command_settings()}
     found = {}
-    tables = read_file(folder).get("target")
+    tables = read_project_file(folder).get("target")
     for name in tables if isinstance(tables, dict) else ():
         if named := named_target(name, folder):
             values = {names[param].name: value for param, value in named.options.items()}

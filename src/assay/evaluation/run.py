@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.errors import RunError, UsageError
+from assay.extras import data_frame
 from assay.measure.metrics import Metric, parse_figure
 from assay.measure.scoring import Means
 from assay.run.comparison import ComparedRun, compare_reports, find_judgments
@@ -83,14 +84,7 @@ class Run:
 
     def to_pandas(self) -> "DataFrame":
         """The rows as a pandas data frame, one line a query. Needs pandas."""
-        try:
-            from pandas import DataFrame
-        except ImportError:
-            raise UsageError(
-                "to_pandas needs pandas, which is not installed; run: pip install pandas"
-            ) from None
-        rows: list[dict[str, Any]] = [row.model_dump() for row in self.rows()]
-        return DataFrame(rows)
+        return data_frame(row.model_dump() for row in self.rows())
 
     def __repr__(self) -> str:
         metric, score = self.report.headline

@@ -16,7 +16,7 @@ from assay.report.html_questions import (
     WRONG,
     QuestionView,
     question_view,
-    verdict_of,
+    verdict_word,
 )
 from assay.report.numbers import count, counted, percent
 from assay.run.answers import (
@@ -135,7 +135,7 @@ def answers_view(
 
 def kind_of(row: AnswerRow) -> str:
     """What failed, else the verdict."""
-    return row.diagnosis.failure if row.diagnosis else verdict_of(row)
+    return row.diagnosis.failure if row.diagnosis else verdict_word(row)
 
 
 def judge_facts(judge: JudgeRecord) -> list[tuple[str, str]]:

@@ -228,7 +228,7 @@ def question_view(
     """A row of the answers as pages show it; `prefix` begins every anchor on the page."""
     anchor = f"{prefix}-{quote(row.query_id, safe='')}"
     documents = QuestionDocuments(judged, row, anchor)
-    answer, verdict = row.answer or "", verdict_of(row)
+    answer, verdict = row.answer or "", verdict_word(row)
     parts = split_citations(answer[:_LONGEST], row.citations, row.retrieved_docs)
     tried = row.counterfactuals
     return QuestionView(
@@ -261,7 +261,7 @@ def question_view(
     )
 
 
-def verdict_of(row: AnswerRow) -> str:
+def verdict_word(row: AnswerRow) -> str:
     """`right`, `wrong` or `not decided`."""
     return UNDECIDED if row.correct is None else RIGHT if row.correct else WRONG
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from assay.evaluation.answers.verdict_scores import measure_examined
 from assay.evaluation.api import judge_name
 from assay.evaluation.calibrated import calibration_note, refuse_uncalibrated
 from assay.evaluation.gates import Gate, parse_gate, require_criterion
+from assay.extras import data_frame
 from assay.measure.answers.answer_metrics import (
     NUGGET_METRICS,
     AnswerCase,
@@ -88,14 +89,7 @@ class ScoredAnswers:
 
     def to_pandas(self) -> "DataFrame":
         """The rows as a pandas data frame. Needs pandas."""
-        try:
-            from pandas import DataFrame
-        except ImportError:
-            raise UsageError(
-                "to_pandas needs pandas, which is not installed; run: pip install pandas"
-            ) from None
-        rows: list[dict[str, Any]] = [row.model_dump() for row in self._rows()]
-        return DataFrame(rows)
+        return data_frame(row.model_dump() for row in self._rows())
 
 
 def score_answers(

@@ -20,7 +20,7 @@ from assay.report.html_queries import (
     slices_of,
     timed_latency,
 )
-from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_of
+from assay.report.html_questions import RIGHT, UNDECIDED, WRONG, question_view, verdict_word
 from assay.report.shared_pages import render_slice_page
 from assay.run.folder import RunFolder
 from assay.run.index import RunLine
@@ -313,7 +313,7 @@ def _question_line(row: AnswerRow) -> QuestionLine:
     return QuestionLine(
         query_id=row.query_id,
         text=row.query_text,
-        verdict=verdict_of(row),
+        verdict=verdict_word(row),
         diagnosis=diagnosis.failure if diagnosis else "",
         half=(diagnosis.half or "") if diagnosis else "",
         settled=diagnosis.settled if diagnosis else True,
