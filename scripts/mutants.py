@@ -1,6 +1,6 @@
 """Mutation testing of the core: change one thing in the code, and see whether a test notices.
 
-    .venv/bin/python scripts/mutants.py [--sample 12 | --all] [--seed 17] [AREA...]
+    .venv/bin/python scripts/mutants.py [--sample 12 | --all | --at FILE:LINE] [--seed 17] [AREA...]
     .venv/bin/python scripts/mutants.py --known
 
 A sample of all mutants of each area is tried, the same for the same seed. The tests of the area run
@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pytest
@@ -140,85 +140,15 @@ class Mutant:
     """The first and last line of the statement that is changed, without the block under it."""
 
 
-_RESUMING = "tests/evaluation/test_resuming.py::"
-_STATISTICS = "tests/measure/test_statistics.py::"
+KNOWN = Path(__file__).with_name("known-mutants.txt")
 
-KNOWN = (
-    (
-        "a redirect to another host on 443 is followed",
-        "net/http.py",
-        "upgraded = new == (old[0], 443) and",
-        "upgraded = new[1] == 443 and",
-        "tests/net/test_redirects.py",
-    ),
-    (
-        "every failure is taken for one of the outage",
-        "evaluation/evaluation.py",
-        "if call.failure in OUTAGES:",
-        "if call.failure is not None:",
-        _RESUMING + "test_errors_that_the_target_answered_with_are_no_part_of_the_outage",
-    ),
-    (
-        "a gate may be one above top_k",
-        "evaluation/gates.py",
-        "metric.cutoff > top_k:",
-        "metric.cutoff > top_k + 1:",
-        "tests/evaluation/test_gates.py",
-    ),
-    (
-        "the size limit of MCP results times 1000",
-        "agents/mcp/agent.py",
-        "sum(map(len, texts)) > MAX_BYTES:",
-        "sum(map(len, texts)) > MAX_BYTES * 1000:",
-        "tests/agents/test_mcp_results.py",
-    ),
-    (
-        "no sqrt(n / (n - 1)) in the interval",
-        "measure/statistics.py",
-        " * math.sqrt(n / (n - 1)))",
-        ")",
-        _STATISTICS + "test_the_interval_of_a_difference_is_as_wide_as_that_of_student",
-    ),
-    (
-        "no noise in the binned flips",
-        "measure/resampling.py",
-        "(2 * heads - bins.counts) @ bins.means + noise",
-        "(2 * heads - bins.counts) @ bins.means + 0 * noise",
-        _STATISTICS + "test_sign_flips_of_almost_equal_differences_keep_their_spread",
-    ),
-    (
-        "the seconds of a run that is resumed start again",
-        "evaluation/evaluation.py",
-        "started = time.perf_counter() - log.elapsed",
-        "started = time.perf_counter()",
-        _RESUMING + "test_a_resumed_run_goes_on_from_the_time_it_had_reached",
-    ),
-    (
-        "the seconds of a complete run grow when it is resumed",
-        "evaluation/evaluation.py",
-        "time.perf_counter() - started if todo else log.elapsed",
-        "time.perf_counter() - started",
-        _RESUMING + "test_resuming_a_finished_run_asks_nothing",
-    ),
+_PAIRS = (
+    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn)),
+    *((ast.Is, ast.IsNot), (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div)),
 )
-
-_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
-_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
+_OTHER: dict[type, type] = {
+    **{b: a for a, b in _PAIRS},
+    **dict(_PAIRS),
     ast.FloorDiv: ast.Div,
     ast.Mod: ast.Mult,
     ast.Pow: ast.Mult,
@@ -239,29 +169,29 @@ class _Change(ast.NodeTransformer):
             return True
         return False
 
+    def _other(self, node: ast.expr, operator: Any) -> Any:
+        """The operator, or another one in its place."""
+        other = _OTHER.get(type(operator))
+        if other and self._is_next(node, f"{type(operator).__name__} to {other.__name__}"):
+            return other()
+        return operator
+
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        other = _COMPARISONS[type(node.ops[0])]
-        if self._is_next(node, f"{type(node.ops[0]).__name__} to {other.__name__}"):
-            node.ops[0] = other()
+        node.ops[0] = self._other(node, node.ops[0])
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        other = _ARITHMETIC.get(type(node.op))
-        what = "" if other is None else f"{type(node.op).__name__} to {other.__name__}"
         text = isinstance(node.left, ast.Constant | ast.JoinedStr) and not isinstance(
             getattr(node.left, "value", 0), int | float
         )
-        if other and not text and self._is_next(node, what):
-            node.op = other()
+        node.op = node.op if text else self._other(node, node.op)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
-        other = ast.Or if isinstance(node.op, ast.And) else ast.And
-        if self._is_next(node, f"{type(node.op).__name__} to {other.__name__}"):
-            node.op = other()
+        node.op = self._other(node, node.op)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
@@ -376,13 +306,20 @@ def map_tests(area: Area, copy: Path) -> TestsOfLines:
     return TestsOfLines(outcomes["seconds"], contexts)
 
 
+def batched(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Four at a time."""
+    return (lines[start : start + 4] for start in range(0, len(lines), 4))
+
+
 def try_known(copy: Path) -> list[str]:
     """Those that survive of the ones that once did."""
     survivors = []
-    tests = sorted({test for *_, test in KNOWN})
+    lines = [line for line in KNOWN.read_text().splitlines() if not line.startswith("#")]
+    known = [(what, *where.split(), old[2:], new[2:]) for what, where, old, new in batched(lines)]
+    tests = sorted({test for _, _, test, _, _ in known})
     if code := run_tests(tests, copy):
         raise SystemExit(f"the tests of the known mutants fail without any change ({code})")
-    for what, path, old, new, test in KNOWN:
+    for what, path, test, old, new in known:
         source = (ROOT / "src/assay" / path).read_text()
         assert source.count(old) == 1, f"{path} has no {old!r} any more"
         killed = is_killed(source.replace(old, new), path, [test], copy)
@@ -391,9 +328,16 @@ def try_known(copy: Path) -> list[str]:
     return survivors
 
 
-def try_sample(area: str, sample: int | None, seed: int, copy: Path) -> list[str]:
-    """Those that survive of a sample of an area's mutants, or of all."""
-    everything = [mutant for path in AREAS[area].modules for mutant in mutants_of(path)]
+def try_sample(
+    area: str, sample: int | None, seed: int, copy: Path, places: Sequence[str] = ()
+) -> list[str]:
+    """Those that survive of a sample of an area's mutants, or of all; of `places` alone."""
+    everything = [
+        mutant
+        for path in AREAS[area].modules
+        for mutant in mutants_of(path)
+        if not places or f"{path}:{mutant.line}" in places
+    ]
     size = len(everything) if sample is None else min(sample, len(everything))
     chosen = random.Random(seed).sample(everything, size)
     survivors = []
@@ -418,6 +362,7 @@ def main() -> int:
     parser.add_argument("area", nargs="*", help=f"of {', '.join(AREAS)}; all by default")
     parser.add_argument("--sample", type=int, default=12, help="mutants of each area")
     parser.add_argument("--all", action="store_true", help="all mutants, not a sample")
+    parser.add_argument("--at", action="append", default=[], help="only those of FILE:LINE")
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--known", action="store_true", help="those that once survived")
     given = parser.parse_args()
@@ -434,7 +379,8 @@ def main() -> int:
         if given.known:
             return 1 if try_known(copy) else 0
         for area in given.area or AREAS:
-            try_sample(area, None if given.all else given.sample, given.seed, copy)
+            sample = None if given.all or given.at else given.sample
+            try_sample(area, sample, given.seed, copy, given.at)
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from assay.errors import AssayError, TargetError, UsageError
 from assay.extras import missing_extra
+from assay.privacy import is_private
 
 _RETRIES = 3
 _PARTS_PER_CPU = 2
@@ -41,6 +42,11 @@ class RayCluster:
 
     def __init__(self, engine: str, environment: Mapping[str, str] | None = None) -> None:
         self._engine = check_engine(engine)
+        if is_private():
+            raise UsageError(
+                "a private run stays in one process: Ray keeps data in shared memory and files of "
+                "its own; leave out --engine, or divide the run with --shard"
+            )
         self._environment = dict(environment or {})
         self._ray: Any = None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -12,9 +13,26 @@ from tests.contract.planted_agents import PLANTED
 from tests.contract.running import running
 from tests.contract.tampering import Tamper, Tampered, bombed
 
-from assay.contract.conformance.checks import CHECKS, CheckTarget, check_agent, parse_check_target
-from assay.contract.conformance.probes import CheckLimits
-from assay.contract.conformance.report import CheckVerdict, TargetReport
+from assay.contract.conformance.checks import (
+    CHECKS,
+    CheckTarget,
+    _Judged,
+    _unauthorized,
+    _unreachable,
+    check_agent,
+    parse_check_target,
+)
+from assay.contract.conformance.exchange import Exchange, SentRequest
+from assay.contract.conformance.probes import AgentObservation, CheckLimits
+from assay.contract.conformance.report import (
+    Check,
+    CheckFinding,
+    CheckResult,
+    CheckVerdict,
+    RuleLevel,
+    TargetReport,
+    fail,
+)
 from assay.contract.envelope import AgentRunRequest, AgentRunResponse, succeeded
 from assay.contract.server.app import AgentService, ServingLimits, agent_app
 from assay.contract.server.runs import ReportProgress
@@ -163,3 +181,70 @@ async def test_a_password_in_an_address_is_not_in_the_report() -> None:
     async with running(agent_app(demo_service())) as url:
         report = await check_agent(parse_check_target(f"{url.replace('//', '//me:s3cret@')}=X"))
     assert report.url == url
+
+
+def exchange(status: int | None = 200, **fields: Any) -> Exchange:
+    return Exchange("r", SentRequest("POST", f"http://agent/{status}"), status, **fields)
+
+
+def observed(*run: Exchange) -> AgentObservation:
+    ways = {str(number): each for number, each in enumerate(run)}
+    return AgentObservation("T", "", "", CheckLimits(), exchange(), exchange(), ways)
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        ((exchange(401), exchange(403)), "HTTP 401"),
+        ((exchange(401),), "HTTP 401"),
+        ((exchange(403),), "HTTP 403"),
+        ((exchange(401), exchange(200)), None),
+        ((exchange(403), exchange(200)), None),
+        ((exchange(402),), None),
+        ((exchange(403, media_type="text/html"),), None),  # of a proxy, which the checks tell of
+        ((exchange(200),), None),
+    ],
+)
+def test_who_is_not_let_in_is_told_so(run: tuple[Exchange, ...], reason: str | None) -> None:
+    assert str(_unauthorized(observed(*run)))[:8] == str(reason)
+
+
+def test_an_agent_is_unreachable_where_no_response_came() -> None:
+    silent = exchange(None, timed_out=True, seconds=3.0)
+    assert "got no response in 3 s" in str(_unreachable(silent))
+    assert "no connection" in str(_unreachable(exchange(None, refused_connection=True)))
+    for other in (exchange(200), exchange(200, timed_out=True), exchange(None)):
+        assert _unreachable(other) is None
+
+
+def test_a_broken_rule_is_shown_with_its_exchange_and_remedy_and_a_kept_one_without() -> None:
+    usual, own = exchange(200), exchange(500)
+
+    def result(finding: CheckFinding) -> CheckResult:
+        check = Check("n", RuleLevel.MUST, "1", "r", "usual", lambda _: finding, lambda _: usual)
+        return _Judged(observed(usual), RuleLevel.MUST, False, {}).result(check)
+
+    broken = result(fail("x" * 5000))
+    assert (broken.url, broken.remedy, len(broken.detail)) == ("http://agent/200", "usual", 2000)
+    special = result(fail("", own, "another"))
+    assert (special.url, special.remedy) == ("http://agent/500", "another")
+    kept = result(CheckFinding(CheckVerdict.PASS, exchange=own, remedy="another"))
+    assert (kept.url, kept.remedy, kept.repeat) == ("", "", "")
+
+
+async def test_a_command_that_repeats_a_finding_sends_the_token_that_was_sent() -> None:
+    broken = next(each for each in BROKEN_AGENTS if each.fails == ("terminal-last",))
+    callers: list[object] = []
+    agent = Tampered(agent_app(demo_service()), broken.tamper)
+
+    async def counting(scope: Scope, receive: Receive, send: Send) -> None:
+        callers.append(scope.get("client"))
+        await agent(scope, receive, send)
+
+    async with running(counting) as url:
+        target = CheckTarget(url, "RAG_RETRIEVE")
+        reports = [await check_agent(target, auth=auth) for auth in (TokenFor(url, "t0ken"), None)]
+    commands = [report.with_verdict(CheckVerdict.FAIL)[0].repeat for report in reports]
+    assert ["Authorization: Bearer" in command for command in commands] == [True, False]
+    asked = [caller for caller in callers if caller is not None]
+    assert len(set(asked)) == len(asked) > 20  # each request on a connection of its own

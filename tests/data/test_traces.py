@@ -13,8 +13,10 @@ import pytest
 
 import assay
 from assay.cli.score import holds_answers
+from assay.data import table
 from assay.data.table import TableRow, read_table
 from assay.data.traces import trace_rows
+from assay.errors import DataError
 
 TRACES = Path(__file__).with_name("traces")
 TEA = {"id": "tea", "text": "Steep green tea for 3 minutes."}
@@ -139,3 +141,14 @@ def test_a_time_of_thousands_of_digits_is_no_time() -> None:
     span = {"traceId": "t", "startTimeUnixNano": "9" * 5000, "attributes": [asked]}
     [row] = trace_rows([{"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}])
     assert row["question"] == "q"
+
+
+def test_traces_that_would_fill_the_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = json.dumps({"resourceSpans": []})
+    path = tmp_path / "traces.jsonl"
+    path.write_text(f"{line}\n" * 10)
+    monkeypatch.setattr(table, "_MAX_TRACES", 5 * len(line))
+    with pytest.raises(DataError, match=r"traces\.jsonl:6: has more than .* of traces"):
+        list(read_table(path))

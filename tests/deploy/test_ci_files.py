@@ -138,6 +138,29 @@ def test_an_input_is_never_executed(project: Path) -> None:
     assert not (project / "pwned").exists()
 
 
+@pytest.mark.parametrize(
+    ("inputs", "code"),
+    [
+        # As an option, it would end with exit code 0 and measure nothing.
+        ({"target": "--help"}, 2),
+        # xargs takes no option of the line, so that the gate in it would be lost.
+        ({"target": "python:mine:worse", "args": "--gate 'ndcg@5>=0.9"}, 2),
+    ],
+)
+def test_an_input_that_is_wrong_fails_the_job(
+    project: Path, inputs: dict[str, str], code: int
+) -> None:
+    assert Action(project).run(dataset="questions.csv", **inputs) == code
+    assert not (project / "runs").exists()
+
+
+def test_the_name_of_a_folder_sets_no_output(project: Path) -> None:
+    (project / "runs" / "zz\nexit-code=0").mkdir(parents=True)
+    action = Action(project)
+    action.run(target="python:mine:worse", dataset="questions.csv", gates="ndcg@5>=0.9")
+    assert action.outputs["exit-code"] == "1"
+
+
 def test_steps_of_the_action_name_their_shell_and_only_known_inputs() -> None:
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     for step in ACTION["runs"]["steps"]:

@@ -1,4 +1,6 @@
+import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +9,7 @@ from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import GateError, UsageError
 from assay.evaluation.evaluation import Evaluation
-from assay.evaluation.gates import check_gate, parse_gate, split_gates
+from assay.evaluation.gates import check_gate, gate_ceiling, parse_gate, split_gates
 from assay.run.config import RunConfig
 from assay.run.models import RunSummary
 
@@ -146,6 +148,20 @@ def test_a_gate_on_answers_above_1_is_refused(gate: str, settings: dict[str, Any
 def test_a_gate_at_or_below_the_ceiling_is_taken(gate: str) -> None:
     config = RunConfig(target="t", gates=(gate,))
     assert Evaluation.plan(config, dataset_with_many_relevant(20)).gates[0].text == gate
+
+
+@pytest.mark.parametrize("gate", ["success_rate>=0.9", "latency_p95_ms>5", "recall@5>=main+0.5"])
+def test_a_figure_that_is_no_score_has_no_ceiling(gate: str) -> None:
+    parsed = parse_gate(gate, 5, "main")
+    ceiling = gate_ceiling(parsed, dataset_with_many_relevant(20), RunConfig(target="t"), [])
+    assert ceiling == math.inf
+
+
+def test_the_ceiling_of_a_criterion_is_1(tmp_path: Path) -> None:
+    (tmp_path / "tone.md").write_text("Is it kind?")
+    config = RunConfig(target="t", answers=True, judge="ollama", criteria=str(tmp_path))
+    gate = parse_gate("criterion.tone>=0.5", 5)
+    assert gate_ceiling(gate, dataset_with_answers("It is"), config, []) == 1.0
 
 
 def test_the_ceiling_knows_that_a_short_list_is_asked_for(

@@ -21,8 +21,11 @@ from assay.contract.responses import parse_response, parse_response_object
 from assay.data import load_dataset
 from assay.data.checking import check_dataset
 from assay.data.qrels import read_qrels, read_run
+from assay.data.table import read_table
 from assay.errors import AgentFailure, AssayError
 from assay.evaluation.gates import parse_gate, split_gates
+from assay.evaluation.suite import read_suite
+from assay.measure.answers.criteria import read_criteria
 from assay.measure.foreign_report import read_report
 from assay.net.redact import redact_url
 from assay.net.retry import parse_retry_after
@@ -201,6 +204,7 @@ def test_no_address_is_too_odd_to_be_redacted(text: str) -> None:
 
 
 @given(text=almost_text(*GATES))
+@example(text="ndcg@5>=1e999")
 def test_gates(text: str) -> None:
     for each in split_gates(text):
         try:
@@ -322,6 +326,47 @@ def test_forms_with_a_file(body: bytes, kind: str) -> None:
     for name, content in read_multipart(kind, body).items():
         assert isinstance(name, str)
         assert isinstance(content, bytes)
+
+
+TRACES = tuple(
+    Path(__file__).parents[1].joinpath("data/traces", name).read_bytes()
+    for name in ("langchain.json", "llama_index.json")
+)
+CRITERIA = (b"---\nname: tone\nscale: 1-5\n---\nIs it friendly?\n", b"Is it short?\r\n")
+SUITES = (
+    b'metric = "ndcg@10"\n[targets]\nbm25 = "builtin:bm25"\n[datasets]\nnotes = "notes"\n'
+    b"[options]\ntop_k = 10\n[settings.one]\nseed = 1\n",
+)
+
+
+@given(content=almost(*TRACES))
+@settings(max_examples=examples(30))
+def test_traces(content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "traces.json")
+        path.write_bytes(content)
+        with contextlib.suppress(*OURS):
+            for row in read_table(path):
+                assert isinstance(row, AssayError) or isinstance(row.fields, dict)
+
+
+@given(content=almost(*CRITERIA))
+def test_criteria(content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "tone.md")
+        path.write_bytes(content)
+        with contextlib.suppress(*OURS):
+            (criterion,) = read_criteria(path)
+            assert len(criterion.levels) >= 2
+
+
+@given(content=almost(*SUITES))
+def test_suites(content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "suite.toml")
+        path.write_bytes(content)
+        with contextlib.suppress(*OURS):
+            assert read_suite(path).cells
 
 
 def test_the_mutator_changes_and_keeps() -> None:

@@ -36,6 +36,33 @@ def test_bpref_counts_only_judged_documents_above() -> None:
         assert score({"q": ids}, judgments, [bpref])["bpref"] == pytest.approx(value), ids
 
 
+def test_bpref_is_bounded_by_the_fewer_of_relevant_and_other_documents() -> None:
+    assert score({"q": ["n", "a", "c"]}, {"q": {"a": 1, "c": 1, "n": 0}}, [bpref])["bpref"] == 0.0
+    last = {"q1": {"a": 1, "n": 0}, "q2": {"a": 1, "n": 0}}
+    found = score({"q1": ["a", "n"], "q2": ["a"]}, last, [bpref]).by_query(bpref)
+    assert found == {"q1": 1.0, "q2": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("sample", "ranking", "value"),
+    [
+        # One judged of three: it stands for three, at the first three places of the ideal list.
+        ({"a": 1, "b": -1, "c": -1}, ["x", "a"], 3 / np.log2(3) / (1.5 + 1 / np.log2(3))),
+        # Two judged of four: each stands for two.
+        (
+            {"a": 1, "b": 1, "c": -1, "d": -1},
+            ["a"],
+            2 / (1.5 + 1 / np.log2(3) + 1 / np.log2(5)),
+        ),
+        # Two judged of three: the first stands for one place and a half.
+        ({"a": 2, "b": 1, "c": -1}, ["a"], 3 / (2.5 + 1.5 / np.log2(3))),
+    ],
+)
+def test_inferred_ndcg_by_hand(sample: dict[str, int], ranking: list[str], value: float) -> None:
+    found = score({"q": ranking}, {"q": sample}, [infNDCG @ 10])["infndcg@10"]
+    assert found == pytest.approx(value)
+
+
 def test_bpref_of_several_lists_at_once() -> None:
     judgments = {q: {"a": 1, "n": 0} for q in ("q1", "q2", "q3", "q4")}
     run = {"q1": ["n", "a"], "q2": [], "q3": ["a", "n"], "q4": ["n"]}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assay.errors import UsageError
 from assay.measure import compare_paired, holm, queries_needed, summarize
 from assay.measure.graded import Floats
-from assay.measure.resampling import flipped_means, resample_count
+from assay.measure.resampling import bounded_means, flipped_means, resample_count
 from assay.measure.statistics import student_t
 
 RNG = np.random.default_rng(7)
@@ -279,3 +279,22 @@ def test_intervals_are_what_they_were_with_scipy(
     paired, wide = compare_paired(a, b), summarize(a * 3 - 1, confidence=0.9)
     found = [paired.low, paired.high, wide.low, wide.high]
     assert found == pytest.approx([low, high, low_90, high_90], rel=0, abs=1e-12)
+
+
+def test_every_flipped_mean_is_one_of_the_signs() -> None:
+    possible = {a + b + c for a in (-1, 1) for b in (-1, 1) for c in (-2, 2)}
+    found = {round(3 * float(each), 9) for each in flipped_means(np.array([1.0, -1.0, 2.0]), 3)}
+    assert found == possible
+    assert flipped_means(np.array([0.0, 0.0]), 3).tolist() == [0.0] * resample_count(2)
+
+
+def test_every_bounded_mean_is_drawn() -> None:
+    """With 50 queries of 0.5, one unseen query moves no mean far."""
+    low, high = bounded_means(np.full(50, 0.5), 3)
+    assert low.size == high.size == resample_count(50)
+    assert 0.3 < low.min() <= low.max() < 0.5 < high.min() <= high.max() < 0.7
+
+
+def test_the_number_of_resamples_is_a_whole_one() -> None:
+    assert resample_count(1_500) == 6_666
+    assert isinstance(resample_count(1_500), int)

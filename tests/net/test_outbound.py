@@ -294,3 +294,10 @@ def test_a_policy_reaches_a_child_process(monkeypatch: pytest.MonkeyPatch) -> No
         for name, value in policy.environment.items():
             monkeypatch.setenv(name, value)
         assert policy_of_process() == policy
+
+
+def test_a_network_may_be_named_by_an_address_in_it() -> None:
+    policy = OutboundPolicy(("10.1.2.3/8",), public_only=True)
+    policy.check("a.test", 80, ipaddress.ip_address("10.9.9.9"))
+    with pytest.raises(OutboundRefused):
+        policy.check("a.test", 80, ipaddress.ip_address("192.168.0.1"))

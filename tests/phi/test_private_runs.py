@@ -23,6 +23,7 @@ from tests.serve.serving import serving
 
 import assay
 from assay.agents.targets import as_agent
+from assay.cli.app import app
 from assay.data import Dataset, Document, Query
 from assay.data.beir import write_beir
 from assay.data.dataset import Fact, ReferenceAnswer
@@ -274,7 +275,12 @@ def test_the_command_leaves_nothing_behind_anywhere(tmp_path: Path) -> None:
             *("--dataset", str(tmp_path / "data" / "ward"), "--baseline", "builtin:bm25", "--json"),
         ],
         cwd=tmp_path / "work",
-        env={**os.environ, **places, "PYTHONPATH": os.pathsep.join(paths)},
+        env={
+            **os.environ,
+            **places,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "ASSAY_CORPUS_IN_MEMORY_MB": "0",  # as of a large corpus, which else stays on the disk
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -285,6 +291,35 @@ def test_the_command_leaves_nothing_behind_anywhere(tmp_path: Path) -> None:
     expect_no_canary(tmp_path / "work" / "runs")
     for path in (tmp_path / "work").rglob("*"):
         assert not path.is_file() or CANARY.encode() not in path.read_bytes()
+
+
+def test_a_large_corpus_is_not_kept_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_beir(DATA, tmp_path / "ward")
+    monkeypatch.setenv("ASSAY_CORPUS_IN_MEMORY_MB", "0")
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    place = str(tmp_path / "ward")
+    assay.evaluate_agent("builtin:bm25", place, out=tmp_path / "runs", private=True)
+    assert not (tmp_path / "cache" / "corpora").exists()
+    assay.evaluate_agent("builtin:bm25", place, out=tmp_path / "runs")
+    assert (tmp_path / "cache" / "corpora").exists(), "nothing was tested"
+
+
+@pytest.mark.parametrize("words", [("eval", "builtin:bm25", "--private"), ("bench", "suite.toml")])
+def test_a_private_run_is_not_sent_to_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Ray keeps what is sent to its workers in shared memory, and in files where that is full."""
+    monkeypatch.chdir(tmp_path)
+    write_beir(DATA, tmp_path / "ward")
+    Path("suite.toml").write_text(
+        '[targets]\nb = "builtin:bm25"\n[datasets]\nw = "ward"\n[options]\nprivate = true\n'
+    )
+    data = ("--dataset", "ward") if words[0] == "eval" else ()
+    with pytest.raises(UsageError, match="a private run stays in one process"):
+        app([*words, *data, "--engine", "ray"], standalone_mode=False)
+    assert not is_private()
 
 
 def test_a_traceback_shows_places_and_no_message() -> None:

@@ -211,6 +211,20 @@ def test_a_target_of_the_project_is_offered_and_filled_in(tmp_path: Path) -> Non
     assert allowed_targets(Ui(tmp_path, policy=elsewhere, named=named)) == {}
 
 
+def test_a_key_of_the_project_is_sent_to_no_baseline_of_a_visitor(tmp_path: Path) -> None:
+    (tmp_path / "assay.toml").write_text(
+        '[target.docs]\ntarget = "rest:http://h.example/?q={query}"\n'
+        'map = ["ids=hits[].id"]\nheader = "X-Key: hunter2"\n'
+    )
+    elsewhere = OutboundPolicy.for_server("0.0.0.0", "h.example, other.example")
+    ui = Ui(tmp_path, policy=elsewhere, named=named_configs(tmp_path))
+    given = {**form_defaults(), "target": "docs", "dataset": "notes"}
+    assert form_problems(ui, {**given, "baseline": "builtin:bm25"}) == {}
+    found = form_problems(ui, {**given, "baseline": "rest:http://other.example/?q={query}"})
+    assert list(found) == ["baseline"]
+    assert "hunter2" not in str(found)
+
+
 def test_the_target_is_checked_before_the_run(server: httpx.Client, folder: Path) -> None:
     before = server.get("/").text.count("<tr")
     answer = start(server, folder, target="python:target:nothing", answers="on", check="1")

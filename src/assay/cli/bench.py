@@ -9,6 +9,7 @@ from assay.cli.console import print_json, say, show
 from assay.cli.eval import Archive, choose_dataset, run_evaluation
 from assay.cli.options import EngineOption, OutOption
 from assay.errors import AssayError, UsageError
+from assay.privacy import private_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,8 @@ def bench_command(
 
     def load(config: "RunConfig") -> "Dataset":
         given = archive if config.dataset == "nfcorpus" else None
-        return choose_dataset(config.dataset, given, config.columns)
+        with private_mode(config.private):
+            return choose_dataset(config.dataset, given, config.columns)
 
     done = {} if folder is None else runs_of(folder.name, planned, out)
     say(_workload(estimate(planned, load, done), len(planned.cells)))
@@ -113,7 +115,8 @@ def _run_on_cluster(
     from assay.evaluation.ray_shards import run_on_cluster, worker_environment
     from assay.ray_cluster import RayCluster
 
-    with RayCluster(engine, worker_environment()) as cluster:
+    private = any(cell.config.private for cell in suite.cells)
+    with private_mode(private), RayCluster(engine, worker_environment()) as cluster:
         for dataset, cells in missing_cells(folder.name, suite, out):
             try:
                 data = load(cells[0].config)

@@ -17,6 +17,7 @@ from assay.cli.console import print_json, show
 from assay.cli.options import read_values, use_named_target, with_options
 from assay.errors import DataError, TargetError, UsageError
 from assay.extras import PACKAGES
+from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.options import settings
 
@@ -109,7 +110,8 @@ def _examine_agent(config: RunConfig, query: str | None, with_data: bool, as_jso
     # The agent's warnings are in the list of problems already.
     logging.getLogger("assay.agents.a2a.agent").setLevel(logging.ERROR)
     nothing = Dataset(name="none", documents={}, queries={}, judgments={})
-    data = load_dataset(config.dataset, columns=config.columns) if with_data else None
+    with private_mode(config.private):
+        data = load_dataset(config.dataset, columns=config.columns) if with_data else None
     mapping = parse_mapping([reveal(each) for each in config.mapping])
     refuse_unused_settings(config)
     sample = SampleQuery(query or query_of(data), config.top_k, config.timeout, config.answers)

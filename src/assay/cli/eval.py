@@ -32,6 +32,7 @@ from assay.cli.after_run import (
 from assay.cli.console import evaluation_progress, progress_bar, say, warn
 from assay.cli.options import EngineOption, read_values, use_named_target, with_options
 from assay.errors import DownloadError, UsageError
+from assay.privacy import private_mode
 from assay.run.config import RunConfig
 from assay.run.options import command_settings, parse_shard, resumed
 
@@ -141,10 +142,13 @@ def eval_command(
     target = use_named_target(context, target, options) if folder is None else target
     if folder is not None:
         config = _resumed_config(folder, context)
+        context.with_resource(private_mode(config.private))
         if _is_given(context, "shard"):
             _refuse_other_shard(config, shard or "")
         data = choose_dataset(config.dataset, archive, config.columns)
     else:
+        # Before the data is read: a large corpus would otherwise be kept on the disk.
+        context.with_resource(private_mode(options["private"]))
         data = choose_dataset(options["dataset"], archive, options["columns"] or ())
         config = _new_config(context, target, options, data.name)
         if shard:

@@ -60,8 +60,8 @@ jobs:
       - uses: actions/cache@v4
         with:
           path: runs
-          key: assay-${{ github.ref_name }}-${{ github.run_id }}
-          restore-keys: assay-@BRANCH@-
+          key: assay-${{ github.ref_name }}:${{ github.run_id }}
+          restore-keys: "assay-@BRANCH@:"
 @START@      - name: Evaluate
         run: |
 @EVALUATE@

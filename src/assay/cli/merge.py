@@ -9,6 +9,7 @@ from assay.cli.after_run import show_run
 from assay.cli.eval import Archive, choose_dataset
 from assay.cli.options import RunsOption
 from assay.errors import UsageError
+from assay.privacy import private_mode
 
 
 def merge_command(
@@ -69,7 +70,8 @@ def merge_command(
         config = merged_config(shards, target)
         if dataset is not None:
             config = replace(config, dataset=dataset)
-        data = choose_dataset(config.dataset, archive, config.columns)
+        with private_mode(config.private):
+            data = choose_dataset(config.dataset, archive, config.columns)
         merged = asyncio.run(merge_shards(shards, config, data, out))
     show_run(merged, as_json)
 

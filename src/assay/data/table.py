@@ -28,6 +28,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """The formats that `read_table` reads, each but Parquet also as `.gz`."""
 
 _MAX_JSON = 256 * 2**20
+_MAX_TRACES = 2**30
 # A cell may hold all contexts of a question; the csv module's own limit is 128 KiB.
 _MAX_CELL = 16 * 2**20
 _MAX_ROW = 2 * _MAX_CELL
@@ -168,8 +169,7 @@ def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
     if first is None:
         return
     if holds_spans(parse_object(first[1])):
-        exports = (parse_object(text) or {} for _, text in chain([first], lines))
-        yield from rows_of(trace_rows(exports), file.label)
+        yield from rows_of(trace_rows(_exports(file, chain([first], lines))), file.label)
         return
     for line, text in chain([first], lines):
         row = TableRow(file.label, line, {}, lined=True)
@@ -182,6 +182,17 @@ def _from_json_lines(file: TextFile) -> Iterator[TableRow | DataError]:
             yield TableRow(file.label, line, fields, lined=True)
         else:
             yield row.refusal(f"must be one JSON object, as {{...}}, got {short_repr(fields)}")
+
+
+def _exports(file: TextFile, lines: Iterable[tuple[int, str]]) -> Iterator[JsonObject]:
+    """Spans of one trace may be anywhere, so that all of them are held in memory."""
+    total = 0
+    for line, text in lines:
+        total += len(text)
+        if total > _MAX_TRACES:
+            what = f"has more than {_MAX_TRACES // 2**20} MB of traces; split it by time"
+            raise DataError(what, file=file.label, line=line)
+        yield parse_object(text) or {}
 
 
 def _from_json(path: Path) -> Iterator[TableRow | DataError]:

@@ -20,6 +20,7 @@ from assay.evaluation.plan import open_agent, refuse_unused_settings
 from assay.evaluation.reporting import write_report_page
 from assay.evaluation.run import Run
 from assay.net.gather import run_coroutine
+from assay.privacy import private_mode
 from assay.run.comparison import ComparedRun, compare_reports
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, list_runs
@@ -186,7 +187,8 @@ def evaluate(
         raise UsageError("columns names those of a file: it has no effect on a Dataset")
     names = _pairs(columns)
     _refuse_swapped(agent, dataset)
-    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset, columns=names)
+    with private_mode(private):
+        data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset, columns=names)
     config = RunConfig(
         target=_name(agent),
         dataset=data.name if isinstance(dataset, Dataset) else str(dataset),

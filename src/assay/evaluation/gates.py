@@ -81,6 +81,8 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
         bound = float(match["bound"])
     except ValueError:
         raise UsageError(f"gate {text!r} does not end in a number") from None
+    if not math.isfinite(bound):
+        raise UsageError(f"gate {text!r}: {match['bound']} is larger than any number can be")
     name = match["name"].strip()
     if name.lower() in SUMMARY_FIGURES:
         return Gate(text, name.lower(), None, match["sign"], bound)

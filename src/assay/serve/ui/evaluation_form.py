@@ -24,6 +24,8 @@ _LONG_LABEL = 40
 _LONG_HELP = 170
 # Settings that are paths on this machine.
 _SERVER_FILES = ("ground_truth", "criteria", "nuggets", "judge_calibration")
+# Settings that are sent to a target and to a baseline alike.
+_SENT = ("headers", "request")
 _COMMAND_LINE = re.compile(r"; exit code \d.*| Repeatable; in the .*| \[env var: \w+\]")
 _NEEDED_FLAG = re.compile(r"^With --[a-z-]+: (.)")
 _PYTHON = re.compile(r" ?\([^()]*\bin Python\)| ?\(--[a-z-]+\)(?= requires)")
@@ -222,6 +224,15 @@ def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
         for name, text in fields.items()
         if text != defaults[name] and given.get(name, defaults[name]) in ("", defaults[name])
     }
+    sent = [
+        short_label(each) for each in form_settings() if each.name in own and each.name in _SENT
+    ]
+    baseline = given.get("baseline", "").strip()
+    if sent and baseline and ui.rules.policy.public_only and not baseline.startswith("builtin:"):
+        raise UsageError(
+            f"baseline must be a built-in one for this target: {' and '.join(sent)} of assay.toml "
+            "would be sent to it, and may hold a key"
+        )
     return {**given, **own, "target": fields["target"]}
 
 
