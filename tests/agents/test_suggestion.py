@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.agents.mapping import AnswerReader, Received, parse_mapping
-from assay.agents.suggestion import suggest_mapping, suggest_pattern
+from assay.agents.suggestion import suggest_answer, suggest_mapping, suggest_pattern
 
 IDS = ("note-7", "note-2")
 
@@ -55,3 +55,52 @@ def test_the_suggested_mapping_reads_the_ids(value: Any, mapping: str) -> None:
     assert suggest_mapping(value, text, IDS) == mapping
     reader = AnswerReader(parse_mapping([mapping]), IDS)
     assert reader.read(Received.from_text(text)).doc_ids == IDS
+
+
+PROSE = "The pool opens at seven on weekdays."
+PASSAGE = "Notice at the door: the pool opens at seven in the morning on weekdays."
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"data": {"output": PROSE}}, {"answer": "data.output"}),
+        ({"choices": [{"message": {"role": "assistant", "content": PROSE}}]},
+         {"answer": "choices[0].message.content"}),
+        ({"question": "When does it open, please?", "reply-text": PROSE},
+         {"answer": '"reply-text"'}),
+        ({"result": PROSE,
+          "source_documents": [{"page_content": PASSAGE, "metadata": {"id": "n"}}]},
+         {"answer": "result",
+          "contexts": "source_documents[].{id: metadata.id, text: page_content}"}),
+        ({"response": PROSE, "retrieved": {"chunks": [PASSAGE, PASSAGE + " Again."]}},
+         {"answer": "response", "contexts": "retrieved.chunks"}),
+        ({"x": PROSE, "nodes": [{"doc_id": "a", "id": "a#1", "body": PASSAGE, "title": "Pool"}]},
+         {"answer": "x", "contexts": "nodes[].{id: id, doc_id: doc_id, text: body}"}),
+        ({"hits": ["note-7", "note-2"], "took": 3}, {}),
+        ({"hits": [{"id": "note-7", "score": 0.5}], "status": "all is well here"}, {}),
+        ([1, 2], {}),
+        ("text", {}),
+        ({"messages": [{"role": "user", "content": PASSAGE}]},
+         {"answer": "messages[0].content"}),
+    ],
+)  # fmt: skip
+def test_the_answer_and_its_passages_are_found_by_their_form(
+    value: Any, expected: dict[str, str]
+) -> None:
+    found = suggest_answer(value, "When does it open, please?")
+    assert found == expected
+    mapping = parse_mapping([f"{key}={path}" for key, path in found.items()])
+    if "answer" in mapping:
+        read = AnswerReader({**mapping, "ids": "`[]`"}).read(Received(json.dumps(value), value))
+        assert read.answer in (PROSE, PASSAGE)
+        assert all(PASSAGE in each.text for each in read.contexts)
+        assert bool(read.contexts) is ("contexts" in mapping)
+
+
+def test_a_deep_or_long_value_is_looked_through_in_bounds() -> None:
+    deep: Any = PROSE
+    for _ in range(200):
+        deep = {"a": deep}
+    assert suggest_answer(deep) == {}
+    assert suggest_answer({str(number): number for number in range(50_000)}) == {}

@@ -14,7 +14,7 @@ from assay.agents.mapping import AnswerReader
 from assay.agents.probe import probe
 from assay.agents.protocol import Agent, AgentAnswer
 from assay.agents.remedies import remedy_for
-from assay.agents.suggestion import suggest_mapping
+from assay.agents.suggestion import suggest_answer, suggest_mapping
 from assay.agents.target_kinds import TARGET_KINDS, Target, TargetKind
 from assay.agents.targets import parse_target, redact_target
 from assay.data.dataset import Dataset
@@ -58,6 +58,13 @@ class SampleCall:
     """The start of the text that was read from it; None if it has none."""
     answer_length: int = 0
     citations: int = 0
+    answer_mapping: tuple[str, ...] = ()
+    """The mappings that would read a text and its passages from it, where none was read."""
+
+    @property
+    def maps(self) -> str:
+        """These mappings as options."""
+        return " ".join(f"--map '{each}'" for each in self.answer_mapping)
 
 
 @dataclass(frozen=True)
@@ -264,7 +271,10 @@ async def _call(agent: Agent, way: str, sample: SampleQuery, known: Container[st
     suggestion = ""
     if not any(each in known for each in answer.doc_ids):
         suggestion = suggest_mapping(received.value, received.text, known)
-    return replace(call, raw=raw, suggestion=suggestion)
+    read = {"answer": answer.answer, "contexts": answer.contexts}
+    found = suggest_answer(received.value, sample.query)
+    more = tuple(f"{key}={path}" for key, path in found.items() if not read[key])
+    return replace(call, raw=raw, suggestion=suggestion, answer_mapping=more)
 
 
 def _with_dataset(report: HealthReport, dataset: Dataset) -> HealthReport:
@@ -312,6 +322,8 @@ def _about_calls(
         if call.failure:
             what = f"the {call.way} call failed, {call.failure}: {call.message}"
             remedy = remedy_for(call.failure, call.message, kind.name if kind else "a2a")
+            if sample.answers and (maps := _maps(call)):
+                remedy += f"; for an application that only answers, {maps}"
             problems[Problem(what, remedy, grave=True)] = None
         elif not call.doc_ids and kind and kind.searches_dataset:
             remedy = _NO_DOCUMENTS.format(target)
@@ -319,8 +331,14 @@ def _about_calls(
         else:
             problems.update(dict.fromkeys(_about_ids(call.doc_ids, sample.top_k)))
         if sample.answers and not call.failure and not call.answer:
-            problems[Problem(_NO_ANSWER, _answer_remedy(kind), grave=True)] = None
+            remedy = _maps(call) or _answer_remedy(kind)
+            problems[Problem(_NO_ANSWER, remedy, grave=True)] = None
     return list(problems)
+
+
+def _maps(call: SampleCall) -> str:
+    answers = any(each.startswith("answer=") for each in call.answer_mapping)
+    return f"try: {call.maps}" if answers else ""
 
 
 def _answer_remedy(kind: TargetKind | None) -> str:

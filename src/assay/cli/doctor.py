@@ -193,10 +193,10 @@ def _answer_text(call: "SampleCall") -> str:
     from assay.report.numbers import counted
 
     if not call.answer:
-        return "none was read; --answers needs one"
+        return f"none was read; --answers needs one{call.maps and f'; try: {call.maps}'}"
     more = "..." if call.answer_length > len(call.answer) else ""
     sizes = f"{counted(call.answer_length, 'character')}, {counted(call.citations, 'citation')}"
-    return f"{sizes}: {call.answer}{more}"
+    return f"{sizes}: {call.answer}{more}{call.maps and f'; what it was shown: {call.maps}'}"
 
 
 _PACKAGES = (
