@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.files import read_file
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.store import Found
@@ -44,7 +45,7 @@ class FlatIndex:
 
     def __init__(self, folder: Path) -> None:
         # Read now: a writer may remove the folder at any time, and what is mapped then stays.
-        self._listed = (folder / _POINTS).read_bytes()
+        self._listed = read_file(folder / _POINTS)
         self._vectors, self._terms, self._starts, self._rows, self._weights = (
             np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
             for name in _ARRAYS
