@@ -4,6 +4,7 @@ The analyzers of the search engines are not here: what a BM25 index was built wi
 index. Nothing is imported until a stem is asked for.
 """
 
+import hashlib
 import re
 import threading
 import unicodedata
@@ -331,3 +332,8 @@ def _first_marks(found: re.Match[str]) -> str:
         if run <= _MARKS:
             kept.append(sign)
     return "".join(kept)
+
+
+def text_hash(text: str) -> str:
+    """The SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

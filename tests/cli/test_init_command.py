@@ -145,12 +145,19 @@ def test_columns_of_other_names_are_asked_for_and_kept(project: Path) -> None:
     said = init()
     assert "not understood as questions: eval/questions.csv (Frage, Dokumente)" in said
     assert "eval/other.csv (name, price)" in said
-    init("--columns", "query=Frage,ids=Dokumente", "--force")
+    forced = invoke(["init", "--columns", "query=Frage,ids=Dokumente", "--force"])
+    assert forced.exit_code == 0, forced.exception  # `notes` of the first file is not a given set
     assert settings()["dataset"] == "eval/questions.csv"
-    for verb in ("doctor", "eval"):
-        result = invoke([verb, "app"])
-        assert result.exit_code == 0, result.output
+    for words in (["doctor", "app"], ["eval", "app"], ["eval", "python:my_search:find"]):
+        result = invoke(words)
+        assert result.exit_code == 0, (result.output, result.exception)
     assert "on questions test" in result.stdout
+    other = invoke(["eval", "app", "--dataset", "notes", "--num-queries", "3"])
+    assert "on notes test" in other.stdout, other.exception
+    pooled = invoke(["judge", "pool", "latest", "--out", "pool.csv"])
+    assert pooled.exit_code == 0, (pooled.output, pooled.exception)  # of `notes`, not of the file
+    rows = (project / "pool.csv").read_text().splitlines()
+    assert rows[1].startswith("q-0")
 
 
 def test_the_ci_system_is_that_of_the_files_else_of_the_remote(
@@ -174,7 +181,7 @@ def test_files_that_exist_are_kept_unless_forced(project: Path) -> None:
     assert "assay.toml exists and was kept" in said
     assert (project / "assay.toml").read_text() == "# mine\n"
     again = CliRunner().invoke(app, ["init", "--ci", "github"])
-    assert "exist; pass --force" in str(again.exception)
+    assert "assay.toml and .github/workflows/assay.yml exist; pass --force" in str(again.exception)
     init("--ci", "github", "--force")
     assert settings()["target"]
 
@@ -211,6 +218,7 @@ def test_the_github_job_measures_and_compares_with_the_main_branch(
     assert (project / "assay-junit.xml").exists()
     runner.variables = {**variables, "GITHUB_HEAD_REF": "topic"}
     assert run_github_steps(runner, steps, {}) == 0, runner.output
+    assert "gate passed: no regression" in runner.output
     first, second = sorted((project / "runs").iterdir())
     assert not (first / "comparison.json").exists()
     assert first.name in (second / "comparison.json").read_text()

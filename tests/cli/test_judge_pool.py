@@ -111,3 +111,27 @@ def test_a_text_that_begins_like_a_formula_is_text(tmp_path: Path) -> None:
     write_pool(tmp_path / "pool.csv", [PassagePair("q", "how", "d", "=cmd()")])
     assert ",'=cmd()," in (tmp_path / "pool.csv").read_text()
     assert read_pool(tmp_path / "pool.csv")[0][0].passage == "=cmd()"
+
+
+def test_a_data_set_without_documents_is_graded_by_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fragen.csv").write_text("Frage;Seiten\nWas?;a\nWer?;b\n")
+    columns = ["query=Frage,ids=Seiten"]
+    assay.evaluate(lambda query, top_k: ["a", "c"], "fragen.csv", columns=columns, out="runs")
+    code, _, error = _invoke("pool", "latest", "--out", "pool.csv")
+    assert code == 0, error
+    assert "no documents" in error
+    rows = _grade(Path("pool.csv"), Path("ann.csv"), [1])
+    assert sorted((row["query"], row["doc_id"], row["passage"]) for row in rows) == [
+        ("Was?", "c", ""),
+        ("Wer?", "a", ""),
+        ("Wer?", "c", ""),
+    ]
+    options = ("--dataset", "fragen.csv", "--columns", columns[0], "--dataset-out", "more")
+    code, _, error = _invoke("labels", "ann.csv", *options)
+    assert code == 0, error
+    assert sum(map(len, load_dataset("more").judgments["test"].values())) == 5
+    code, _, error = _invoke("grade", "pool.csv", "--judge", "openai:m")
+    assert "has no passage" in error

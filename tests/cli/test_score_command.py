@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from assay import evaluate
 from assay.cli.score import score_command
 from assay.errors import AssayError, DataError, UsageError
 
@@ -124,6 +125,19 @@ def test_the_real_ceilings_stand_beside_the_scores(tmp_path: Path) -> None:
     content = json.loads(invoke(str(run), *arguments))
     assert content["queries"] == 323
     assert content["metrics"]["recall@10"]["ceiling"] == pytest.approx(0.615, abs=5e-4)
+
+
+def test_intervals_are_those_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_DATASET", raising=False)
+    run = evaluate("builtin:bm25", "notes", out="runs")
+    rankings = {row.query_id: row.retrieved_docs for row in run.rows()}
+    Path("bm25.json").write_text(json.dumps(rankings))
+    found = json.loads(invoke("bm25.json", "--dataset", "notes", "--top-k", "5", "--json"))
+    scored = found["metrics"]
+    for name in ("ndcg@5", "precision@5"):
+        ours, theirs = run.report.statistics[name], scored[name]
+        assert (ours.low, ours.high) == (theirs["low"], theirs["high"])
 
 
 def test_a_file_that_is_missing_is_told_before_anything_else(tmp_path: Path) -> None:

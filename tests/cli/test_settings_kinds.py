@@ -34,3 +34,17 @@ def test_values_of_the_right_kind_are_taken(tmp_path: Path) -> None:
     (tmp_path / "assay.toml").write_text(content)
     values = read_settings(verb_options(), tmp_path)["ground-truth"]
     assert values == {"max_cost": 1, "seed": "7", "dataset": "5", "resume": True}
+
+
+def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path) -> None:
+    content = (
+        'dataset = "a.csv"\ncolumns = "query=Q,ids=I"\nsplit = "dev"\n[judge.pool]\ndepth = 3\n'
+    )
+    (tmp_path / "assay.toml").write_text(content + '[merge]\ndataset = "b"\n')
+    values = read_settings(verb_options(), tmp_path)
+    for verb in ("eval", "doctor", "score"):
+        assert (values[verb]["dataset"], values[verb]["columns"]) == ("a.csv", ["query=Q,ids=I"])
+    assert values["judge"]["pool"] == {"depth": 3}
+    for own in (values["init"], values["audit"], *values["judge"].values(), values["data"]["info"]):
+        assert own.keys().isdisjoint({"dataset", "columns", "split"})
+    assert values["merge"] == {"dataset": "b"}

@@ -13,6 +13,7 @@ from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.report.ci import render_markdown
+from assay.run.listing import list_lines
 
 Agent = Callable[[str, int], list[str]]
 
@@ -56,7 +57,8 @@ def test_a_relative_gate_passes_if_the_interval_is_beyond_the_margin(
     run = evaluate(agent, dataset, compare_to="main", gates=gate, out=tmp_path)
     (result,) = run.report.gates
     assert result.passed is passed
-    assert str(result.reason).endswith(f"against {main.name}")
+    margin = "" if passed else f"; the interval must lie above {gate[-5:]}00"
+    assert str(result.reason).endswith(f"against {main.name}{margin}")
     assert run.comparison is not None
     assert run.comparison.run == main.name
 
@@ -138,9 +140,14 @@ def test_a_regression_fails_only_where_that_is_asked_for(
     compared = ("--compare-to", "main")
     assert run("builtin:bm25", *compared, "--fail-on-regression")[0] == 0
     assert run("python:worse:find", *compared)[0] == 0
-    code, said = run("python:worse:find", *compared, "--fail-on-regression")
+    files = ("--junit", "junit.xml", "--markdown", "summary.md")
+    code, said = run("python:worse:find", *compared, "--fail-on-regression", *files)
     assert code == 1
+    assert "gate failed: no regression, got -0." in said
     assert "regression: nDCG@5 -0." in said
+    assert 'failures="1"' in Path("junit.xml").read_text()
+    assert "| no regression | **FAILED** |" in Path("summary.md").read_text()
+    assert sorted(line.gates_failed or 0 for line in list_lines(Path("runs"))) == [0, 0, 0, 1]
     alone = CliRunner().invoke(app, ["eval", "builtin:bm25", *notes, "--fail-on-regression"])
     assert "needs --compare-to or --baseline" in str(alone.exception)
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from assay import Dataset, Document, Run, evaluate
-from assay.cli.after_run import say_regressions
 from assay.cli.app import app
 from assay.cli.eval import eval_exit_code
+from assay.evaluation.compare_to import regression_gate
 from assay.report.ci import render_markdown
 from assay.run.models import Report
 
@@ -55,7 +55,7 @@ def test_a_service_with_new_ids_is_no_regression(tmp_path: Path) -> None:
     assert not gate.passed
     assert str(gate.reason).startswith("the corpus turned over")
     assert not any(row.significant for row in run.comparison.metrics.values())
-    assert say_regressions(run) == 3
+    assert not regression_gate(run.comparison).passed
     assert eval_exit_code(run) == 3
 
 
@@ -80,7 +80,7 @@ def test_a_worse_ranking_of_the_same_documents_is_a_regression(tmp_path: Path) -
     assert run.comparison is not None
     assert run.comparison.labels is not None
     assert not run.comparison.labels.turned_over
-    assert say_regressions(run) == 1
+    assert "regression: nDCG@5 -" in str(regression_gate(run.comparison).reason)
     assert eval_exit_code(run) == 1
     assert "against" in str(run.report.gates[0].reason)
 

@@ -13,7 +13,6 @@ from tests.ground_truth import nugget_model
 from tests.ground_truth.conftest import Invoke, refused
 from typer.testing import CliRunner
 
-from assay.answer.ground_truth.records import text_hash
 from assay.answer.nuggets.drawing import importance_prompt, merge_nuggets, writing_prompt
 from assay.answer.nuggets.nugget_file import (
     Importance,
@@ -26,6 +25,7 @@ from assay.answer.nuggets.nugget_file import (
 from assay.cli.app import app
 from assay.data import Dataset, Document, load_dataset
 from assay.errors import BudgetExceeded, DataError, UsageError
+from assay.text import text_hash
 
 BY_MODEL = ("--nuggets", "--provider", "openai")
 

@@ -80,6 +80,8 @@ def test_the_markdown_of_a_run_with_a_baseline_compares(
     page = render_markdown(run.report, run.folder.read_header(), run.name)
     assert "| difference | 95% interval | p (Holm) |" in page
     assert "a significant difference with 20 queries" in page
+    assert "\npython:tests.report.test\\_ci:some is 0.3801 better" in page
+    assert "\\\\" not in page  # escaped once
 
 
 def test_what_xml_cannot_hold_is_replaced() -> None:
@@ -122,12 +124,17 @@ def test_the_summary_of_a_github_step_is_appended_to(
     assert summary.read_text().startswith("before\n### builtin:bm25")
 
 
-def test_a_target_that_cannot_be_reached_is_an_error_in_the_junit_file(
+def test_a_target_that_cannot_be_reached_is_an_error_in_the_files_for_ci(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     target = "a2a:http://127.0.0.1:9/"
     options = ("--warm-up", "0", "--retries", "0", "--junit", "junit.xml")
+    Path("summary.md").write_text("nDCG@5 0.9, of an earlier run")
+    options = (*options, "--markdown", "summary.md")
     done = CliRunner().invoke(app, ["eval", target, *NOTES, *options])
     assert done.exit_code != 0
     assert ElementTree.parse("junit.xml").getroot()[0].get("errors") == "1"
+    summary = Path("summary.md").read_text()
+    assert summary.startswith("### a2a:http://127.0.0.1:9/\n\n**Not measured: ")
+    assert "0.9" not in summary

@@ -49,6 +49,11 @@ def test_settings_are_named_by_their_options() -> None:
     assert names[0].startswith("builtin:bm25 (--top-k 5")
 
 
+def test_what_changes_no_score_is_not_said() -> None:
+    first = header(config={"allow_first_run": True, "compare_to": "main"}, label="a")
+    assert distinguish([first, header(label="b")]) == ["builtin:bm25 (a)", "builtin:bm25 (b)"]
+
+
 def test_settings_of_different_targets_are_left_out() -> None:
     rest = header("rest:http://x", {"mapping": ["ids=hits[].id"]})
     assert distinguish([header(), rest]) == ["builtin:bm25", "rest:http://x"]

@@ -62,15 +62,20 @@ FailOnRegression = Annotated[
 
 
 @contextmanager
-def errors_in_junit(junit: Path | None, target: str) -> Iterator[None]:
-    """An evaluation that breaks off without a report is an error in the JUnit file as well."""
+def errors_in_ci_files(junit: Path | None, markdown: Path | None, target: str) -> Iterator[None]:
+    """An evaluation that breaks off without a report is an error in the files for CI as well.
+
+    What an earlier run left there would be taken for the result of this one.
+    """
     try:
         yield
     except AssayError as error:
-        if junit is not None:
-            from assay.report.ci import render_junit_error
+        from assay.report.ci import render_junit_error, render_markdown_error
 
+        if junit is not None:
             _write_ci_file(junit, render_junit_error(target, str(error)))
+        if markdown is not None:
+            _write_ci_file(markdown, render_markdown_error(target, str(error)).encode())
         raise
 
 
@@ -105,28 +110,6 @@ def labels_misfit(run: "Run") -> bool:
     """Whether the labels no longer fit, so that no comparison says anything."""
     labels = run.report.comparison.labels if run.report.comparison else None
     return labels is not None and labels.turned_over
-
-
-def say_regressions(run: "Run") -> int:
-    """1 if a compared metric fell significantly (Holm), 3 if the labels no longer fit, else 0.
-
-    What is found is said on stderr.
-    """
-    from assay.measure.metrics import parse_figure
-    from assay.report.numbers import difference, interval
-
-    comparison = run.report.comparison
-    if comparison is None:
-        return 0
-    if comparison.labels is not None and comparison.labels.turned_over:
-        say(f"not compared: {comparison.labels.words}")
-        return 3
-    metrics = comparison.metrics.items()
-    worse = {name: each for name, each in metrics if each.significant and each.difference < 0}
-    for name, each in worse.items():
-        size = f"{difference(each.difference)} {interval(each.low, each.high)}"
-        say(f"regression: {parse_figure(name)} {size} against {comparison.run}")
-    return 1 if worse else 0
 
 
 def _write_ci_file(path: Path, content: bytes) -> None:

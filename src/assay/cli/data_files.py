@@ -11,7 +11,7 @@ from assay.cli.options import ArchiveOption, ColumnsOption, JsonOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from assay.data.dataset import Dataset, Document
     from assay.data.rekey import RekeyMatch, RekeyResult
@@ -238,6 +238,7 @@ def rekey(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    columns: ColumnsOption = None,
 ) -> None:  # fmt: skip
     """Carry labels over to documents with new ids, by their texts.
 
@@ -255,7 +256,7 @@ def rekey(
             "nothing is carried over without a decision: add --accept CSV, the corrected list, or "
             "--threshold SCORE"
         )
-    labels, documents = _load(old, new)
+    labels, documents = _load(old, new, columns or ())
     if accept is not None:
         pairs = read_accepted(accept)
         _finish(carry_over(labels, documents, pairs), out, json)
@@ -270,11 +271,11 @@ def rekey(
     _finish(carry_over(labels, documents, pairs), out, json)
 
 
-def _load(old: str, new: str) -> "tuple[Dataset, Mapping[str, Document]]":
+def _load(old: str, new: str, columns: "Sequence[str]") -> "tuple[Dataset, Mapping[str, Document]]":
     from assay.data.load import load_dataset
 
     with progress_bar() as progress:
-        labels = load_dataset(old, progress=progress)
+        labels = load_dataset(old, columns=columns, progress=progress)
         path = Path(new).expanduser()
         if path.exists() and not _is_dataset(path):
             from assay.data.trec_corpus import read_corpus

@@ -22,10 +22,9 @@ from assay.cli.after_run import (
     Html,
     Junit,
     Markdown,
-    errors_in_junit,
+    errors_in_ci_files,
     labels_misfit,
     print_run,
-    say_regressions,
     say_where,
     write_ci_files,
 )
@@ -165,23 +164,30 @@ def eval_command(
     if config.baseline:  # a wrong one is reported before the run, not after it
         open_agent(replace(config, target=config.baseline), data)
     compared = True
-    with errors_in_junit(junit, config.target), RunListeners(listener or (), say) as listeners:
+    with (
+        errors_in_ci_files(junit, markdown, config.target),
+        RunListeners(listener or (), say) as listeners,
+    ):
         if engine:
             run = _evaluate_on_cluster(evaluation, out, folder, engine, shards)
             listeners.started(run.folder)
         else:
             run = run_evaluation(evaluation, out, folder, listeners.started)
         if config.baseline and run.state == "complete":
-            run, compared = _compare_with_baseline(evaluation, run, out)
+            run, compared = _compare_with_baseline(evaluation, run, out, fail_on_regression)
         elif evaluation.reference is not None and run.state == "complete":
             earlier = evaluation.reference.folder
-            run = compare_with_baseline(run, Run(earlier, earlier.read_report()), data)
+            run = compare_with_baseline(
+                run,
+                Run(earlier, earlier.read_report()),
+                data,
+                fail_on_regression=fail_on_regression,
+            )
         listeners.finished(run)
     print_run(run, as_json)
     write_ci_files(run, junit, markdown, html)
     say_where(run)
-    code = eval_exit_code(run) if compared else 130
-    raise typer.Exit(say_regressions(run) if code == 0 and fail_on_regression else code)
+    raise typer.Exit(eval_exit_code(run) if compared else 130)
 
 
 def _new_config(
@@ -355,7 +361,9 @@ def _stdout_for_results_only() -> Iterator[None]:
         os.close(kept)
 
 
-def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> tuple["Run", bool]:
+def _compare_with_baseline(
+    evaluation: "Evaluation", run: "Run", out: Path, fail_on_regression: bool
+) -> tuple["Run", bool]:
     """Run the baseline, or finish it, and keep the comparison in the report.
 
     False if the baseline was interrupted: a partial baseline cannot be compared.
@@ -371,7 +379,8 @@ def _compare_with_baseline(evaluation: "Evaluation", run: "Run", out: Path) -> t
     if other is None or other.state == "interrupted":
         say(f"the baseline was interrupted; compare with: assay eval --resume {run.folder}")
         return run, False
-    return compare_with_baseline(run, other, evaluation.dataset), True
+    data = evaluation.dataset
+    return compare_with_baseline(run, other, data, fail_on_regression=fail_on_regression), True
 
 
 def eval_exit_code(run: "Run") -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SETTINGS = """\
 # Defaults of `assay` in this folder: flags and variables win. All options: assay eval --help
 dataset = @DATASET@  # @DATASET_IS@
-
+@COLUMNS@
 [eval]
 target = "app"
 # A run must answer nearly all questions. Once you know your figures, add one: "ndcg@5>=0.60"
@@ -33,7 +33,7 @@ target = @TARGET@  # @TARGET_IS@
 
 _EVALUATE = """\
 assay doctor app
-assay eval app --compare-to @BRANCH@ --allow-first-run \\
+assay eval app --compare-to @BRANCH@ --allow-first-run --fail-on-regression \\
   --junit assay-junit.xml --html assay.html --markdown @SUMMARY@
 """
 
@@ -248,7 +248,7 @@ def _settings(target: "Detected", data: "Detected", columns: list[str]) -> str:
     values = {"DATASET": _toml(data.value), "DATASET_IS": _comment(data.why)}
     values |= {"TARGET": _toml(target.value), "TARGET_IS": _comment(target.why)}
     named = f"columns = [{', '.join(map(_toml, columns))}]\n" if columns else ""
-    return fill(SETTINGS, values) + named
+    return fill(SETTINGS, {**values, "COLUMNS": named})
 
 
 def _toml(text: str) -> str:
@@ -296,7 +296,8 @@ def _write(files: dict[str, str], folder: Path, force: bool) -> list[str]:
 
     kept = [] if force else [name for name in files if (folder / name).exists()]
     if len(kept) == len(files):
-        raise UsageError(f"{' and '.join(kept)} exist; pass --force to replace them")
+        what = "exists; pass --force to replace it" if len(kept) == 1 else "exist; pass --force"
+        raise UsageError(f"{' and '.join(kept)} {what}")
     for name in kept:
         say(f"{name} exists and was kept; --force replaces it")
     written = [name for name in files if name not in kept]

@@ -10,7 +10,13 @@ import typer
 
 from assay.answer.provider_kinds import PROVIDER_FORMS
 from assay.cli.console import print_json, say, show, warn
-from assay.cli.options import JudgeConcurrencyOption, JudgeTimeoutOption, MaxCostOption, RunsOption
+from assay.cli.options import (
+    ColumnsOption,
+    JudgeConcurrencyOption,
+    JudgeTimeoutOption,
+    MaxCostOption,
+    RunsOption,
+)
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -99,6 +105,7 @@ def grade(
             help="Which judgments are people's. Default: that of the runs.", metavar="NAME"
         ),
     ] = None,
+    columns: ColumnsOption = None,
     runs: RunsOption = Path("runs"),
     out: Annotated[
         Path,
@@ -127,7 +134,7 @@ def grade(
     from assay.measure.grading.grader import RelevanceGrader
     from assay.measure.grading.pool import grade_pool
 
-    found = read_sources(sources, dataset, split, runs, depth, check)
+    found = read_sources(sources, dataset, split, runs, depth, check, columns or ())
     if not found.pool.pairs:
         raise UsageError(
             f"nothing to grade: the first {depth} documents are all judged, or have no text, and "
@@ -183,6 +190,9 @@ def read_sources(
     runs: Path,
     depth: int,
     check: int,
+    columns: Sequence[str] = (),
+    *,
+    texts: bool = True,
 ) -> GradingSources:
     """The pool that runs, run files or a table of passages make, and where it comes from."""
     from assay.data import read_run
@@ -200,7 +210,7 @@ def read_sources(
     if dataset is not None:
         from assay.cli.eval import choose_dataset
 
-        data = choose_dataset(dataset, None)
+        data = choose_dataset(dataset, None, columns)
     for each in sources:
         if Path(each).is_file():
             rankings[each] = read_run(Path(each))
@@ -217,7 +227,8 @@ def read_sources(
         raise UsageError("a run file has no texts; add --dataset NAME|PATH")
     used = split or "test"
     people = data.judgments.get(used, {})
-    pool = choose_pairs(list(rankings.values()), data, people, depth=depth, check=check)
+    found = list(rankings.values())
+    pool = choose_pairs(found, data, people, depth=depth, check=check, texts=texts)
     return GradingSources(pool, rankings, data, used)
 
 

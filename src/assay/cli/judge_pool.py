@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli.console import print_json, say, show
-from assay.cli.options import RunsOption
+from assay.cli.options import ColumnsOption, RunsOption
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def pool(
         int, typer.Option(help="How many documents of each ranking to take.", min=1, metavar="K")
     ] = 10,
     dataset: DatasetOption = None,
+    columns: ColumnsOption = None,
     split: SplitOption = None,
     runs: RunsOption = Path("runs"),
     as_json: AsJson = False,
@@ -53,7 +54,7 @@ def pool(
         raise UsageError(f"a pool is written to a .csv file, got {out.name!r}")
     if out.exists():
         raise UsageError(f"{out} exists, perhaps with grades in it; choose another --out")
-    found = read_sources(sources, dataset, split, runs, depth, check=0)
+    found = read_sources(sources, dataset, split, runs, depth, 0, columns or (), texts=False)
     if not found.pool.pairs:
         say("every document that these runs return is judged: there is nothing to grade")
         return
@@ -66,6 +67,8 @@ def pool(
             f"{out}: {len(found.pool.pairs):,} unjudged documents of {queries:,} queries; fill in "
             f"the column label, then: assay judge labels {out} --out labels.qrels"
         )
+    if found.dataset is not None and not found.dataset.documents:
+        say("the data set has no documents: the table has ids and no texts")
 
 
 def labels(
@@ -85,6 +88,7 @@ def labels(
         str | None,
         typer.Option(help="The data set to add the judgments to.", metavar="NAME|PATH"),
     ] = None,
+    columns: ColumnsOption = None,
     split: Annotated[
         str, typer.Option(help="Which of its judgments to add to.", metavar="NAME")
     ] = "test",
@@ -115,7 +119,7 @@ def labels(
     if out is not None:
         write_label_qrels(out, judged)
     if dataset is not None and dataset_out is not None:
-        _add_to_dataset(dataset, split, judged, dataset_out)
+        _add_to_dataset(dataset, columns or (), split, judged, dataset_out)
     if as_json:
         print_json(_as_json(read, judged, agreement, missing))
         return
@@ -142,14 +146,18 @@ def _graders_of(path: Path) -> tuple[dict[str, dict[tuple[str, str], int]], int]
 
 
 def _add_to_dataset(
-    name: str, split: str, judged: dict[tuple[str, str], int], folder: Path
+    name: str,
+    columns: Sequence[str],
+    split: str,
+    judged: dict[tuple[str, str], int],
+    folder: Path,
 ) -> None:
     from dataclasses import replace
 
     from assay.cli.eval import choose_dataset
     from assay.data.beir import write_new_beir
 
-    data = choose_dataset(name, None)
+    data = choose_dataset(name, None, columns)
     known = {query_id: dict(grades) for query_id, grades in data.judgments.get(split, {}).items()}
     for (query_id, doc_id), grade in judged.items():
         if query_id not in data.queries:

@@ -352,13 +352,20 @@ def use_named_target(
 
     Flags and variables win over the table, the table over what the file says for the command.
     """
+    if options.get("columns") and not is_given(context, "columns"):
+        # The file names the columns of its own data set, which another one need not have.
+        options["columns"] = None if is_given(context, "dataset") else options["columns"]
     found = named_target(target or "")
     if found is None:
         return target
     for param, value in found.options.items():
-        source = context.get_parameter_source(param)
-        if param in options and (
-            source is None or source.name not in ("COMMANDLINE", "ENVIRONMENT")
-        ):
+        other_data = param == "columns" and is_given(context, "dataset")
+        if param in options and not is_given(context, param) and not other_data:
             options[param] = value
     return found.target
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether it is given by a flag or a variable, not by a default or assay.toml."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")

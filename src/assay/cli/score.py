@@ -18,6 +18,7 @@ from assay.cli.options import (
     SplitOption,
     from_dataset,
     from_qrels,
+    is_given,
     read_values,
     with_options,
 )
@@ -240,13 +241,17 @@ def score_command(
         raise UsageError(f"{run}: no such file")
     from assay.data.load import is_table
 
+    if not is_given(context, "columns") and (
+        is_given(context, "dataset") or qrels is not None or holds_answers(run)
+    ):
+        columns = None  # those of assay.toml are of its own data set
     of_table = bool(columns) and dataset is not None and qrels is None and is_table(dataset)
     if holds_answers(run) or (columns and not of_table):
         files = AnswerFiles(run, columns or (), rows_out, strict)
         code = score_logged_answers(context, files, options, as_json)
         raise typer.Exit(code)
     from assay.data import read_run
-    from assay.measure import score_rankings, summarize
+    from assay.measure import score_rankings
     from assay.measure.scoring import as_metrics
     from assay.report.terminal import ScoreLine, scores_table
 
@@ -261,7 +266,7 @@ def score_command(
     rankings = read_run(run)
     _require_common_query(run, rankings, judging)
     scores = score_rankings(rankings, judging.judgments, metrics, known=judging.known, top_k=top_k)
-    summaries = {each: summarize(scores.values[each]) for each in metrics}
+    summaries = {each: _summary(scores, each) for each in metrics}
     facts = _Facts(rankings, scores)
     content = _as_json(judging.source, scores, summaries, facts, per_query)
     if judging.judged_by:
@@ -301,6 +306,15 @@ def _judging(
     if dataset is not None:
         return from_dataset(dataset, split, archive, columns)
     raise UsageError("no judgments given: pass --qrels FILE, or --dataset NAME with --split")
+
+
+def _summary(scores: "Scores", metric: "Metric") -> "SampleSummary":
+    """As `assay eval` has it: the same resamples, and no end that no system could reach."""
+    from assay.measure.statistics import below, summarize
+
+    seed = settings()["seed"].default
+    summary = summarize(scores.values[metric], seed=seed)
+    return replace(summary, high=below(summary.high, scores.mean_ceiling(metric)))
 
 
 def _usual(top_k: int | None) -> list["Metric"]:

@@ -1,6 +1,6 @@
 """`assay.toml` in the working folder: defaults for options, below flags and the environment.
 
-dataset = "notes"        # for every verb that has such an option
+dataset = "notes"        # for every verb that has such an option, and does not read it from a run
 
 [eval]                   # for one verb
 top_k = 10
@@ -41,6 +41,11 @@ REPEATABLE = frozenset(
     }
 )
 """Options and arguments that take several values; a test holds this to the command line."""
+
+# Verbs whose data set is that of the runs, labels or report that they are given, or is found, or is
+# an argument: the one at the top level of the file may be another. `[merge]` can name one still.
+_OWN_DATA = ("audit", "data", "init", "judge", "merge")
+_OF_DATA = frozenset({"dataset", "columns", "split"})
 
 _KINDS: Mapping[type, str] = {int: "an integer", float: "a number", bool: "true or false"}
 
@@ -100,8 +105,14 @@ def _defaults(
             raise UsageError(f"{FILE}: unknown command {verb!r}; see: assay --help{hint}")
     if isinstance(options, set):
         return {name: value for name, value in values.items() if name in options}
+    general = {name: value for name, value in values.items() if name not in _OF_DATA}
     return {
-        verb: _defaults(below, values, inner.get(verb, {}), f"{where}.{verb}".strip("."))
+        verb: _defaults(
+            below,
+            general if not where and verb in _OWN_DATA else values,
+            inner.get(verb, {}),
+            f"{where}.{verb}".strip("."),
+        )
         for verb, below in verbs.items()
     }
 

@@ -67,6 +67,13 @@ def csv_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> bytes
     return text.getvalue().encode("utf-8", "replace")
 
 
+def csv_row(cells: Iterable[object]) -> str:
+    """One line of `csv_table` without its end. Parts of a line are joined by a comma."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()[:-1]
+
+
 def text_cell(text: str) -> str:
     """A cell that a spreadsheet does not run as a formula; `cell_text` is the way back."""
     return f"'{text}" if text.startswith(_FORMULA) else text

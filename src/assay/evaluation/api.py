@@ -13,7 +13,7 @@ from assay.agents.retrievers import InvokableRetriever, NodeRetriever, retrieval
 from assay.agents.targets import as_agent
 from assay.data import Dataset, load_dataset
 from assay.errors import UsageError
-from assay.evaluation.compare_to import with_reference, without_reference
+from assay.evaluation.compare_to import regression_gate, with_reference, without_reference
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import open_agent, refuse_unused_settings
@@ -379,12 +379,16 @@ def find_baseline(run: Run, target: str, out: Path) -> RunFolder | None:
     return None
 
 
-def compare_with_baseline(run: Run, baseline: Run, dataset: Dataset) -> Run:
-    """Compare, and keep the comparison in the files of `run`."""
+def compare_with_baseline(
+    run: Run, baseline: Run, dataset: Dataset, *, fail_on_regression: bool = False
+) -> Run:
+    """Compare, and keep the comparison in the files of `run`; a regression may fail a gate."""
     judgments = dataset.judgments_in(run.report.config.split)
     first, second = ComparedRun.read(baseline.folder), ComparedRun.read(run.folder)
     comparison = compare_reports(first, second, judgments=judgments)
     comparison = comparison.model_copy(update={"run": baseline.name})
+    if fail_on_regression:
+        comparison = comparison.model_copy(update={"gate": regression_gate(comparison)})
     run.folder.write_comparison(comparison)
     write_report_page(run.folder, dataset)
     return Run(run.folder, run.folder.read_report())

@@ -15,12 +15,13 @@ from assay.data.dataset import Dataset
 from assay.errors import RunError, UsageError
 from assay.evaluation.gates import Gate
 from assay.evaluation.results import Results
+from assay.measure.metrics import parse_figure
 from assay.measure.scoring import Scores
 from assay.measure.statistics import compare_paired
 from assay.report.numbers import difference, interval
 from assay.run.folder import LATEST, RunFolder, find_run, list_runs
 from assay.run.label_fit import LabelFit, fit_of, new_share
-from assay.run.models import COMPLETE, RunHeader
+from assay.run.models import COMPLETE, Comparison, RunHeader
 from assay.run.run_record import GateResult
 
 if TYPE_CHECKING:
@@ -103,11 +104,35 @@ def check_against(
             f"{len(shared)} queries in common with {reference.folder.name}"
         )
     bound = paired.low if gate.sign in (">=", ">") else paired.high
+    passed = gate.passes(bound)
     words = (
         f"{difference(paired.difference)} {interval(paired.low, paired.high)} against "
         f"{reference.folder.name}"
     )
-    return result.model_copy(update={"passed": gate.passes(bound), "reason": words})
+    if not passed:
+        side = "above" if gate.sign in (">=", ">") else "below"
+        words += f"; the interval must lie {side} {difference(gate.bound)}"
+    return result.model_copy(update={"passed": passed, "reason": words})
+
+
+def regression_gate(comparison: Comparison) -> GateResult:
+    """The gate of `--fail-on-regression`: no compared metric fell significantly (Holm).
+
+    Its figure is the difference of the first metric. Where the labels no longer fit, it fails and
+    calls nothing a regression.
+    """
+    first, *_ = comparison.metrics.values()
+    result = GateResult(gate="no regression", value=first.difference, passed=True)
+    if comparison.labels is not None and comparison.labels.turned_over:
+        return result.failed_because(comparison.labels.words)
+    worse = [
+        f"{parse_figure(name)} {difference(each.difference)} {interval(each.low, each.high)}"
+        for name, each in comparison.metrics.items()
+        if each.significant and each.difference < 0
+    ]
+    if not worse:
+        return result
+    return result.failed_because(f"regression: {', '.join(worse)} against {comparison.run}")
 
 
 def without_reference(evaluation: "Evaluation") -> str:

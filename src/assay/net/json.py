@@ -59,17 +59,22 @@ LARGEST = 1e15
 """No figure of a run is larger: as milliseconds, it is 30,000 years."""
 
 
+_WITH_FIGURES = (float, dict, list)
+
+
 def is_extreme(value: object, keys: Container[str] | None = None) -> bool:
     """Whether a number, or one within a JSON document, is too large to be a figure.
 
     Sums and scales of such numbers would be infinite. With `keys`, others of an object are not
     looked at.
     """
-    match value:
-        case float():
-            return not -LARGEST <= value <= LARGEST
-        case dict():
-            return any(is_extreme(each) for key, each in value.items() if not keys or key in keys)
-        case list():
-            return any(map(is_extreme, value))
-    return False
+    if isinstance(value, float):
+        return not -LARGEST <= value <= LARGEST
+    if isinstance(value, dict):
+        inner = [each for key, each in value.items() if not keys or key in keys]
+    elif isinstance(value, list):
+        inner = value
+    else:
+        return False
+    # Ids and texts, most of a row of a run, are not looked at one by one.
+    return any(is_extreme(each) for each in inner if isinstance(each, _WITH_FIGURES))

@@ -62,6 +62,11 @@ def render_markdown(report: Report, header: RunHeader, name: str) -> str:
     return "\n".join(_markdown(report, header, name)) + "\n"
 
 
+def render_markdown_error(target: str, message: str) -> str:
+    """The summary of an evaluation that could not start, or broke off without a report."""
+    return f"### {_escape(target)}\n\n**Not measured: {_escape(message)}**\n"
+
+
 def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     metric, score = report.headline
     where = f"{report.dataset.name} {report.dataset.split}"
@@ -118,12 +123,11 @@ def _scores(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    a, b = _escape(comparison.a), _escape(comparison.b)
-    if comparison.a == comparison.b:
+    a, b = comparison.a, comparison.b
+    if a == b:
         a, b = "before", "now"
-    yield from _table(
-        ("metric", a, b, "difference", "95% interval", "p (Holm)"), _differences(comparison)
-    )
+    headings = ("metric", _escape(a), _escape(b), "difference", "95% interval", "p (Holm)")
+    yield from _table(headings, _differences(comparison))
     yield ""
     yield _escape(verdict(comparison, a=a, b=b))
     for warning in comparison.warnings:

@@ -137,7 +137,8 @@ class RunFolder:
         )
         value = _read_object(self.comparison_file, remedy)
         comparison = Comparison.read(value, self.comparison_file, remedy)
-        return report.model_copy(update={"comparison": comparison})
+        gates = [*report.gates, *([comparison.gate] if comparison.gate else [])]
+        return report.model_copy(update={"comparison": comparison, "gates": gates})
 
     def read_rows(self) -> Iterator[QueryRow]:
         """One row for each query, in the order of the plan."""
@@ -173,6 +174,7 @@ class RunFolder:
     def write_comparison(self, comparison: Comparison) -> None:
         """Replace `comparison.json`."""
         atomic_write(self.comparison_file, comparison.to_json(indent=2))
+        self.report_file.touch()  # lists of runs read a run anew whose report is newer
 
     def copy_report(self, stream: BinaryIO) -> None:
         """The whole report as one JSON object, without holding it in memory."""

@@ -147,10 +147,7 @@ class MeasuredDataset(DatasetRecord):
 
 
 class RunSummary(RunModel):
-    """The flat figures that leaderboards read: `mean_ndcg_at_5`, `latency_p50_ms`, ...
-
-    Sums let shards be merged exactly.
-    """
+    """The flat figures that leaderboards read, `mean_ndcg_at_5`; sums merge shards exactly."""
 
     total_queries: int
     successful_queries: int
@@ -245,6 +242,7 @@ class Comparison(RunModel):
     title: str | None = None
     labels: LabelFit | None = None
     unjudged: UnjudgedCheck | None = None
+    gate: GateResult | None = None
 
     def __repr__(self) -> str:
         name, first = next(iter(self.metrics.items()))

@@ -19,7 +19,8 @@ _MOST_FACTS = 4
 _SAMPLE = ("top_k", "num_queries", "seed")
 _NOT_SETTINGS = frozenset(
     {"target", "dataset", "columns", "label", "tags", "note", "compare_to", "baseline", "gates"}
-    | {"concurrency", "timeout", "retries", "warm_up", "private", "track"}
+    | {"concurrency", "timeout", "retries", "warm_up", "private", "track", "allow_first_run"}
+    | {"max_cost", "judge_timeout", "judge_concurrency", "require_calibrated"}
 )
 
 _Fact = Callable[[RunHeader], str]

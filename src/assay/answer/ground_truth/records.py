@@ -6,7 +6,6 @@ holds their hashes, and `load_ground_truth` makes the text again from the reader
 """
 
 import codecs
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from assay.data.text_file import short_repr
 from assay.errors import DataError
 from assay.files import read_file
 from assay.net.json import JsonObject, parse_json
+from assay.text import text_hash
 
 QUERY_HASH = "query_text_sha256"
 ANSWER_HASH = "ground_truth_answer_sha256"
@@ -96,11 +96,6 @@ def _content(path: Path) -> Any:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except orjson.JSONDecodeError as error:
         raise DataError(f"is not valid JSON: {error}", file=path) from None
-
-
-def text_hash(text: str) -> str:
-    """The SHA-256 of a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _value(fields: JsonObject, key: str) -> Any:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from assay.answer.ground_truth.generation import ranked_documents
-from assay.answer.ground_truth.records import text_hash
 from assay.answer.nuggets.drawing import NuggetDrawer, NuggetRejection
 from assay.answer.nuggets.nugget_file import (
     Nugget,
@@ -26,6 +25,7 @@ from assay.errors import DataError, UsageError
 from assay.net.gather import for_each
 from assay.net.json import JsonObject
 from assay.progress import Progress, silent
+from assay.text import text_hash
 
 MAX_DOCUMENTS = 10
 """Documents of one question that nuggets are drawn from, where no other number is asked for."""

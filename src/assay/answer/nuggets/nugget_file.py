@@ -19,12 +19,12 @@ from typing import Any
 import orjson
 
 from assay.answer.answerer import is_instruction
-from assay.answer.ground_truth.records import text_hash
 from assay.data.dataset import Dataset
 from assay.data.table import TableRow, cell_text, csv_table, read_table, text_cell
 from assay.data.text_file import Record, plain_file, records, short_repr, write_file
 from assay.errors import DataError
 from assay.net.json import JsonObject
+from assay.text import text_hash
 
 MAX_LENGTH = 500
 """Characters of one nugget: a fact, not a paragraph."""

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import orjson
 
-from assay.answer.ground_truth.records import text_hash
 from assay.data.text_file import Record, plain_file, records, short_repr, write_file
 from assay.errors import DataError
 from assay.measure.answers.calibration import MIN_LABELS
-from assay.text import normalize
+from assay.text import normalize, text_hash
 
 _HASH_LENGTH = 16
 

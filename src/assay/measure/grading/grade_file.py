@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.answer.ground_truth.records import text_hash
 from assay.data.qrels import MODEL_MADE, parse_grade, wrong_grade
-from assay.data.table import TableRow, cell_text, csv_table, read_table, text_cell
+from assay.data.table import TableRow, cell_text, csv_row, csv_table, read_table, text_cell
 from assay.data.text_file import write_file
 from assay.errors import DataError, UsageError
 from assay.measure.answers.calibration import cohen_kappa
 from assay.measure.grading.grader import MAX_PASSAGE, PassageGrade, PassagePair, RelevanceGrader
 from assay.measure.statistics import weighted_kappa
 from assay.net.json import JsonObject
+from assay.text import text_hash
 
 COLUMNS = (
     *("query_id", "query", "doc_id", "grade", "model_grade", "judged_by", "prompt", "votes"),
@@ -152,8 +152,12 @@ def write_qrels(path: Path, records: Iterable[GradeRecord]) -> None:
     write_file(path, "".join(lines).encode())
 
 
-def read_pool(path: Path) -> tuple[list[PassagePair], dict[tuple[str, str], int]]:
+def read_pool(
+    path: Path, *, texts: bool = True
+) -> tuple[list[PassagePair], dict[tuple[str, str], int]]:
     """The pairs of a table with query, doc_id and passage, and people's labels of some of them.
+
+    Without `texts` a passage may be missing: people look the document up by its id.
 
     Raises:
         DataError: a row is wrong, or a pair is there twice with different texts.
@@ -166,7 +170,7 @@ def read_pool(path: Path) -> tuple[list[PassagePair], dict[tuple[str, str], int]
         for key, columns in _POOL.items():
             given = (row.fields[name] for name in columns if row.fields.get(name) is not None)
             found[key] = cell_text(str(next(given, "")))
-        for key in ("query", "doc_id", "passage"):
+        for key in ("query", "doc_id", *(("passage",) if texts else ())):
             if not found[key].strip():
                 names = ", ".join(_POOL[key])
                 raise row.refusal(f"has no {key} (a column {names}), which a pool needs")
@@ -215,13 +219,19 @@ def write_pool(path: Path, pairs: Iterable[PassagePair]) -> None:
 
 def pool_table(pairs: Iterable[PassagePair], labels: PairLabels | None = None) -> bytes:
     """The table that a person fills in, with the labels that there are, as CSV."""
-    rows = []
+    # A document is found for many queries: its cells, most of the table, are written out once.
+    cells: dict[tuple[str, ...], str] = {}
+    lines = [csv_row(POOL_COLUMNS)]
     for pair in pairs:
-        title, passage = text_cell(pair.title), text_cell(pair.passage[:MAX_PASSAGE])
+        query, document = pair[:2], pair[2:]
+        if query not in cells:
+            cells[query] = csv_row(map(text_cell, query))
+        if document not in cells:
+            shown = (pair.doc_id, pair.title, pair.passage[:MAX_PASSAGE])
+            cells[document] = csv_row(map(text_cell, shown))
         label = (labels or {}).get((pair.query_id, pair.doc_id), "")
-        ids = map(text_cell, (pair.query_id, pair.query, pair.doc_id))
-        rows.append((*ids, title, passage, label))
-    return csv_table(POOL_COLUMNS, rows)
+        lines.append(f"{cells[query]},{cells[document]},{label}")
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
 def combine_labels(graders: Sequence[PairLabels]) -> dict[tuple[str, str], int]:

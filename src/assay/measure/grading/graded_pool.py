@@ -67,7 +67,7 @@ class GradedPool:
 
     def __init__(self, table: Path) -> None:
         self.path = table
-        pairs, self._given = read_pool(table)
+        pairs, self._given = read_pool(table, texts=False)
         self.pairs: list[PassagePair] = pairs
         self.place = {(pair.query_id, pair.doc_id): place for place, pair in enumerate(pairs)}
         self._journal = Journal(table, limit=_MAX_JOURNAL)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from assay.data.dataset import Dataset, Judgments
+from assay.data.dataset import Dataset, Document, Judgments
 from assay.data.journal import Journal, check_writable
 from assay.data.qrels import made_words
 from assay.data.table import TableRow
@@ -31,6 +31,7 @@ from assay.measure.grading.grader import (
 from assay.progress import Progress, silent
 
 PairName = tuple[str, str]
+_NO_TEXT = Document("", "", "")
 """Query id and document id."""
 
 
@@ -70,6 +71,7 @@ def choose_pairs(
     depth: int = 10,
     check: int = 50,
     seed: int = 42,
+    texts: bool = True,
 ) -> GradingPool:
     """The unjudged documents that systems returned, and judged ones to check the model by.
 
@@ -80,29 +82,38 @@ def choose_pairs(
         depth: how many documents of each ranking are taken.
         check: how many judged pairs are drawn, as many of each grade where there are enough.
         seed: decides which ones.
+        texts: whether texts are needed. People can look documents up by their ids: without it,
+            those of a data set that has no documents are taken, and their passages are empty.
     """
-    dataset.require_documents("grading passages")
-    wanted = {
-        (query_id, doc_id): None
-        for each in rankings
-        for query_id, found in each.items()
-        for doc_id in found[:depth]
-        if query_id in dataset.queries and doc_id in dataset.documents
-    }
-    judged = {
-        (query_id, doc_id): grade
-        for query_id in {query_id for query_id, _ in wanted}
-        for doc_id, grade in judgments.get(query_id, {}).items()
-        if doc_id in dataset.documents
-    }
+    if texts:
+        dataset.require_documents("grading passages by a model")
+    documents, has_texts = dataset.documents, bool(dataset.documents)
+    wanted: dict[PairName, None] = {}
+    judged: dict[PairName, int] = {}
+    asked = dict.fromkeys(query_id for each in rankings for query_id in each)
+    for query_id in asked:
+        if query_id not in dataset.queries:
+            continue
+        known = judgments.get(query_id, {})
+        for doc_id, grade in known.items() if check else ():
+            if not has_texts or doc_id in documents:
+                judged[query_id, doc_id] = grade
+        found = dict.fromkeys(
+            doc_id for each in rankings for doc_id in each.get(query_id, ())[:depth]
+        )
+        for doc_id in found:
+            if doc_id not in known and (not has_texts or doc_id in documents):
+                wanted[query_id, doc_id] = None
     labels = _drawn(judged, check, seed)
-    unjudged = [name for name in wanted if name not in judged]
-    names = [*unjudged, *labels]
-    documents = ((name, dataset.documents[name[1]]) for name in names)
-    pairs = [
-        PassagePair(query_id, dataset.queries[query_id].text, doc_id, found.full_text, found.title)
-        for (query_id, doc_id), found in documents
-    ]
+    pairs = []
+    texts_of: dict[str, tuple[str, str]] = {}
+    for query_id, doc_id in [*wanted, *labels]:
+        if doc_id not in texts_of:
+            document = documents.get(doc_id, _NO_TEXT)
+            texts_of[doc_id] = document.full_text, document.title
+        pairs.append(
+            PassagePair(query_id, dataset.queries[query_id].text, doc_id, *texts_of[doc_id])
+        )
     return GradingPool(pairs, labels)
 
 

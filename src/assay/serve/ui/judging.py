@@ -176,7 +176,7 @@ async def _pairs(ui: Ui, folders: Sequence[RunFolder], depth: int) -> Sequence[P
             for each in folders
         ]
         people = dataset.judgments.get(header.config.split, {})
-        return choose_pairs(rankings, dataset, people, depth=depth, check=0).pairs
+        return choose_pairs(rankings, dataset, people, depth=depth, check=0, texts=False).pairs
 
     pairs = await asyncio.to_thread(collect)
     if not pairs:
@@ -211,7 +211,7 @@ def _import(pools: Pools, name: str, grader: str, content: bytes) -> None:
     with staging_folder(path) as part:
         (part / path.name).write_bytes(content)
         try:
-            pairs, labels = read_pool(part / path.name)
+            pairs, labels = read_pool(part / path.name, texts=False)
         except AssayError as error:
             raise UsageError(str(error).replace(str(part / path.name), "the table")) from None
     if labels and not grader:
