@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
@@ -11,6 +12,7 @@ from assay.search import edge_store as engine
 from assay.search.edge_store import EdgeSearcher, EdgeStore
 from assay.search.flat_index import FOLDER, FlatIndex
 from assay.search.index import build_index, open_index
+from assay.search.postings import best_rows
 from assay.search.retriever import Mode, Retriever
 from assay.search.store import point_id
 
@@ -113,3 +115,10 @@ def test_a_large_index_has_none_also_when_it_grew(
     assert not list((tmp_path / "test").glob(f"*/{FOLDER}"))
     with open_index(store, WordEmbedder()) as opened:
         assert opened.search("green tea", 1)[0].doc_id == "tea"
+
+
+@pytest.mark.parametrize("count", [1, 3, 500, 1000])
+def test_of_equal_scores_at_the_end_of_a_list_the_lower_rows_stay(count: int) -> None:
+    scores = np.random.default_rng(1).integers(0, 3, 800).astype(np.float32)
+    expected = sorted(range(800), key=lambda row: (-scores[row], row))[:count]
+    assert best_rows(scores, count).tolist() == expected

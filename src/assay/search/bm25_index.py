@@ -48,6 +48,7 @@ from assay.search.index_files import (
     seal,
     writer_lock,
 )
+from assay.search.postings import Postings, best_rows
 from assay.search.store import DamagedIndexError, collection_name
 
 _log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ _log = logging.getLogger(__name__)
 KEPT_FROM = 1000
 """Documents from which an index is kept: fewer are counted in less time than a file is checked."""
 
-_FORMAT = 1
+_FORMAT = 2
 # About 16 MB; with what sorting takes, some 60.
 _POSTINGS_AT_ONCE = 1 << 20
 _DOCUMENTS_TOLD = 1000
@@ -65,28 +66,12 @@ _Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class _Postings:
-    """For each term, the documents that have it and its weight in each, in steps.
+class _Postings(Postings):
+    """Those of documents, with weights in steps."""
 
-    Documents are numbered in the order of their ids, so that a stable sort breaks ties by these.
-    """
-
-    terms: _Array
-    """Hashes, in order."""
-    ends: _Array
-    """Where the postings of each term end."""
-    documents: _Array
-    weights: _Array
     ids: _Array
     """The UTF-8 of all ids."""
     id_ends: _Array
-
-    def span(self, term: int) -> tuple[int, int] | None:
-        """Where the postings of a term are; None for a term that no document has."""
-        place = int(np.searchsorted(self.terms, np.uint32(term)))
-        if place == len(self.terms) or self.terms[place] != term:
-            return None
-        return int(self.ends[place - 1]) if place else 0, int(self.ends[place])
 
     def doc_id(self, row: int) -> str:
         """The id of a document."""
@@ -170,24 +155,11 @@ class Bm25Index:
     def search(self, query: str, top_k: int) -> list[tuple[str, float]]:
         """Documents that share a word with the query, best first; ties in the order of ids."""
         postings = self._postings
-        scores = np.zeros(self.weighting.documents, np.float32)
         vector = self.weighting.query(query, self._having)
-        for term, value in zip(vector.indices, vector.values, strict=True):
-            start, end = postings.span(term) or (0, 0)
-            # A power of two: the product is exact.
-            step = np.float32(value / WEIGHT_STEPS)
-            scores[postings.documents[start:end]] += postings.weights[start:end] * step
-        return [(postings.doc_id(row), float(scores[row])) for row in _best(scores, top_k)]
-
-
-def _best(scores: NDArray[np.float32], count: int) -> list[int]:
-    """The rows of the highest scores above 0, best first; ties to the lower row."""
-    rows = np.flatnonzero(scores)
-    if 0 < count < len(rows):
-        least = np.partition(scores[rows], len(rows) - count)[len(rows) - count]
-        rows = rows[scores[rows] >= least]
-    found: list[int] = rows[np.argsort(-scores[rows], kind="stable")][:count].tolist()
-    return found
+        scores = postings.scores(vector, self.weighting.documents, WEIGHT_STEPS)
+        having = np.flatnonzero(scores)
+        best = having[best_rows(scores[having], top_k)].tolist()
+        return [(postings.doc_id(row), float(scores[row])) for row in best]
 
 
 @dataclass(frozen=True)
@@ -277,7 +249,7 @@ class _Counter:
         made = _Postings(
             terms=self._kept("terms", terms.astype("<u4")),
             ends=self._kept("ends", ends.astype("<i8")),
-            documents=self._room("documents", "<u4", int(having.sum())),
+            rows=self._room("rows", "<u4", int(having.sum())),
             weights=self._room("weights", "<u2", int(having.sum())),
             ids=self._kept("ids", np.frombuffer(b"".join(ids), np.uint8)),
             id_ends=self._kept("id_ends", np.cumsum([len(one) for one in ids], dtype="<i8")),
@@ -289,7 +261,7 @@ class _Counter:
             before = np.cumsum(block.having) - block.having
             targets = np.repeat(free[place] - before, block.having) + np.arange(len(block.postings))
             rows = block.postings["row"]
-            made.documents[targets] = row_of[rows]
+            made.rows[targets] = row_of[rows]
             weights = model.weights(
                 block.postings["text"], block.postings["title"], lengths[rows], titles[rows]
             )
@@ -297,7 +269,7 @@ class _Counter:
             free[place] += block.having
         for number in range(len(self._blocks) if self._folder else 0):
             self._block_file(number).unlink()
-        for one in (made.documents, made.weights):
+        for one in (made.rows, made.weights):
             if isinstance(one, np.memmap):
                 one.flush()
         return model, made

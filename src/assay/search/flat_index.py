@@ -9,6 +9,7 @@ points become objects. Searches with conditions on metadata, and the texts, stay
 import json
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 from assay.files import read_file
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
+from assay.search.postings import Postings, best_rows
 from assay.search.store import Found
 
 FOLDER = "flat"
 _POINTS = "points.json"
-_ARRAYS = ("vectors", "terms", "starts", "rows", "weights")
+_ARRAYS = ("vectors", *(one.name for one in fields(Postings)))
 
 _Floats = NDArray[np.float32]
 _Array = NDArray[Any]
@@ -46,10 +48,11 @@ class FlatIndex:
     def __init__(self, folder: Path) -> None:
         # Read now: a writer may remove the folder at any time, and what is mapped then stays.
         self._listed = read_file(folder / _POINTS)
-        self._vectors, self._terms, self._starts, self._rows, self._weights = (
+        self._vectors, *postings = (
             np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
             for name in _ARRAYS
         )
+        self._postings = Postings(*postings)
 
     @classmethod
     def of(cls, generation: Path) -> "FlatIndex | None":
@@ -76,7 +79,7 @@ class FlatIndex:
         """The best points, best first, as `Searcher.nearest` returns them."""
         rows = self._known(among)
         if isinstance(vector, SparseVector):
-            scores = self._lexical(vector)
+            scores = self._postings.scores(vector, len(self._vectors))
             scores = scores if rows is None else scores[rows]
             found = np.flatnonzero(scores)  # without a word of the query, nothing is found
             rows, scores = found if rows is None else rows[found], scores[found]
@@ -84,7 +87,7 @@ class FlatIndex:
             scores = self._dense(self._vectors, vector)
         else:
             scores = self._dense(self._vectors[rows], vector)
-        best = _best(scores, limit)
+        best = best_rows(scores, limit)
         chosen = best if rows is None else rows[best]
         places = self._places
         numbers: list[int] = chosen.tolist()
@@ -103,24 +106,6 @@ class FlatIndex:
         # Not a matrix product: BLAS would wake threads, which cost more than they save.
         return np.asarray(np.vecdot(vectors, np.asarray(vector, np.float32)), np.float32)
 
-    def _lexical(self, query: SparseVector) -> _Floats:
-        """Exact whatever the order, as weights are rounded to steps."""
-        scores = np.zeros(len(self._vectors), np.float32)
-        at = np.searchsorted(self._terms, query.indices)
-        for place, term, weight in zip(at.tolist(), query.indices, query.values, strict=True):
-            if place < len(self._terms) and self._terms[place] == term:
-                span = slice(self._starts[place], self._starts[place + 1])
-                scores[self._rows[span]] += np.float32(weight) * self._weights[span]
-        return scores
-
-
-def _best(scores: _Floats, limit: int) -> NDArray[np.int64]:
-    """Best first; equal scores in the order of rows."""
-    if limit >= len(scores):
-        return np.argsort(-scores, kind="stable")
-    chosen = np.sort(np.argpartition(-scores, limit - 1)[:limit])
-    return np.asarray(chosen[np.argsort(-scores[chosen], kind="stable")])
-
 
 def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) -> None:
     """Write the points, in the order of documents, into a generation that is not sealed yet."""
@@ -128,7 +113,7 @@ def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) ->
     folder = generation / FOLDER
     folder.mkdir(exist_ok=True)
     vectors = np.array([one.dense for one in known], np.float32).reshape(-1, dimension)
-    for name, values in zip(_ARRAYS, (vectors, *_postings(known)), strict=True):
+    for name, values in zip(_ARRAYS, (vectors, *_columns(known)), strict=True):
         np.save(folder / f"{name}.npy", values, allow_pickle=False)
     table = [one[:4] for one in known]
     (folder / _POINTS).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
@@ -139,14 +124,14 @@ def remove_flat(generation: Path) -> None:
     shutil.rmtree(generation / FOLDER, ignore_errors=True)
 
 
-def _postings(points: Sequence[FlatPoint]) -> tuple[_Array, _Array, _Array, _Array]:
-    """Terms, where the entries of each start, and of each entry the row and the weight."""
+def _columns(points: Sequence[FlatPoint]) -> tuple[_Array, ...]:
+    """The arrays of `Postings`."""
     vectors = [(row, one.bm25) for row, one in enumerate(points) if one.bm25]
-    terms = np.array([term for _, one in vectors for term in one.indices], np.int64)
+    terms = np.array([term for _, one in vectors for term in one.indices], np.uint32)
     weights = np.array([value for _, one in vectors for value in one.values], np.float32)
     rows = np.repeat(
-        np.array([row for row, _ in vectors], np.int32), [len(one.indices) for _, one in vectors]
+        np.array([row for row, _ in vectors], np.uint32), [len(one.indices) for _, one in vectors]
     )
     order = np.argsort(terms, kind="stable")
-    known, starts = np.unique(terms[order], return_index=True)
-    return known, np.append(starts, len(terms)), rows[order], weights[order]
+    known, having = np.unique(terms, return_counts=True)
+    return known, np.cumsum(having), rows[order], weights[order]
