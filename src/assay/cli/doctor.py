@@ -342,30 +342,16 @@ def _cache() -> tuple[str, str]:
 
 
 def _datasets(cache_problem: str) -> Iterator[tuple[str, str]]:
+    from assay.data.nfcorpus import archive_state, cached_archive
+
     yield "notes", "bundled with Assay"
     named = os.environ.get("NFCORPUS_ARCHIVE")
     if named:
-        yield "nfcorpus", _archive_state(Path(named).expanduser(), "NFCORPUS_ARCHIVE")
+        yield "nfcorpus", archive_state(Path(named).expanduser(), "NFCORPUS_ARCHIVE")
     elif cache_problem:
         yield "nfcorpus", "not available: the cache cannot be used"
     else:
-        from assay.data.cache import cache_folder
-
-        yield "nfcorpus", _archive_state(cache_folder() / "nfcorpus.zip", "the cache")
-
-
-def _archive_state(path: Path, where: str) -> str:
-    """The state of the file, without downloading anything."""
-    import hashlib
-
-    from assay.data.nfcorpus import HASHES
-    from assay.files import open_file
-
-    if not path.is_file():
-        return f"not downloaded; {where} looks for it at {path}"
-    with open_file(path) as stream:
-        right = hashlib.file_digest(stream, "sha256").hexdigest() == HASHES["sha256"]
-    return f"{path}, from {where}" if right else f"{path} is damaged or another file"
+        yield "nfcorpus", archive_state(cached_archive(), "the cache")
 
 
 def _rendered_installation(found: Installation) -> Iterator[Any]:

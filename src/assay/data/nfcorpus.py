@@ -48,6 +48,15 @@ def cached_archive() -> Path:
     return cache_folder() / "nfcorpus.zip"
 
 
+def archive_state(path: Path, where: str) -> str:
+    """What is at `path`, which `where` names, in words; nothing is downloaded."""
+    if not path.is_file():
+        return f"not downloaded; {where} looks for it at {path}"
+    with open_file(path) as stream:
+        wrong = _wrong_hash(stream)
+    return f"{path} is damaged or another file" if wrong else f"{path}, from {where}"
+
+
 def _given(path: Path, what: str) -> Path:
     """A wrong archive that the user named is refused, never replaced by a download."""
     try:
