@@ -13,7 +13,6 @@ from assay import Dataset, evaluate_agent
 from assay.evaluation.leaderboard import Board, make_boards, rank_ranges
 from assay.run.calls import CallWriter
 from assay.run.index import RunIndex
-from assay.run.trend import read_trend_points
 
 Evaluate = Callable[..., str]
 
@@ -152,7 +151,7 @@ def boards(index: RunIndex, runs: Path, figure: str = "") -> list[Board]:
     """Every board of the only data set."""
     index.refresh()
     (chosen,) = index.datasets()
-    return make_boards(runs, read_trend_points(runs, index.newest_of_each_target(*chosen)), figure)
+    return make_boards(runs, index.trend_points(index.newest_of_each_target(*chosen)), figure)
 
 
 def targets(board: Board) -> list[str]:

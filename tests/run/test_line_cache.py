@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay import Dataset, evaluate
-from assay.run.index import read_line
+from assay.run.index import RunIndex, read_summary
 from assay.run.listing import list_lines
 
 DATA = Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]})
@@ -18,9 +18,9 @@ def reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     def counted(run, signature):  # type: ignore[no-untyped-def]
         names.append(run.name)
-        return read_line(run, signature)
+        return read_summary(run, signature)
 
-    monkeypatch.setattr("assay.run.index.read_line", counted)
+    monkeypatch.setattr("assay.run.index.read_summary", counted)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
     return names
 
@@ -79,3 +79,27 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, reads: list[str]) -> None:
     (database,) = (tmp_path / "cache" / "runs").glob("*.sqlite")
     database.write_bytes(b"not a database" * 100)
     assert len(list_lines(tmp_path / "runs")) == 1
+
+
+def test_the_index_of_the_pages_reads_no_run_whose_summary_is_in_the_cache(
+    tmp_path: Path, reads: list[str]
+) -> None:
+    runs = tmp_path / "runs"
+    one = evaluate(lambda q, k: ["a"], DATA, gates=["ndcg@5>=0.5"], out=runs)
+    list_lines(runs)
+    reads.clear()
+    index = RunIndex(runs)
+    index.refresh()
+    (point,) = index.trend_points(index.find().lines)
+    assert point.values["ndcg@5"].mean == 1.0
+    assert point.bounds == {"ndcg@5": 0.5}
+    assert reads == []
+    two = evaluate(lambda q, k: [], DATA, out=runs)
+    index.refresh()
+    assert len(index.trend_points(index.find().lines)) == 2
+    assert reads == [two.name]
+    one.folder.report_file.unlink()
+    (one.folder.path / "run.json").unlink()
+    index.refresh()
+    assert [line.name for line in list_lines(runs)] == [two.name]
+    assert reads == [two.name]

@@ -147,12 +147,12 @@ def shortened(words: str, room: float, size: float = 12) -> str:
 
 def without_overlap(labels: Iterable[tuple[float, str]], gap: float = 8) -> list[tuple[float, str]]:
     """Those of the labels, centered at a place each, that leave the ones before them free."""
-    kept: list[tuple[float, str]] = []
+    kept: list[tuple[float, float, str]] = []
     for x, words in labels:
         half = text_width(words) / 2
-        if all(abs(x - other) >= half + text_width(o) / 2 + gap for other, o in kept):
-            kept.append((x, words))
-    return kept
+        if all(abs(x - other) >= half + room + gap for other, room, _ in kept):
+            kept.append((x, half, words))
+    return [(x, words) for x, _, words in kept]
 
 
 def place_labels(

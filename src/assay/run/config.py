@@ -8,7 +8,7 @@ field here.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -249,7 +249,7 @@ class RunConfig(TargetSettings):
         if isinstance(given.get("mapping"), str):  # one text, before the option was repeatable
             given["mapping"] = [given["mapping"]] if given["mapping"] else []
         try:
-            return _reader().validate_json(orjson.dumps(given), strict=True)
+            return _read_settings(orjson.dumps(given), is_private())
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             place = ".".join(map(str, first["loc"]))
@@ -267,6 +267,12 @@ def option_table() -> dict[str, Option]:
     inherited = [{each.name for each in fields(part)} for part in parts]
     ordered = sorted(fields(RunConfig), key=lambda each: sum(each.name in of for of in inherited))
     return {each.name: each.metadata["option"] for each in ordered if "option" in each.metadata}
+
+
+@lru_cache(maxsize=32)
+def _read_settings(content: bytes, _private: bool) -> RunConfig:
+    """Kept for a moment: the header of a run and its report have the same settings."""
+    return _reader().validate_json(content, strict=True)
 
 
 @cache

@@ -1,12 +1,12 @@
 """Every run under a folder, to be listed, filtered and followed over time.
 
-The figures of the reports are kept in an SQLite table in memory, and read again only where a file
-has changed: a thousand runs take a tenth of a second the first time, a hundredth afterwards.
+What lists and trends need of a run is kept in an SQLite table in memory, and read again only where
+a file has changed: from the cache that `assay runs` uses too, or from the files of the run.
 """
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -14,10 +14,19 @@ from typing import Any
 
 from assay.errors import AssayError
 from assay.run.folder import UNFINISHED, RunFolder
-from assay.run.listing import COLUMNS, Signature, comparable_key, run_signatures
+from assay.run.listing import (
+    COLUMNS,
+    RunSummary,
+    Signature,
+    comparable_key,
+    line_values,
+    read_summaries,
+    run_signatures,
+)
 from assay.run.listing import DAMAGED as DAMAGED
 from assay.run.listing import RunLine as RunLine
 from assay.run.models import COMPLETE, Report, RunHeader
+from assay.run.trend import TrendPoint, trend_facts, trend_point
 
 FILTERS = ("target", "dataset", "split", "track", "state", "label", "branch")
 ONLY = {
@@ -42,6 +51,7 @@ SORTS = {
 """What a list can be sorted by, as expressions in SQL; runs without a value come last."""
 
 _TREND_POINTS = 60
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ class RunIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute(f"CREATE TABLE runs ({', '.join(COLUMNS)})")
+        self._database.execute(f"CREATE TABLE runs ({', '.join(COLUMNS)}, facts)")
         self._database.execute("CREATE UNIQUE INDEX by_name ON runs (name)")
         self._seen: dict[str, Signature] = {}
         self._lock = Lock()
@@ -81,18 +91,18 @@ class RunIndex:
         with self._lock:
             found = run_signatures(self._folder)
             gone = self._seen.keys() - found.keys()
-            changed = [name for name, seen in found.items() if self._seen.get(name) != seen]
+            changed = {name: new for name, new in found.items() if self._seen.get(name) != new}
             if not gone and not changed:
                 return
-            lines = [read_line(RunFolder(self._folder / name), found[name]) for name in changed]
-            places = ", ".join("?" * len(COLUMNS))
+            known = read_summaries(self._folder, changed, gone if self._seen else None)
+            places = ", ".join("?" * (len(COLUMNS) + 1))
             with self._database:
                 self._database.executemany(
                     "DELETE FROM runs WHERE name = ?", [(name,) for name in (*gone, *changed)]
                 )
                 self._database.executemany(
                     f"INSERT INTO runs VALUES ({places})",
-                    [tuple(getattr(line, name) for name in COLUMNS) for line in lines],
+                    [(*line_values(line), facts) for line, facts in known.values()],
                 )
             self._seen = found
 
@@ -123,6 +133,18 @@ class RunIndex:
         """The run of that name."""
         lines = self._lines("WHERE name = ?", [name])
         return lines[0] if lines else None
+
+    def trend_points(self, lines: Iterable[RunLine]) -> list[TrendPoint]:
+        """Complete runs of the list as points of a trend, oldest first."""
+        question = "SELECT facts FROM runs WHERE name = ? AND facts IS NOT NULL"
+        with self._lock:
+            found = [
+                (line, facts)
+                for line in lines
+                for (facts,) in self._database.execute(question, [line.name])
+            ]
+        points = [trend_point(line, facts) for line, facts in found]
+        return sorted(points, key=lambda point: (point.moment, point.line.name))
 
     def of_process(self, process: int, since: str) -> RunLine | None:
         """The first run that a process made at `since` or later, for process ids are reused.
@@ -194,7 +216,7 @@ class RunIndex:
         return [row[0] for row in rows]
 
     def _lines(self, condition: str, values: Sequence[Any]) -> list[RunLine]:
-        return [RunLine(*row) for row in self._rows(f"SELECT * FROM runs {condition}", values)]
+        return [RunLine(*row) for row in self._rows(f"{_SELECT} {condition}", values)]
 
     def _rows(self, question: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -218,18 +240,20 @@ def _where(filters: Mapping[str, str]) -> tuple[str, list[str]]:
     return (f"WHERE {' AND '.join(conditions)}" if conditions else ""), values
 
 
-def read_line(run: RunFolder, signature: Signature) -> RunLine:
-    """One line of the list. A run that cannot be read is one as well, and says so."""
+def read_summary(run: RunFolder, signature: Signature) -> RunSummary:
+    """A run from its files. One that cannot be read has a line as well, which says so."""
     state = signature[2]
     line = RunLine(run.name, DAMAGED)
     try:
-        line = _with_header(line, run.read_header())
+        header = run.read_header()
+        line = _with_header(line, header)
         if not run.report_file.exists():
-            return replace(line, state=state or UNFINISHED)
+            return replace(line, state=state or UNFINISHED), None
         report = run.read_report()
-        return replace(_with_report(line, report), state=state or report.state)
+        whole = replace(_with_report(line, report), state=state or report.state)
+        return whole, trend_facts(header, report)
     except (AssayError, OSError):
-        return line
+        return line, None
 
 
 def _with_header(line: RunLine, header: RunHeader) -> RunLine:

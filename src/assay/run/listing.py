@@ -2,7 +2,8 @@
 
 A report has thousands of rows, and a list needs twenty figures of it. They are kept in the cache,
 by the folder of the runs, with the times of the files that they were read from: what did not change
-is not read again. Quick to import, because a list from the cache needs no model of a report.
+is not read again, by `assay runs` or by the pages of the web UI. Quick to import, because a list
+from the cache needs no model of a report.
 """
 
 import hashlib
@@ -104,39 +105,65 @@ def _modified(path: str) -> int:
         return 0
 
 
+RunSummary = tuple[RunLine, bytes | None]
+"""A run as it is listed, and what a trend needs of it (`assay.run.trend.trend_facts`), or None."""
+
 # Another set of columns is another table: an older Assay's is left alone, and made anew if needed.
-_TABLE = f"lines_{hashlib.sha256(','.join(COLUMNS).encode()).hexdigest()[:12]}"
+# The number changes with what is in a column.
+_TABLE = f"lines_{hashlib.sha256(f'1 {COLUMNS}'.encode()).hexdigest()[:12]}"
 _FIELDS = ("header_time", "report_time", *COLUMNS)
+_FEW = 100
 
 
 def list_lines(folder: Path) -> list[RunLine]:
     """Every run under `folder`; a cache that cannot be used costs time, nothing else."""
     found = run_signatures(folder)
-    known: dict[str, tuple[Signature, RunLine]] = {}
+    summaries = read_summaries(folder, found, facts=False)
+    return [summaries[name][0] for name in found]
+
+
+def read_summaries(
+    folder: Path,
+    runs: Mapping[str, Signature],
+    gone: Iterable[str] | None = None,
+    *,
+    facts: bool = True,
+) -> dict[str, RunSummary]:
+    """What is known of runs, from the cache where their files have not changed.
+
+    Parameters:
+        folder: the folder that holds the run folders.
+        runs: the runs that are wanted.
+        gone: runs that the cache can forget; all but `runs` where it is None.
+        facts: whether to read what trends need, which is longer than the lines.
+    """
+    known: dict[str, tuple[Signature, RunSummary]] = {}
     with suppress(AssayError, OSError):
-        known = _database(folder).use(_read)
-    lines: dict[str, RunLine] = {}
-    for name, signature in found.items():
-        earlier = known.get(name)
-        if earlier is not None and earlier[0] == signature:
-            lines[name] = earlier[1]
-    new = {name: signature for name, signature in found.items() if name not in lines}
-    lines |= _read_lines(folder, new)
-    gone = known.keys() - found.keys()
-    if new or gone:
-        kept = [(found[name], lines[name]) for name in new if _is_settled(found[name], lines[name])]
+        names = None if gone is None or len(runs) > _FEW else runs.keys()
+        known = _database(folder).use(lambda database: _read(database, names, facts=facts))
+    summaries = {
+        name: known[name][1]
+        for name, signature in runs.items()
+        if name in known and known[name][0] == signature
+    }
+    new = {name: signature for name, signature in runs.items() if name not in summaries}
+    summaries |= _read_files(folder, new)
+    forgotten = list(known.keys() - runs.keys() if gone is None else gone)
+    if new or forgotten:
+        kept = [(new[name], summaries[name]) for name in new]
+        kept = [each for each in kept if _is_settled(each[0], each[1][0])]
         with suppress(AssayError, OSError):
-            _database(folder).use(lambda database: _write(database, gone, kept))
-    return [lines[name] for name in found]
+            _database(folder).use(lambda database: _write(database, forgotten, kept))
+    return summaries
 
 
-def _read_lines(folder: Path, runs: Mapping[str, Signature]) -> dict[str, RunLine]:
+def _read_files(folder: Path, runs: Mapping[str, Signature]) -> dict[str, RunSummary]:
     if not runs:
         return {}
     from assay.run.folder import RunFolder  # the models of a report take longer than the list
-    from assay.run.index import read_line
+    from assay.run.index import read_summary
 
-    return {name: read_line(RunFolder(folder / name), each) for name, each in runs.items()}
+    return {name: read_summary(RunFolder(folder / name), each) for name, each in runs.items()}
 
 
 def _is_settled(signature: Signature, line: RunLine) -> bool:
@@ -148,24 +175,37 @@ def _database(folder: Path) -> CacheDatabase:
     place = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogatepass")).hexdigest()
     path = cache_folder() / "runs" / f"{place[:16]}.sqlite"
     path.parent.mkdir(parents=True, exist_ok=True)
-    create = f"CREATE TABLE IF NOT EXISTS {_TABLE} ({', '.join(_FIELDS)}, PRIMARY KEY (name))"
+    columns = ", ".join((*_FIELDS, "facts"))
+    create = f"CREATE TABLE IF NOT EXISTS {_TABLE} ({columns}, PRIMARY KEY (name))"
     return CacheDatabase(path, "list of runs", create)
 
 
-def _read(database: sqlite3.Connection) -> dict[str, tuple[Signature, RunLine]]:
-    rows = database.execute(f"SELECT * FROM {_TABLE}")
-    return {row[2]: ((row[0], row[1], ""), RunLine(*row[2:])) for row in rows}
+def _read(
+    database: sqlite3.Connection, names: Iterable[str] | None, *, facts: bool
+) -> dict[str, tuple[Signature, RunSummary]]:
+    question = f"SELECT {'facts' if facts else 'NULL'}, {', '.join(_FIELDS)} FROM {_TABLE}"
+    if names is None:
+        rows = database.execute(question).fetchall()
+    else:
+        one = f"{question} WHERE name = ?"
+        rows = [row for name in names for row in database.execute(one, [name])]
+    return {row[3]: ((row[1], row[2], ""), (RunLine(*row[3:]), row[0])) for row in rows}
 
 
 def _write(
-    database: sqlite3.Connection, gone: set[str], kept: list[tuple[Signature, RunLine]]
+    database: sqlite3.Connection, gone: Iterable[str], kept: list[tuple[Signature, RunSummary]]
 ) -> None:
     database.executemany(f"DELETE FROM {_TABLE} WHERE name = ?", [(name,) for name in gone])
-    places = ", ".join("?" * len(_FIELDS))
+    places = ", ".join("?" * (len(_FIELDS) + 1))
     database.executemany(
         f"INSERT OR REPLACE INTO {_TABLE} VALUES ({places})",
-        [(*key[:2], *(getattr(line, name) for name in COLUMNS)) for key, line in kept],
+        [(*key[:2], *line_values(line), facts) for key, (line, facts) in kept],
     )
+
+
+def line_values(line: RunLine) -> tuple[str | float | None, ...]:
+    """A line as the columns of a table."""
+    return tuple(getattr(line, name) for name in COLUMNS)
 
 
 _AGE = re.compile(r"(\d{1,6})\s*([mhdw])")

@@ -5,17 +5,17 @@ way (`comparable_key`); a branch is a series of its own. What starts a new serie
 otherwise within one, is said in words.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import cache
+
+import orjson
 
 from assay.errors import AssayError
 from assay.measure.metrics import AnswerFigure, parse_figure
-from assay.net.json import is_extreme
-from assay.run.folder import RunFolder
+from assay.net.json import is_extreme, parse_json
 from assay.run.listing import RunLine, comparable_key, drawn_with
 from assay.run.models import Report, RunHeader
 from assay.run.title import COST_TAG, described_settings
@@ -120,32 +120,34 @@ def is_answer_figure(name: str) -> bool:
     return isinstance(parse_figure(name), AnswerFigure)
 
 
-def read_trend_points(folder: Path, lines: Iterable[RunLine]) -> list[TrendPoint]:
-    """The points of complete runs, oldest first; one that cannot be read is left out."""
-    points = []
-    for line in lines:
-        run = RunFolder(folder / line.name)
-        with suppress(AssayError, OSError):
-            changed = (run.header_file.stat().st_mtime_ns, run.report_file.stat().st_mtime_ns)
-            points.append(_read_point(str(run.path), changed, line))
-    return sorted(points, key=lambda point: (point.moment, point.line.name))
-
-
-@lru_cache(maxsize=5000)
-def _read_point(path: str, _changed: tuple[int, int], line: RunLine) -> TrendPoint:
-    """Kept: a page of a thousand runs is asked for again with another filter."""
-    run = RunFolder(Path(path))
-    header, report = run.read_header(), run.read_report()
+def trend_facts(header: RunHeader, report: Report) -> bytes:
+    """What a point of a trend has beyond its line, for the index of runs to keep."""
     answers = report.answers
+    facts = {
+        "values": {
+            name: (value.mean, value.low, value.high) for name, value in _values(header, report)
+        },
+        "bounds": dict(_bounds(report)),
+        "settings": described_settings(header),
+        "labels": header.dataset.labels,
+        "shard": (header.config.shard_index, header.config.num_shards),
+        "answers_by": f"{answers.correctness_by} {answers.references}" if answers else "",
+    }
+    return orjson.dumps(facts)
+
+
+def trend_point(line: RunLine, facts: bytes) -> TrendPoint:
+    """The point of a run from its line and from what `trend_facts` wrote."""
+    known = parse_json(facts)
     return TrendPoint(
         line=line,
-        moment=_seconds(header.started),
-        values=dict(_values(header, report)),
-        bounds=dict(_bounds(report)),
-        settings=described_settings(header),
-        labels=header.dataset.labels,
-        shard=(header.config.shard_index, header.config.num_shards),
-        answers_by=f"{answers.correctness_by} {answers.references}" if answers else "",
+        moment=_seconds(line.started or ""),
+        values={name: TrendValue(*value) for name, value in known["values"].items()},
+        bounds=known["bounds"],
+        settings=known["settings"],
+        labels=known["labels"],
+        shard=tuple(known["shard"]),
+        answers_by=known["answers_by"],
     )
 
 

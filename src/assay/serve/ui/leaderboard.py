@@ -22,7 +22,7 @@ from assay.report.numbers import counted
 from assay.report.pareto import ParetoPoint, pareto_chart
 from assay.report.trend_plots import figure_title, figure_words
 from assay.report.trends import figures_of_trend
-from assay.run.trend import COST, LATENCY, SLOW, TrendPoint, read_trend_points, sample_words
+from assay.run.trend import COST, LATENCY, SLOW, TrendPoint, sample_words
 from assay.serve.ui.context import Ui, ui_of
 
 _MOST_COLUMNS = 20
@@ -179,7 +179,7 @@ def _asked(ui: Ui, request: Request) -> AskedBoards:
     metric = _metric(given.get("metric", ""))
     answers = bool(metric) and isinstance(parse_figure(metric), AnswerFigure)
     lines = ui.index.newest_of_each_target(*chosen, answers=answers)
-    points = read_trend_points(ui.runs, lines)
+    points = ui.index.trend_points(lines)
     boards = make_boards(ui.runs, points, metric, given.get("board", ""))
     figures = figures_of_trend(points)
     known = {**_FACTS, **{name: _figure_column(name) for name in figures}}

@@ -25,7 +25,7 @@ from assay.report.trends import (
 )
 from assay.run.index import RunLine, Trend
 from assay.run.models import COMPLETE
-from assay.run.trend import NO_BRANCH, TrendPoint, read_trend_points
+from assay.run.trend import NO_BRANCH, TrendPoint
 from assay.serve.ui.context import Ui, ui_of
 
 TREND_RUNS = 5000
@@ -148,7 +148,7 @@ def asked_trend(ui: Ui, request: Request) -> AskedTrend:
         raise HTTPException(
             404, f"no complete run of {asked['target']!r} on {asked['dataset'] or 'any data set'!r}"
         )
-    points = read_trend_points(ui.runs, lines)
+    points = ui.index.trend_points(lines)
     choices = {
         name: sorted({value for each in points if (value := _facts(each)[name])})
         for name in ("track", "branch", "label")
