@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from assay.errors import RunError
+from assay.measure.metrics import parse_metric
 from assay.report.html_queries import slice_key, slices_of
 from assay.run.folder import RunFolder
 from assay.run.models import Report
@@ -107,13 +108,14 @@ def read_matrix(folders: Sequence[RunFolder], tags: Mapping[str, Sequence[str]])
     shared = [name for name in first.statistics if all(name in r.statistics for r in reports)]
     if not shared:
         raise RunError("these runs have no metric in common: each asks for another number of ids")
+    key = parse_metric(shared[0]).key
     texts: dict[str, str] = {}
     slices: dict[str, frozenset[str]] = {}
     scores: list[dict[str, float]] = []
     for folder in folders:
         own: dict[str, float] = {}
         for row in folder.read_rows():
-            own[row.query_id] = row.score(shared[0])
+            own[row.query_id] = row.scores[key]
             if row.query_id not in texts:
                 texts[row.query_id] = row.query_text
                 found = slices_of(row, tags.get(row.query_id, ()))

@@ -73,9 +73,9 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
     """The rows one at a time, each with a score for every metric that the report names."""
     head = read_report_head(path)
     keys = [parse_metric(name).key for name in head.statistics]
-    number = 0
+    number, remedy = 0, report_remedy(path)
     for number, value in enumerate(_rows(path), start=1):
-        row = QueryRow.read(value, path, report_remedy(path), f"row {number}")
+        row = QueryRow.read(value, path, remedy, f"row {number}")
         for key in keys:
             if key not in row.scores:
                 raise _damaged(path, f"row {number}: {key} is not a number")
