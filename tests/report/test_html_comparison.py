@@ -117,6 +117,27 @@ def test_a_figure_of_answers_can_be_the_headline(
     assert ("Became right" if name == "correctness" else "Got better") in page.text
 
 
+def test_slices_and_queries_that_got_worse_are_shown_beside_answers(
+    answered_run: Run, timid_run: Run, answered_dataset: Dataset
+) -> None:
+    sides = [side(answered_run), side(timid_run)]
+    comparison = compare_runs(answered_run, timid_run)
+    pair = comparison_view(sides, [comparison], answered_dataset).pairs[0]
+    assert (pair.metric, pair.ranking, pair.ranked) == ("correctness", "nDCG@5", False)
+    assert pair.slices
+    assert "nDCG@5" in pair.where
+    page = read_page(render_comparison_page(sides, [comparison], answered_dataset))
+    assert "What got worse in nDCG@5" in page.text
+
+
+def test_without_correctness_the_rankings_come_before_other_figures_of_answers(
+    answered_run: Run, judged_run: Run
+) -> None:
+    names = list(compare_runs(answered_run, judged_run).metrics)
+    assert names[0] == "ndcg@5"
+    assert "fact_recall" in names
+
+
 def test_runs_that_were_judged_in_two_ways_share_no_correctness(
     answered_run: Run, judged_run: Run
 ) -> None:

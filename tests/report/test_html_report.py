@@ -319,10 +319,5 @@ def test_a_cell_says_what_it_is_where_a_row_becomes_a_card() -> None:
     assert [each.get("class") for each in read_page(page).tags("table")] == ["cards x", None]
 
 
-def test_a_table_of_figures_stays_a_table_in_a_narrow_window() -> None:
-    table = '<table class="as-table"><thead><tr><th>a</th><th>b</th><th>c</th></tr></thead></table>'
-    assert label_cells(table) == table
-
-
 def test_an_address_breaks_after_its_marks_and_stays_escaped() -> None:
     assert breakable("a2a:https://x.y/<b>&c") == ("a2a:<wbr>https://<wbr>x.<wbr>y/&lt;b&gt;&amp;c")

@@ -6,7 +6,17 @@ import pytest
 
 from assay.data import Dataset, Query
 from assay.measure.metrics import nDCG
-from assay.report.html_queries import FORM, RELEVANT, TAG, WORDS, QueryGroup, slices_of
+from assay.report.html_queries import (
+    FAILURE,
+    FORM,
+    OUTCOMES,
+    RELEVANT,
+    RETRIEVED,
+    TAG,
+    WORDS,
+    QueryGroup,
+    slices_of,
+)
 from assay.report.html_templates import environment
 from assay.report.slices import SliceChange, compare_slices, where_it_changed
 from assay.run.models import QueryRow
@@ -44,7 +54,17 @@ def test_a_query_belongs_to_one_slice_of_each_kind_and_to_its_tags() -> None:
         (FORM, "question"),
         (TAG, "drinks"),
         (TAG, "short"),
+        (RETRIEVED, "nothing"),
     ]
+
+
+def test_what_became_of_a_query_is_a_slice_of_lists_and_of_no_comparison() -> None:
+    failed = _row(1).model_copy(update={"status": "failed", "failure": "timeout"})
+    assert (FAILURE, "timeout") in slices_of(failed)
+    half = _row(1, relevant=4).model_copy(update={"relevant_docs_retrieved": 2})
+    assert (RETRIEVED, "some") in slices_of(half)
+    pairs = [(0.5, failed, _row(n)) if n % 2 else (0.0, half, half) for n in range(40)]
+    assert {each.title for each in compare_slices(pairs, nDCG @ 5, None)}.isdisjoint(OUTCOMES)
 
 
 def test_the_slice_that_got_worse_is_named() -> None:

@@ -185,8 +185,14 @@ def test_queries_stand_beside_each_other_for_several_runs(
     second = names(runs, "second")[0]
     page = server.get("/matrix", params={"run": [first, second]})
     assert page.status_code == 200
-    assert f"/runs/{first}/queries/q0" in page.text
-    assert f"/runs/{second}/queries/q0" in page.text
+    addresses = [each.get("href") or "" for _, each in read_page(page.text).elements]
+    link = next(each for each in addresses if each.endswith("query=q20"))
+    both = read_page(server.get(link).text)
+    for run in (first, second):  # side by side, with what is at another place than in the first
+        assert f"/runs/{run}/queries/q20" in {each.get("href") for _, each in both.elements}
+    assert "new" in both.text
+    assert "1 of 2 found" in both.text or "0 of 2 found" in both.text
+    assert server.get("/matrix/query", params={"run": [first, second]}).status_code == 404
     assert "1 to 25 of 30 queries" in read_page(page.text).text
     one = server.get("/matrix", params={"run": [first, second], "text": "q29"})
     assert "1 to 1 of 1 query" in read_page(one.text).text

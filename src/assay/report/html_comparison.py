@@ -122,12 +122,14 @@ class AnswerChanges:
 class PairView:
     """One run against the first: labels, figures, plots, and the queries that changed most.
 
-    `ranked` where the headline is a metric of rankings; only then there are changed queries.
+    `ranking` is the first metric of rankings, by which slices and changed queries are found, or
+    empty; `ranked` where it is the headline, `metric`.
     """
 
     a: str
     b: str
     metric: str
+    ranking: str
     comparison: Comparison
     verdict: str
     scatter: Markup | None
@@ -214,39 +216,43 @@ def _pair(
     prefix: str,
 ) -> PairView:
     metric = parse_figure(next(iter(comparison.metrics)))
+    figures = map(parse_figure, comparison.metrics)
+    ranking = next((each for each in figures if isinstance(each, Metric)), None)
     scores = PairedScores()
     better: Sequence[QueryChange] = ()
     worse: Sequence[QueryChange] = ()
     slices: Sequence[SliceChange] = ()
-    if isinstance(metric, Metric):
+    if ranking is not None:
         # One look at each row for the slices, the scores and the largest changes.
         changes = LargestChanges()
         pairs = (
             pair
-            for pair in paired_by(first.rows(), other.rows(), metric)
-            if scores.add(pair, metric) and changes.add(pair)
+            for pair in paired_by(first.rows(), other.rows(), ranking)
+            if scores.add(pair, ranking) and changes.add(pair)
         )
-        slices = compare_slices(pairs, metric, dataset)
-        better, worse = _changed_queries(changes, first, other, metric, dataset)
-    else:
-        for pair in paired_by(first.answers, other.answers, metric):
-            scores.add(pair, metric)
+        slices = compare_slices(pairs, ranking, dataset)
+        better, worse = _changed_queries(changes, first, other, ranking, dataset)
+    if metric != ranking:
+        scores = PairedScores()
+        for answers in paired_by(first.answers, other.answers, metric):
+            scores.add(answers, metric)
     return PairView(
         a=comparison.a,
         b=comparison.b,
         metric=str(metric),
+        ranking=str(ranking or ""),
         comparison=comparison,
         verdict=verdict(comparison, a=comparison.a, b=comparison.b),
         scatter=None if metric == _CORRECTNESS else _scatter(scores.drawn, metric, comparison),
         win_loss=plots.win_loss(scores.differences, f"queries, by difference in {metric}"),
-        ranked=isinstance(metric, Metric),
+        ranked=metric == ranking,
         better=better,
         worse=worse,
         answers=_changed_answers(first, other, comparison, dataset, prefix),
         overlap=_overlap(first, other),
         preference=_preference(first, other, comparison),
         slices=slices,
-        where=where_it_changed(slices, str(metric)),
+        where=where_it_changed(slices, str(ranking), named=metric != ranking),
         b_name=other.name,
     )
 

@@ -29,6 +29,8 @@ WORDS, RELEVANT, FORM, TAG = (
     "Form of the query",
     "Tag of the query",
 )
+RETRIEVED, FAILURE = OUTCOMES = ("Relevant documents retrieved", "Kind of failure")
+"""Slices of what became of a query in one run."""
 _TAGS = 14
 _WORD_STEPS = (1, 2, 3, 5, 8, 12)
 _RELEVANT_STEPS = (1, 2, 4, 8, 16, 32, 64)
@@ -297,12 +299,17 @@ def slice_key(title: str, name: str) -> str:
 
 
 def slices_of(row: QueryRow, tags: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
-    """The slices that a query belongs to: title and name of each."""
+    """The slices that a query belongs to, those of OUTCOMES among them: title and name of each."""
     yield WORDS, _step_name(len(row.query_text.split()), _WORD_STEPS)
     yield RELEVANT, _step_name(row.total_relevant_docs, _RELEVANT_STEPS)
     yield FORM, form_of(row.query_text)
     for tag in tags:
         yield TAG, tag
+    if row.failure:
+        yield FAILURE, row.failure
+    elif row.total_relevant_docs:
+        some = "all" if row.relevant_docs_retrieved >= row.total_relevant_docs else "some"
+        yield RETRIEVED, some if row.relevant_docs_retrieved else "nothing"
 
 
 def ordered_slices(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
@@ -311,9 +318,10 @@ def ordered_slices(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[str
         WORDS: [_step_name(start, _WORD_STEPS) for start in _WORD_STEPS],
         RELEVANT: [_step_name(start, _RELEVANT_STEPS) for start in _RELEVANT_STEPS],
         FORM: list(_FORMS),
+        RETRIEVED: ["nothing", "some", "all"],
     }
     found = {}
-    for title in (WORDS, RELEVANT, FORM, TAG):
+    for title in (WORDS, RELEVANT, FORM, TAG, *OUTCOMES):
         known = sizes.get(title, {})
         frequent = sorted(known, key=lambda name: (-known[name], name))[:_TAGS]
         found[title] = [name for name in steps.get(title, frequent) if name in known]

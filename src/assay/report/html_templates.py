@@ -93,15 +93,12 @@ def label_cells(page: str) -> str:
 
     There the style shows each row of a table as a card, and a cell says by itself what it is:
     `class="cards"`, and `many` where a table has so many columns that a tablet is narrow too.
-    A table of the class `as-table` stays one.
     """
     return _TABLE.sub(_labeled_table, page)
 
 
 def _labeled_table(match: re.Match[str]) -> str:
     table = match[0]
-    if 'class="as-table' in table[: table.index(">")]:
-        return table
     headings = _HEADINGS.search(table)
     names: list[str] = []
     for each in _HEADING.finditer(headings[1]) if headings else ():

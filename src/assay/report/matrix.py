@@ -8,7 +8,7 @@ from assay.errors import RunError
 from assay.measure.metrics import parse_metric
 from assay.report.html_queries import slice_key, slices_of
 from assay.run.folder import RunFolder
-from assay.run.models import Report
+from assay.run.title import distinguish
 
 MATRIX_LIMIT = 20
 """Runs that one matrix shows at most."""
@@ -73,11 +73,12 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """All queries of some runs on the same judgments."""
+    """All queries of some runs on the same judgments; `target` where all runs are of one."""
 
     metric: str
     columns: Sequence[MatrixColumn]
     rows: Sequence[MatrixRow]
+    target: str = ""
 
     def ordered(self, order: str) -> list[MatrixRow]:
         """The rows in one of MATRIX_ORDERS."""
@@ -125,16 +126,13 @@ def read_matrix(folders: Sequence[RunFolder], tags: Mapping[str, Sequence[str]])
         MatrixRow(query_id, text, [own.get(query_id) for own in scores], slices[query_id])
         for query_id, text in texts.items()
     ]
+    targets = {report.target.name for report in reports}
+    target = first.target.name if len(targets) == 1 else ""
+    labels = distinguish([folder.read_header() for folder in folders])
+    if target:  # what differs is left, without its brackets
+        labels = [each.removeprefix(target).strip(" ()") or target for each in labels]
     columns = [
-        MatrixColumn(folder.name, _label(report, reports), report.statistics[shared[0]].mean)
-        for folder, report in zip(folders, reports, strict=True)
+        MatrixColumn(folder.name, label, report.statistics[shared[0]].mean)
+        for folder, label, report in zip(folders, labels, reports, strict=True)
     ]
-    return Matrix(shared[0], columns, rows)
-
-
-def _label(report: Report, reports: Sequence[Report]) -> str:
-    """The target, with the run's label or time where several runs are of one target."""
-    name = report.target.name
-    if sum(other.target.name == name for other in reports) == 1:
-        return name
-    return f"{name} ({report.config.label or report.started[:16].replace('T', ' ')})"
+    return Matrix(shared[0], columns, rows, target)

@@ -198,7 +198,7 @@ def win_loss(differences: Sequence[float], label: str) -> Markup:
     says = f"{count(wins)} queries better, {count(losses)} worse of {count(len(ordered))}"
     same = len(ordered) - wins - losses
     rows.append(("the same", count(same), difference(0.0, 3), difference(0.0, 3)))
-    table = DataTable(("", "Queries", "Median difference", "Largest difference"), rows)
+    table = DataTable(("Change", "Queries", "Median difference", "Largest difference"), rows)
     return chart(WIDTH, HEIGHT, parts, says, "win-loss", table)
 
 

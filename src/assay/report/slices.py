@@ -9,7 +9,15 @@ import numpy as np
 from assay.data.dataset import Dataset
 from assay.measure.metrics import Metric
 from assay.measure.statistics import compare_paired, holm
-from assay.report.html_queries import FORM, RELEVANT, TAG, WORDS, ordered_slices, slices_of
+from assay.report.html_queries import (
+    FORM,
+    OUTCOMES,
+    RELEVANT,
+    TAG,
+    WORDS,
+    ordered_slices,
+    slices_of,
+)
 from assay.report.numbers import counted, figure
 from assay.run.models import QueryRow
 
@@ -55,7 +63,9 @@ def compare_slices(
     for _, row, other in pairs:
         tags = queries[row.query_id].tags if row.query_id in queries else ()
         for title, name in slices_of(row, tags):
-            scores[title][name].append((row.score(metric), other.score(metric)))
+            # A query that the first run failed can only get better: that is no slice to compare.
+            if title not in OUTCOMES:
+                scores[title][name].append((row.score(metric), other.score(metric)))
     sizes = {title: {name: len(s) for name, s in each.items()} for title, each in scores.items()}
     kept = [
         (title, name)
@@ -77,18 +87,21 @@ def compare_slices(
     ]
 
 
-def where_it_changed(slices: Sequence[SliceChange], metric: str) -> str:
-    """A sentence on where b got worse, and where better; empty where there is nothing to say."""
+def where_it_changed(slices: Sequence[SliceChange], metric: str, *, named: bool = False) -> str:
+    """A sentence on where b got worse, and where better; empty where there is nothing to say.
+
+    `named` says the metric, for a comparison whose headline is another one.
+    """
     if not slices:
         return ""
     changed = [each for each in slices if each.significant]
     worse = sorted((e for e in changed if e.difference < 0), key=lambda each: each.difference)
     better = sorted((e for e in changed if e.difference > 0), key=lambda each: -each.difference)
-    words = []
+    words, by = [], f" in {metric}" if named else ""
     if worse:
-        words.append(f"It got worse where {_listed(worse)}.")
+        words.append(f"It got worse{by} where {_listed(worse)}.")
     if better:
-        words.append(f"It got better where {_listed(better)}.")
+        words.append(f"It got better{by} where {_listed(better)}.")
     if not words:
         words.append(
             f"In none of {counted(len(slices), 'slice')} did {metric} change significantly."

@@ -101,8 +101,8 @@ class DataTable:
         # The rows of a table that nobody opened are not laid out, and not read aloud.
         return (
             '<details class="chart-data"><summary>Data of this chart</summary>'
-            '<div class="scroll" tabindex="0" role="region" aria-label="Data of this chart">'
-            f'<table class="as-table"><thead><tr>{head}</tr></thead>'
+            '<div class="scroll" tabindex="0" role="group" aria-label="Data of this chart">'
+            f"<table><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table></div>{note}</details>"
         )
 
@@ -265,6 +265,8 @@ def axis_below(
 
 _HOUR, _DAY = 3600, 86400
 _STEPS = (
+    *((n, "%H:%M:%S") for n in (1, 5, 15, 30)),
+    *((60 * n, "%b %-d %H:%M") for n in (1, 5, 15, 30)),
     *((_HOUR * n, "%b %-d %H:%M") for n in (1, 3, 6, 12)),
     *((_DAY * n, "%b %-d") for n in (1, 2, 7, 14)),
 )

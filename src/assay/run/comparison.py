@@ -214,7 +214,10 @@ def _figures_in_common(a: Report, b: Report) -> list[ReportFigure]:
         raise RunError("the two runs have no metric in common; run both with the same --top-k")
     usual = (nDCG.name, Recall.name, MRR.name)
     rankings = [metric for metric in shared if metric.name in usual] or shared
-    return [*_answers_in_common(a, b), *_criteria_in_common(a, b), *rankings]
+    answers = [*_answers_in_common(a, b), *_criteria_in_common(a, b)]
+    # Without correctness no figure of answers says which run is better: rankings come first.
+    decided = AnswerFigure("correctness") in answers
+    return [*answers, *rankings] if decided else [*rankings, *answers]
 
 
 def _answers_in_common(a: Report, b: Report) -> list[AnswerFigure]:

@@ -45,7 +45,7 @@ from assay.run.models import (
     require_format,
 )
 from assay.run.provenance import Provenance
-from assay.run.report_file import read_query_rows, read_report_head
+from assay.run.report_file import find_query_row, read_query_rows, read_report_head
 from assay.run.target_settings import parse_tags
 
 LATEST = "latest"
@@ -143,6 +143,10 @@ class RunFolder:
     def read_rows(self) -> Iterator[QueryRow]:
         """One row for each query, in the order of the plan."""
         yield from read_query_rows(self._finished_report())
+
+    def find_row(self, query_id: str) -> QueryRow | None:
+        """The row of one query; None where the run did not ask it."""
+        return find_query_row(self._finished_report(), query_id)
 
     def read_answers(self) -> Iterator[AnswerRow]:
         """One row for each question; none where answers were not evaluated."""

@@ -66,6 +66,8 @@ def described_settings(header: RunHeader) -> dict[str, str]:
 
 def comparison_title(names: Sequence[str]) -> str:
     """What a comparison of runs of these names is called; the others are against the first."""
+    if len(names) > 3:  # a title that nobody reads to its end says nothing
+        return f"{len(names) - 1} runs against {names[0]}"
     return f"{' and '.join(names[1:])} against {names[0]}"
 
 

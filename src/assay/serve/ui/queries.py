@@ -195,7 +195,7 @@ async def query_page(request: Request) -> Response:
     line, folder = await ui.run(request)
     require_report(folder)
     query_id = request.path_params["query_id"]
-    row = await asyncio.to_thread(_find_row, folder, query_id)
+    row = await asyncio.to_thread(folder.find_row, query_id)
     if row is None:
         raise HTTPException(404, f"run {folder.name!r} has no query {query_id!r}")
     header = folder.read_header()
@@ -293,10 +293,6 @@ def _query_line(row: QueryRow, metric: Metric, tags: Sequence[str]) -> QueryLine
         failure=row.failure,
         slices=frozenset(slice_key(title, name) for title, name in slices_of(row, tags)),
     )
-
-
-def _find_row(folder: RunFolder, query_id: str) -> QueryRow | None:
-    return next((row for row in folder.read_rows() if row.query_id == query_id), None)
 
 
 def _require_answers(folder: RunFolder) -> None:

@@ -23,6 +23,7 @@ from assay.report.html_comparison import (
 from assay.run.comparison import compare_with_each
 from assay.run.folder import RUNNING, RunFolder, remove_run
 from assay.run.index import FILTERS, ONLY, RunLine
+from assay.run.listing import comparable_key
 from assay.run.models import COMPLETE
 from assay.serve.ui.context import PER_PAGE, Ui, chosen_runs, page_download, slice_of, ui_of
 from assay.serve.ui.evaluation_form import repeat_query
@@ -213,7 +214,7 @@ async def _unfinished(
         request,
         "running.html",
         line=line,
-        view=view if events else replace(view, message="stopped before it finished"),
+        view=view if events else replace(view, message="stopped before it finished", left=""),
         events=events,
         path=folder.path,
         started=ui.evaluations.of_run(folder.name),
@@ -221,15 +222,22 @@ async def _unfinished(
 
 
 def _comparable(ui: Ui, line: RunLine) -> list[RunLine]:
-    """Other runs on the same judgments, newest first."""
+    """Other runs on the same judgments: first what compares best, and of that the newest."""
     filters = {"dataset": line.dataset or "", "split": line.split or ""}
-    return [
+    found = [
         other
         for other in ui.index.find(filters, limit=_OTHERS).lines
         if other.name != line.name
         and other.mean is not None
         and other.fingerprint == line.fingerprint
     ]
+    key = comparable_key(line)
+    found.sort(
+        key=lambda each: (
+            each.state != COMPLETE, comparable_key(each) != key, each.target != line.target
+        )
+    )  # fmt: skip
+    return found
 
 
 def _view(folder: RunFolder, dataset: Dataset | None) -> RunView:

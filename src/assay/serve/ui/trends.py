@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -176,14 +177,15 @@ def _matches(point: TrendPoint, asked: Mapping[str, str]) -> bool:
 
 
 def _figure(given: str, figures: Sequence[str], points: Sequence[TrendPoint]) -> str:
-    """The one that is asked for where some run has it; else the headline of the newest run."""
+    """The one that is asked for where some run has it; else the headline of most runs."""
     if given:
         try:
             name = parse_figure(given).slug
         except AssayError as error:
             raise HTTPException(422, str(error)) from None
         return name if name in figures else ""
-    return (points[-1].line.metric or "") if points else ""
+    headlines = Counter(point.line.metric or "" for point in reversed(points))
+    return headlines.most_common(1)[0][0] if headlines else ""
 
 
 def trend_spark(trend: Trend) -> str:
