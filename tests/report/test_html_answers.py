@@ -10,6 +10,7 @@ from tests.report.conftest import SCRIPT, answering_agent, render
 from tests.report.page_reading import Page, assert_harmless, read_page
 
 from assay import Dataset, Run, evaluate
+from assay.data.dataset import ReferenceAnswer
 from assay.evaluation.reporting import render_report_page
 from assay.report.html import command_of
 from assay.report.html_answers import EXAMPLES, judge_facts
@@ -248,6 +249,10 @@ def test_without_references_nothing_is_called_right_or_wrong(
     assert "the data set has no reference answers" in page.text
     assert "What to fix first" not in page.text
     assert "Perhaps." in page.text
+    answers = {"q0": ReferenceAnswer("q0", "with a brush")}
+    run = evaluate(says, replace(hostile_dataset, answers=answers), out=tmp_path, answers=True)
+    page = read_page((run.folder.path / "report.html").read_text())
+    assert "the references have no key facts, and no judge was asked" in page.text
 
 
 def test_trouble_with_the_judge_is_told(answered_run: Run) -> None:

@@ -292,6 +292,17 @@ def test_no_figure_is_left_out_where_nothing_was_answered(tmp_path: Path) -> Non
     page = read_page((run.folder.path / "report.html").read_text())
     assert "0 of 3" in page.text
     assert "Too few responses to plot" in page.text
+    assert "0.00 ms" not in page.text
+    assert "0.00/s" not in page.text
+
+
+def test_a_run_that_ended_early_says_how_much_of_it_there_is(hostile_run: Run) -> None:
+    asked = hostile_run.report.summary.total_queries
+    early = {"state": "interrupted", "planned_queries": asked + 1000}
+    page = read_page(render(hostile_run, report=hostile_run.report.model_copy(update=early)))
+    assert f"Only {asked} of {asked + 1000:,} queries were asked" in page.text
+    assert "assay eval --resume x" in page.text
+    assert "were asked, so" not in read_page(render(hostile_run)).text
 
 
 def test_a_notebook_gets_the_figures_without_page_and_script(hostile_run: Run) -> None:

@@ -175,7 +175,7 @@ def test_titles_of_figures_are_for_people() -> None:
     ]
 
 
-@pytest.mark.parametrize("days", [0.2, 1, 3, 10, 30, 90, 400, 4000])
+@pytest.mark.parametrize("days", [0.0003, 0.001, 0.02, 0.2, 1, 3, 10, 30, 90, 400, 4000])
 def test_dates_on_an_axis_are_round_and_few(days: float) -> None:
     start = 1_790_000_000.0
     ticks = date_ticks(start, start + days * DAY, 8)

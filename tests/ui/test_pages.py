@@ -192,6 +192,11 @@ def test_queries_stand_beside_each_other_for_several_runs(
         assert f"/runs/{run}/queries/q20" in {each.get("href") for _, each in both.elements}
     assert "new" in both.text
     assert "1 of 2 found" in both.text or "0 of 2 found" in both.text
+    for place in (0, 29):  # without a neighbor on one side
+        ask = {"run": [first, second], "order": "plan", "query": f"q{place}"}
+        one = read_page(server.get("/matrix/query", params=ask).text).text
+        assert f"{place + 1} of 30" in one
+        assert ("Previous" in one, "Next" in one) == (place > 0, place < 29)
     assert server.get("/matrix/query", params={"run": [first, second]}).status_code == 404
     assert "1 to 25 of 30 queries" in read_page(page.text).text
     one = server.get("/matrix", params={"run": [first, second], "text": "q29"})

@@ -10,13 +10,26 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 from tests.report.page_reading import read_page
+from tests.ui.conftest import running
 from tests.ui.run_history import AGENT
+
+from assay import evaluate
 
 TREND = {"target": AGENT, "dataset": "manual", "split": "test"}
 
 
 def links(page: str) -> list[str]:
     return [tag.get("href", "") for tag in read_page(page).tags("a")]
+
+
+def test_a_trend_follows_the_headline_of_most_runs(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for top_k in (5, 5, 10):
+        evaluate("builtin:bm25", "notes", top_k=top_k, num_queries=10, out=runs)
+    with running(tmp_path, "--runs", str(runs)) as client:
+        page = client.get("/trends", params={"target": "builtin:bm25"})
+    assert "nDCG@5 over time" in page.text
+    assert "3 runs, the newest" in read_page(page.text).text
 
 
 def test_a_trend_is_linked_from_the_list_and_from_a_run(

@@ -37,12 +37,14 @@ EXAMPLES = 4
 class ExampleRows:
     """The first rows of each verdict and failure, collected in one pass over any number."""
 
+    referenced: bool = False
     by_kind: dict[str, list[AnswerRow]] = field(default_factory=lambda: defaultdict(list))
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, row: AnswerRow) -> None:
         """Count a row, and keep it where it is among the first of its kind."""
         kind = kind_of(row)
+        self.referenced |= row.reference_answer is not None
         self.counts[kind] += 1
         if len(self.by_kind[kind]) < EXAMPLES:
             self.by_kind[kind].append(row)
@@ -86,7 +88,8 @@ class AnswersView:
     """What the templates `answers_body.html` and `answers_questions.html` show.
 
     `outside` counts questions that the mosaic leaves out: those without an answer in the documents,
-    and those where the agent failed. `links` is the address of the list of questions.
+    and those where the agent failed. `links` is the address of the list of questions, `referenced`
+    whether any question has a reference.
     """
 
     report: AnswersReport
@@ -100,6 +103,7 @@ class AnswersView:
     judge_facts: Sequence[tuple[str, str]]
     groups: Sequence[QuestionGroup]
     links: str
+    referenced: bool
 
 
 def answers_view(
@@ -130,6 +134,7 @@ def answers_view(
             for kind in found.kinds()
         ],
         links=links,
+        referenced=found.referenced,
     )
 
 

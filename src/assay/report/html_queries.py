@@ -276,7 +276,8 @@ class QueryGroups:
     def add(self, row: QueryRow, score: float, tags: Iterable[str] = ()) -> None:
         """Take the score of one more query into account."""
         for title, name in slices_of(row, tags):
-            self._means[title][name].add(score)
+            if title != FAILURE:  # these have a table of their own, and score 0
+                self._means[title][name].add(score)
 
     def by_title(self) -> dict[str, list[QueryGroup]]:
         """The groups under their titles.

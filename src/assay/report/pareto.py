@@ -96,5 +96,5 @@ def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) ->
         )
         for each in sorted(points, key=lambda each: (-each.y, each.x))
     ]
-    headings = ("", figure_title(x_figure), figure_title(y_figure), "Best trade-off")
+    headings = ("Name", figure_title(x_figure), figure_title(y_figure), "Best trade-off")
     return chart(width, height, parts, says, "pareto", DataTable(headings, rows))

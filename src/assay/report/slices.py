@@ -95,8 +95,10 @@ def where_it_changed(slices: Sequence[SliceChange], metric: str, *, named: bool 
     if not slices:
         return ""
     changed = [each for each in slices if each.significant]
-    worse = sorted((e for e in changed if e.difference < 0), key=lambda each: each.difference)
-    better = sorted((e for e in changed if e.difference > 0), key=lambda each: -each.difference)
+    # Of slices that changed alike, what came with the data says more than the length of a query.
+    changed.sort(key=lambda each: (-round(abs(each.difference), 6), each.title != TAG))
+    worse = [each for each in changed if each.difference < 0]
+    better = [each for each in changed if each.difference > 0]
     words, by = [], f" in {metric}" if named else ""
     if worse:
         words.append(f"It got worse{by} where {_listed(worse)}.")
