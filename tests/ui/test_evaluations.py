@@ -33,6 +33,7 @@ from assay.serve.ui.evaluation_form import (
     read_config,
     repeat_query,
     short_label,
+    shown_settings,
     with_named_target,
 )
 from assay.serve.ui.evaluations import CallTail, Evaluations, LiveRun, child_arguments
@@ -207,6 +208,16 @@ def test_a_target_of_the_project_is_offered_and_filled_in(tmp_path: Path) -> Non
     assert full_text(config.target) == "rest:http://u:hunter2@h.example/?q={query}"
     assert (config.timeout, config.top_k, config.headers) == (20, 3, ("X-Key: $DOCS_KEY",))
     assert config.mapping == ("ids=hits[].id",)
+    shown = shown_settings(ui, "docs")
+    assert {name: shown[name] for name in ("settings_of", "top_k")} == {
+        "settings_of": "docs",
+        "top_k": "7",
+    }
+    assert not {"target", "mapping", "headers"} & shown.keys()
+    given = {**form_defaults(), **shown, "target": "docs", "top_k": form_defaults()["top_k"]}
+    config = read_config(with_named_target(ui, given))  # what is seen is what is run
+    assert (config.timeout, config.top_k, config.headers) == (20, 5, ("X-Key: $DOCS_KEY",))
+    assert shown_settings(ui, "builtin:bm25") == {}
     elsewhere = OutboundPolicy.for_server("0.0.0.0", "h.example")
     assert allowed_targets(Ui(tmp_path, policy=elsewhere, named=named)) == {}
 

@@ -20,6 +20,9 @@ from assay.run.option import Group, check_range
 from assay.run.options import RunSetting, form_fields, form_settings, read_form
 from assay.serve.ui.context import Ui
 
+SHOWN = "settings_of"
+"""The field with the name of the target of assay.toml whose settings the form was filled with."""
+
 _LONG_LABEL = 40
 _LONG_HELP = 170
 # Settings that are paths on this machine.
@@ -208,9 +211,11 @@ def _checks(ui: Ui, config: RunConfig) -> Iterator[tuple[str, Callable[[], objec
 def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
     """The form with the settings of a target of assay.toml, where its name was entered.
 
-    What the visitor has changed wins over the file.
+    What the visitor has changed wins over the file. A form that was filled in with these settings
+    (`SHOWN`) lacks only those that may hold secrets.
     """
-    config = ui.named.get(given.get("target", "").strip())
+    target = given.get("target", "").strip()
+    config = ui.named.get(target)
     if config is None:
         return dict(given)
     defaults = form_defaults()
@@ -222,7 +227,9 @@ def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
     own = {
         name: text
         for name, text in fields.items()
-        if text != defaults[name] and given.get(name, defaults[name]) in ("", defaults[name])
+        if text != defaults[name]
+        and given.get(name, defaults[name]) in ("", defaults[name])
+        and (given.get(SHOWN) != target or name in MAY_HOLD_SECRETS)
     }
     sent = [
         short_label(each) for each in form_settings() if each.name in own and each.name in _SENT
@@ -234,6 +241,16 @@ def with_named_target(ui: Ui, given: Mapping[str, str]) -> dict[str, str]:
             "would be sent to it, and may hold a key"
         )
     return {**given, **own, "target": fields["target"]}
+
+
+def shown_settings(ui: Ui, target: str) -> dict[str, str]:
+    """The fields that a target of assay.toml fills in, without what may be secret."""
+    if target not in allowed_targets(ui):
+        return {}
+    defaults = form_defaults()
+    fields = form_fields(ui.named[target]).items()
+    own = {name: text for name, text in fields if name not in MAY_HOLD_SECRETS}
+    return {SHOWN: target} | {name: text for name, text in own.items() if text != defaults[name]}
 
 
 def allowed_targets(ui: Ui) -> dict[str, str]:

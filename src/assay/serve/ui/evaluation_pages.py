@@ -16,6 +16,7 @@ from assay.run.folder import RUNNING, RunFolder
 from assay.serve.ui.check import LONGEST_S, check_config
 from assay.serve.ui.context import Ui, ui_of
 from assay.serve.ui.evaluation_form import (
+    SHOWN,
     allowed_targets,
     environment_judge,
     form_defaults,
@@ -24,6 +25,7 @@ from assay.serve.ui.evaluation_form import (
     in_web_words,
     read_config,
     repeat_query,
+    shown_settings,
     unchecked,
     with_named_target,
 )
@@ -49,8 +51,9 @@ async def new_evaluation_page(request: Request) -> Response:
     """The form, filled in from the address."""
     ui = ui_of(request)
     await ui.refresh()
-    given = {**form_defaults(), "judge": environment_judge(), **request.query_params}
-    return _form_page(request, ui, given)
+    asked = dict(request.query_params)
+    given = {**form_defaults(), "judge": environment_judge()}
+    return _form_page(request, ui, given | shown_settings(ui, asked.get("target", "")) | asked)
 
 
 async def start_evaluation(request: Request) -> Response:
@@ -169,6 +172,7 @@ def _form_page(
         "new.html",
         status=422 if found else 200,
         target=given.get("target", ""),
+        settings_of=given.get(SHOWN, ""),
         groups=form_groups(given, found),
         problems=found,
         named=allowed_targets(ui),
