@@ -57,7 +57,9 @@ def test_it_is_understood(value: Any, expected: tuple[str, ...]) -> None:
         ([{"name": "a"}], r"return its id alone"),
         ({"a": "b"}, r"a dictionary without 'doc_ids'"),
         ("a", r"is a str, not a list of document ids"),
-        (None, r"is a NoneType, not a list"),
+        (None, r"is a NoneType, not a list of document ids; return \[\] where nothing"),
+        (iter(["a"]), r"return list\(it\)"),
+        ({"a", "b"}, r"a set has no order"),
     ],
     ids=str,
 )
@@ -78,6 +80,14 @@ def test_swapped_parameters_are_noticed_before_the_run() -> None:
     PythonAgent(lambda query, top_k: [], name="x")
     PythonAgent(lambda a, b: [], name="x")
     PythonAgent(max, name="x")
+
+
+def test_a_function_that_cannot_be_called_is_refused_before_the_run() -> None:
+    with pytest.raises(UsageError, match=r"f\(query, top_k\), and <lambda>\(query\) cannot be"):
+        PythonAgent(lambda query: ["a"], name="one")
+    with pytest.raises(UsageError, match="missing a required argument: 'user'"):
+        PythonAgent(lambda query, top_k, user: ["a"], name="three")
+    PythonAgent(lambda query, top_k=5, **more: ["a"], name="two")
 
 
 def test_swapped_arguments_of_evaluate_are_noticed() -> None:

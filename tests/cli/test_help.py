@@ -79,6 +79,7 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
         (("eval", "builtin:bm25", "--dataset", "notes", "--gate", "ndgc@5>=0.1"), "'nDCG'"),
         (("eval", "--dataset", "notes", "--gate", "sucess_rate>1"), "'success_rate'"),
         (("report", "lastest"), "'latest'"),
+        (("runs", "--lable", "x"), "'--label'"),
         (("report", "20260101-a"), "'20260101-0000-a'"),
     ],
 )  # fmt: skip
@@ -92,6 +93,21 @@ def test_a_mistyped_name_is_answered_with_the_nearest(
     said = invoke(*arguments)
     assert f". Did you mean {meant}?" in said
     assert said.count("Did you mean") == 1
+
+
+def test_a_flag_that_resembles_none_gets_no_suggestion() -> None:
+    assert "Did you mean" not in invoke("eval", "--metric", "ndcg@5")
+
+
+def test_a_table_in_the_place_of_the_target_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("questions.csv").write_text("query,doc_ids\nwhat,a\n")
+    for settings in ("", '[target.app]\ntarget = "builtin:bm25"\n'):
+        Path("assay.toml").write_text(settings)
+        said = invoke("eval", "questions.csv", "--dataset", "notes")
+        assert "'questions.csv' is a table: pass it as --dataset" in said
 
 
 def test_a_run_ends_with_how_to_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

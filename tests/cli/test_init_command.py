@@ -160,6 +160,12 @@ def test_columns_of_other_names_are_asked_for_and_kept(project: Path) -> None:
     assert rows[1].startswith("q-0")
 
 
+def test_other_questions_are_named(project: Path) -> None:
+    (project / "eval" / "questions2.csv").write_text(QUESTIONS)
+    assert "other questions that were found: eval/questions2.csv; --dataset" in init()
+    assert settings()["dataset"] == "eval/questions.csv"
+
+
 def test_the_ci_system_is_that_of_the_files_else_of_the_remote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

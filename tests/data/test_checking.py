@@ -107,3 +107,12 @@ def test_a_cell_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
 def test_a_name_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="no data set 'nope'"):
         check_dataset("nope")
+
+
+def test_columns_that_are_missing_are_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "fragen.csv"
+    path.write_text("Frage;Seiten\n" + "Was?;a\n" * 20 + "Wer?;b;c\n")
+    found = check_dataset(path)
+    assert found.error_count == 2
+    assert "fragen.csv:2: has no column for the query" in found.errors[0]
+    assert "fragen.csv:22: has 3 cells" in found.errors[1]

@@ -66,6 +66,10 @@ def test_ids_may_be_numbers_and_judgments_a_list() -> None:
     [
         (({}, {}), "queries: there are none"),
         (({"q": None}, {}), "queries: row 1: 'query' must be text, got None"),
+        (
+            ([{"query_id": "q", "frage": "x"}], {}),
+            r"row 1: has no column for the query \(.*'frage'",
+        ),
         (({"q": "x"}, {"p": ["d"]}), "judgments: row 1: there is no query 'p'"),
         (({"q": "x"}, {"q": "d"}), "query 'q' must have {id: grade} or a list of ids, got 'd'"),
         (({"q": "x"}, {"q": {"d": 0.5}}), "judgments: row 1: a grade must be an integer"),

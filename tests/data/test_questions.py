@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from assay.data import Dataset, load_dataset
-from assay.errors import DataError, UsageError
+from assay.errors import AssayError, DataError, UsageError
 
 
 def load(path: Path, text: str, **columns: str) -> Dataset:
@@ -141,6 +141,29 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "set.csv", "query,doc_ids\nx,y\n", query="Frage")
     with pytest.raises(UsageError, match="no column key 'frage'; the keys are query, ids"):
         load(tmp_path / "set.csv", "query,doc_ids\nx,y\n", frage="query")
+
+
+def test_documents_are_not_taken_for_questions(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.csv"
+    path.write_text("doc_id,title,text\nd1,Tea,Steep it for three minutes.\n")
+    with pytest.raises(DataError, match=r"looks like documents, not questions: .*--corpus"):
+        load_dataset(path)
+    assert len(load_dataset(path, columns={"query": "text"}).queries) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("query=Frage,ids=Seite", "has no column 'Seite', .* Did you mean 'Seiten'"),
+        ("Frage=query", "'Frage' is not a key; .* Did you mean 'query=Frage'"),
+        ("qery=Frage", "'qery' is not a key; .* Did you mean 'query'"),
+    ],
+)
+def test_the_column_that_was_meant_is_named(tmp_path: Path, columns: str, message: str) -> None:
+    path = tmp_path / "fragen.csv"
+    path.write_text("Frage;Seiten\nWas?;a\n")
+    with pytest.raises(AssayError, match=message):
+        load_dataset(path, columns=[columns])
 
 
 def test_a_frame_becomes_a_data_set() -> None:

@@ -13,6 +13,7 @@ from assay.cli.app import app
 from assay.errors import RunError, UsageError
 from assay.evaluation.gates import parse_gate
 from assay.report.ci import render_markdown
+from assay.run.folder import find_run
 from assay.run.listing import list_lines
 
 Agent = Callable[[str, int], list[str]]
@@ -122,6 +123,29 @@ def test_a_baseline_and_an_earlier_run_exclude_each_other(
 ) -> None:
     with pytest.raises(UsageError, match="with --baseline or with --compare-to"):
         evaluate(right_below(3), dataset, compare_to="main", baseline=right_below(4), out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num_queries": 5}, r"'main' \(.* has num_queries all, not 5\); list"),
+        ({"top_k": 3}, r"has top_k 5, not 3"),
+        ({"compare_to": "mian"}, r"'mian' \(did you mean 'main'\?\); list"),
+    ],
+)
+def test_why_no_run_can_be_compared_is_said(
+    main: Run, dataset: Dataset, tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(RunError, match=words):
+        evaluate(right_below(3), dataset, out=tmp_path, **{"compare_to": "main", **settings})
+
+
+def test_a_label_names_its_newest_run(main: Run, dataset: Dataset, tmp_path: Path) -> None:
+    newer = evaluate(right_below(3), dataset, label="main", out=tmp_path)
+    evaluate(right_below(3), dataset, label="other", out=tmp_path)
+    assert find_run("main", tmp_path).name == newer.name
+    with pytest.raises(RunError, match="no run is called 'nobody'"):
+        find_run("nobody", tmp_path)
 
 
 def test_a_regression_fails_only_where_that_is_asked_for(

@@ -68,6 +68,7 @@ def test_a_gate_may_be_on_a_metric_of_answers() -> None:
         ("ndcg@5", "is not a condition"),
         ("ndcg@5>=", "is not a condition"),
         ("ndcg@5>=0.3.1", "does not end in a number"),
+        ("ndcg@5=>0.3", "write >= instead of =>"),
         ("ndgc@5>=0.3", "Did you mean 'nDCG'"),
         ("recall@6>=0.3", "needs 6 documents, but the run requests 5; add --top-k 6"),
         ("recall@10>=0.3", "needs 10 documents, but the run requests 5; add --top-k 10"),

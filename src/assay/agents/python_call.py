@@ -5,7 +5,7 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,7 @@ class PythonAgent:
         track: str = "undeclared",
         known: Container[str] = (),
     ) -> None:
-        _refuse_swapped(function)
+        _refuse_wrong_parameters(function)
         self._known = known
         self.info = AgentInfo(name=name, protocol="python", track=track)
         self._function = function
@@ -160,12 +160,21 @@ async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _refuse_swapped(function: Callable[..., Any]) -> None:
-    """Notice `f(top_k, query)`, which would search for a number."""
+def _refuse_wrong_parameters(function: Callable[..., Any]) -> None:
+    """Notice `f(top_k, query)`, which would search for a number, and `f(query)`."""
     try:
-        names = [name.lower() for name in inspect.signature(function).parameters][:2]
+        signature = inspect.signature(function)
     except (TypeError, ValueError):  # some built-in functions have no signature
         return
+    try:
+        signature.bind("query", 5)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise UsageError(
+            f"Assay calls f(query, top_k), and {name}{signature} cannot be called so: {error}; "
+            "pass a function of two parameters"
+        ) from None
+    names = [name.lower() for name in signature.parameters][:2]
     if len(names) == 2 and names[0] in _COUNTS and names[1] in _QUERIES:
         raise UsageError(
             f"the function takes ({names[0]}, {names[1]}), and Assay calls f(query, top_k); swap "
@@ -233,9 +242,22 @@ def read_answer(value: object) -> AgentAnswer:
     )
 
 
+_REMEDIES: Sequence[tuple[type | tuple[type, ...], str]] = (
+    (type(None), "; return [] where nothing is found"),
+    ((str, bytes), "; return a list, also of one id"),
+    ((set, frozenset), "; a set has no order: return a list, best first"),
+    (AsyncIterator, "; return [each async for each in it]"),
+    (Iterator, "; return list(it)"),
+)
+
+
 def _ids(value: object, what: str) -> tuple[str, ...]:
     if isinstance(value, str | bytes) or not isinstance(value, list | tuple):
-        raise _invalid(f"{what} is a {type(value).__name__}, not a list of document ids")
+        kind, remedy = (
+            type(value).__name__,
+            next((words for kinds, words in _REMEDIES if isinstance(value, kinds)), ""),
+        )
+        raise _invalid(f"{what} is a {kind}, not a list of document ids{remedy}")
     ids = []
     for position, item in enumerate(value):
         try:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Container, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.agents.target_kinds import (
@@ -32,6 +33,7 @@ DEFAULT_ANSWERING_TARGET = "builtin:hybrid"
 documents, which A2A has no form for."""
 
 _BARE_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 _HOST_AND_PORT = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{1,5}(?:/\S*)?")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CREDENTIALS = re.compile(r"https?://[^/?#\s]*@", re.IGNORECASE)
@@ -195,6 +197,8 @@ def _not_a_target(text: str, prefix: str, rest: str) -> str:
     message = f"unknown target {shown!r}; a target has one of these forms: {targets_help()}"
     if _HOST_AND_PORT.fullmatch(text.strip()):
         return f"{message}. Did you mean 'http://{shown.strip()}'?"
+    if text.strip() and Path(text.strip()).suffix in _TABLES:
+        return f"{message}. {shown!r} is a table: pass it as --dataset"
     if ":" not in text and text.strip():
         message += f". A plain name is looked up in assay.toml, as [target.{shown.strip()[:40]}]"
     names = [name for name in TARGET_KINDS if name != "url"]

@@ -20,7 +20,8 @@ def export(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Runs: a folder, a name, a prefix of a name, or latest.", metavar="RUN..."
+            help="Runs: a folder, a name, a prefix of a name, latest, a label or a branch.",
+            metavar="RUN...",
         ),
     ],
     form: Annotated[

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from assay.cli.console import say
-from assay.errors import did_you_mean
+from assay.errors import closest, did_you_mean
 from assay.run.option import Group
 
 GROUPS: tuple[str, ...] = get_args(Group)
@@ -133,4 +133,8 @@ def _suggest_option(error: Exception, flags: Iterable[str]) -> None:
     if isinstance(name, str) and hasattr(error, "possibilities"):
         error.possibilities = None
         message = str(getattr(error, "message", ""))
-        error.message = message + did_you_mean(name, flags)  # type: ignore[attr-defined]
+        # The dashes make all flags resemble each other.
+        plain = {flag.lstrip("-"): flag for flag in flags}
+        near = closest(name.lstrip("-"), plain, cutoff=0.7)
+        hint = f". Did you mean {plain[near]!r}?" if near else ""
+        error.message = message + hint  # type: ignore[attr-defined]

@@ -188,7 +188,7 @@ def init(
     Finds a search function f(query, top_k), an MCP configuration and questions in the working
     folder. A file that exists is kept, unless --force is given.
     """
-    from assay.cli.project import find_ci, other_tables
+    from assay.cli.project import find_ci, find_datasets, other_tables
 
     folder = Path.cwd()
     if ci is not None and ci not in SYSTEMS:
@@ -209,6 +209,10 @@ def init(
     if data.value == _EXAMPLE and dataset is None:
         for table in islice(other_tables(folder), 3):
             say(f"not understood as questions: {table}; name its columns: --columns query=…,ids=…")
+    elif dataset is None:
+        every = islice(find_datasets(folder, columns or []), 6)
+        if others := [each.value for each in every if each.value != data.value]:
+            say(f"other questions that were found: {', '.join(others)}; --dataset chooses")
     for name in written:
         say(f"wrote {name}")
     if system is None:

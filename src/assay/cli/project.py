@@ -114,7 +114,12 @@ def _functions(path: Path) -> Iterator[str]:
 
 
 def find_dataset(folder: Path, columns: Sequence[str] = ()) -> Detected | None:
-    """A folder in BEIR format, or a table of questions with expected ids.
+    """The first of `find_datasets`; None if there is none."""
+    return next(find_datasets(folder, columns), None)
+
+
+def find_datasets(folder: Path, columns: Sequence[str] = ()) -> Iterator[Detected]:
+    """Folders in BEIR format, and tables of questions with expected ids.
 
     Parameters:
         folder: the project.
@@ -123,10 +128,9 @@ def find_dataset(folder: Path, columns: Sequence[str] = ()) -> Detected | None:
     for path in _data_files(folder):
         relative = path.relative_to(folder).as_posix()
         if path.is_dir() and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
-            return Detected(f"./{relative}", f"{relative}: BEIR format")
+            yield Detected(f"./{relative}", f"{relative}: BEIR format")
         if _is_table(path) and _holds_questions(_column_names(path), columns):
-            return Detected(relative, f"{relative}: questions and expected ids")
-    return None
+            yield Detected(relative, f"{relative}: questions and expected ids")
 
 
 def other_tables(folder: Path) -> Iterator[str]:

@@ -99,7 +99,11 @@ Html = Annotated[
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 Run = Annotated[
-    str, typer.Argument(help="A run's folder, its name, a prefix of its name, or latest.")
+    str,
+    typer.Argument(
+        help="A run's folder, its name, a prefix of its name, latest, or the newest complete run "
+        "of a label or branch."
+    ),
 ]
 
 
@@ -158,7 +162,8 @@ def _show_runs(lines: "list[RunLine]") -> None:
     for line in lines:
         score = "" if line.mean is None else with_interval(line.mean, line.low, line.high)
         row = {"run": line.name, "label": line.label or "", "branch": line.branch or ""}
-        row |= {"commit": (line.git_commit or "")[:8], "track": line.track or ""}
+        commit = (line.git_commit or "")[:8] + ("-dirty" if line.git_dirty else "")
+        row |= {"commit": commit, "track": line.track or ""}
         rows.append(
             row | {"metric": line.metric or "", "mean and 95% interval": score, "state": line.state}
         )
@@ -200,6 +205,7 @@ def _listed(line: "RunLine") -> dict[str, str | float | None]:
         "label": line.label,
         "branch": line.branch,
         "commit": line.git_commit,
+        "dirty": None if line.git_dirty is None else bool(line.git_dirty),
     }
     if line.mean is not None:
         listed |= {"metric": line.metric, "mean": line.mean, "low": line.low, "high": line.high}

@@ -178,7 +178,7 @@ def named_target(name: str, folder: Path | None = None) -> NamedTarget | None:
     Raises `UsageError` for a table with an unknown key or a value of the wrong type, and for a
     plain name that only resembles one of the file.
     """
-    if not name or ":" in name:
+    if not name or ":" in name or Path(name).is_file():  # a table, meant as --dataset
         return None
     tables = read_project_file(folder).get("target")
     if not isinstance(tables, dict) or not tables:

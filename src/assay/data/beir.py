@@ -161,7 +161,9 @@ def _dataset_files(path: Path, inside: str = "") -> dict[str, TextFile]:
         files = archive_files(path)
     else:
         what = "is neither a folder nor a zip archive" if path.exists() else "does not exist"
-        raise DataError(f"{what}; a data set in BEIR format has {_NEEDED}", file=path)
+        topics = ". TREC topics need their judgments: assay data import FILE --qrels FILE"
+        hint = topics if path.is_file() else ""
+        raise DataError(f"{what}; a data set in BEIR format has {_NEEDED}{hint}", file=path)
     root = f"{inside}/" if inside else _root(path, files)
     inner = {name[len(root) :]: file for name, file in files.items() if name.startswith(root)}
     return {name: file for name, file in inner.items() if _WANTED.fullmatch(name)}

@@ -145,7 +145,10 @@ def _unnamed(label: str, line: int, text: str, names: Sequence[str]) -> TableRow
     cells = text.split("\t")
     row = TableRow(label, line, dict(zip(names, cells, strict=False)), lined=True)
     if len(cells) < len(names):
-        return row.refusal(f"has {len(cells)} columns; expected {', '.join(names)}, with tabs")
+        return row.refusal(
+            f"has {len(cells)} columns; expected {', '.join(names)}, with tabs, or a "
+            "header with these names"
+        )
     return row
 
 

@@ -131,6 +131,9 @@ def _identifier(row: TableRow, names: tuple[str, ...]) -> str:
 
 
 def _text(row: TableRow, names: tuple[str, ...]) -> str:
+    if not any(name in row.fields for name in names):
+        have = short_repr(list(row.fields))
+        raise row.refusal(f"has no column for the {names[0]} ({', '.join(names)}), only {have}")
     value = next((row.fields[name] for name in names if name in row.fields), None)
     if not isinstance(value, str):
         raise row.refusal(f"{names[0]!r} must be text, got {short_repr(value)}")

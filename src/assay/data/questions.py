@@ -14,7 +14,7 @@ from assay.data.dataset import UNANSWERABLE, Dataset, Query, ReferenceAnswer
 from assay.data.qrels import made_words, parse_grade, wrong_grade
 from assay.data.table import TableRow, cell_list, read_table, table_suffix
 from assay.data.text_file import Findings, short_repr
-from assay.errors import DataError, UsageError
+from assay.errors import DataError, UsageError, did_you_mean
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "query": ("query", "question", "query_text", "user_input", "input", "text"),
@@ -112,6 +112,7 @@ class _Builder:
     columns: Mapping[str, str]
     findings: Findings
     layouts: dict[tuple[str, ...], _Layout] = field(default_factory=dict)
+    refused: set[tuple[str, ...]] = field(default_factory=set)
     questions: dict[str, _Question] = field(default_factory=dict)
     judgments: dict[str, dict[str, int]] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
@@ -122,9 +123,13 @@ class _Builder:
 
     def add(self, row: TableRow) -> None:
         names = tuple(row.fields)
+        if names in self.refused:
+            return
         layout = self.layouts.get(names)
         if layout is None:
+            self.refused.add(names)  # a header without its columns is told once, not row by row
             layout = self.layouts[names] = _layout(row, self.columns)
+            self.refused.remove(names)
         found = self._judged(row, layout)
         answer = _text(row, layout.answer)
         query_id = self._question(row, layout)
@@ -270,7 +275,8 @@ def _layout(row: TableRow, columns: Mapping[str, str]) -> _Layout:
         if key in columns:
             if columns[key] not in row.fields:
                 have = short_repr(list(row.fields))
-                raise row.refusal(f"has no column {columns[key]!r}, only {have}")
+                hint = did_you_mean(columns[key], map(str, row.fields))
+                raise row.refusal(f"has no column {columns[key]!r}, only {have}{hint}")
             found[key] = columns[key]
         else:
             found[key] = next((spelled[each] for each in known if each in spelled), None)
@@ -284,6 +290,12 @@ def _layout(row: TableRow, columns: Mapping[str, str]) -> _Layout:
         raise _missing(row, "query")
     if found["ids"] is None and found["doc_id"] is None:
         raise _missing(row, "ids")
+    texts = found["query"] is not None and _spelling(found["query"]) == "text"
+    if texts and not columns and found["doc_id"] and "title" in spelled and not found["grade"]:
+        raise row.refusal(
+            f"looks like documents, not questions: its columns are {short_repr(list(row.fields))}; "
+            "pass it as --corpus, or say that the texts are questions: --columns query=text"
+        )
     used = set(row.fields if _JUDGED_BY in row.fields else found.values())
     return _Layout(**found, others=tuple(name for name in row.fields if name not in used))
 

@@ -19,7 +19,7 @@ import orjson
 
 from assay.data.text_file import UNREADABLE, TextFile, plain_file, reason, short_repr
 from assay.data.traces import holds_spans, trace_rows
-from assay.errors import DataError, UsageError
+from assay.errors import DataError, UsageError, did_you_mean
 from assay.extras import require_extras
 from assay.files import require_regular
 from assay.net.json import JsonObject, parse_json, parse_object
@@ -137,9 +137,15 @@ def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]
     columns: dict[str, str] = {}
     for part in (part.strip() for each in given for part in each.split(",")):
         key, equals, name = (word.strip() for word in part.partition("="))
-        if not equals or not name or key not in keys:
+        if not equals or not name:
             raise UsageError(
                 f"--columns {part!r} is not KEY=COLUMN; the keys are {', '.join(keys)}"
+            )
+        if key not in keys:
+            swapped = f". Did you mean '{name}={key}'?" if name in keys else ""
+            raise UsageError(
+                f"--columns {part!r}: {key!r} is not a key; the keys are {', '.join(keys)}"
+                f"{swapped or did_you_mean(key, keys)}"
             )
         columns[key] = name
     return columns

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assay.data.dataset import Dataset
-from assay.errors import RunError, UsageError
+from assay.errors import RunError, UsageError, did_you_mean
 from assay.evaluation.gates import Gate
 from assay.evaluation.results import Results
 from assay.measure.metrics import parse_figure
@@ -71,8 +71,8 @@ def with_reference(
     if folder is None:
         raise RunError(
             f"no complete run under {out} on the same data has the label, branch or name "
-            f"{config.compare_to!r}; list what there is with: assay runs; to go on without it the "
-            "first time, set allow_first_run (--allow-first-run)"
+            f"{config.compare_to!r}{_nearest(evaluation, out)}; list what there is with: assay "
+            "runs; to go on without it the first time, set allow_first_run (--allow-first-run)"
         )
     gates = [gate for gate in evaluation.gates if gate.reference and gate.metric is not None]
     return replace(evaluation, reference=ReferenceRun(folder, _scores(folder, gates)))
@@ -169,6 +169,31 @@ def _find(evaluation: "Evaluation", out: Path, resumed: RunFolder | None) -> Run
         except RunError:  # a damaged run is none to compare with
             continue
     return other_documents  # the questions and labels are the same
+
+
+def _nearest(evaluation: "Evaluation", out: Path) -> str:
+    """What the newest run of that name has otherwise, or which name may have been meant."""
+    ours, dataset, names = evaluation.config, evaluation.dataset, set[str]()
+    for folder in reversed(list(list_runs(out))):
+        try:
+            header, state = folder.read_header(), folder.state()
+        except RunError:
+            continue
+        own = {each for each in (header.label, header.git.branch if header.git else None) if each}
+        names |= own
+        if ours.compare_to not in own or header.baseline_of is not None:
+            continue
+        theirs = header.config
+        other_data = header.dataset.labels != dataset.labels_fingerprint
+        differs = [f"is {state}"] if state != COMPLETE else []
+        differs += ["has other questions or labels"] if other_data else []
+        for name in ("split", "top_k", "num_queries", "seed", "num_shards"):
+            had, has = getattr(theirs, name), getattr(ours, name)
+            if had != has and (name != "seed" or ours.num_queries):
+                shown = "all" if had is None else had
+                differs.append(f"has {name} {shown}, not {'all' if has is None else has}")
+        return f" ({folder.name} {' and '.join(differs)})" if differs else ""
+    return did_you_mean(ours.compare_to, names).replace(". Did", " (did").replace("?", "?)")
 
 
 def _is_comparable(header: RunHeader, evaluation: "Evaluation") -> bool:

@@ -84,6 +84,8 @@ def parse_gate(text: str, top_k: int, compare_to: str = "") -> Gate:
     if not math.isfinite(bound):
         raise UsageError(f"gate {text!r}: {match['bound']} is larger than any number can be")
     name = match["name"].strip()
+    if name.endswith("="):
+        raise UsageError(f"gate {text!r}: write {match['sign']}= instead of ={match['sign']}")
     if name.lower() in SUMMARY_FIGURES:
         return Gate(text, name.lower(), None, match["sign"], bound)
     if answer_metric := answer_metric_name(name):

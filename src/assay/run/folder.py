@@ -6,7 +6,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from assay.run.config import RunConfig
 from assay.run.listing import RUNNING as RUNNING
 from assay.run.listing import UNFINISHED as UNFINISHED
 from assay.run.models import (
+    COMPLETE,
     FORMAT,
     AnswerRow,
     Comparison,
@@ -312,7 +313,7 @@ def remove_run(folder: RunFolder) -> None:
 
 
 def find_run(reference: str, out: Path) -> RunFolder:
-    """A path, the name of a folder under `out`, the start of one, or `latest`.
+    """A path, a name under `out` or its start, `latest`, or the newest of a label or branch.
 
     A run that was made as another's baseline is never the latest: that is the run it was made for.
     """
@@ -326,6 +327,7 @@ def find_run(reference: str, out: Path) -> RunFolder:
             raise RunError(f"no run in {out}; create one with: assay eval")
         return latest
     matches = [run for run in runs if run.name.startswith(reference)]
+    matches = matches or _of_label_or_branch(reference, runs)
     if len(matches) != 1:
         problem = "no run is" if not matches else f"{len(matches)} runs are"
         hint = did_you_mean(reference, [LATEST, *(run.name for run in runs)]) if not matches else ""
@@ -333,6 +335,16 @@ def find_run(reference: str, out: Path) -> RunFolder:
             f"{problem} called {reference!r} under {out}; list them with: assay runs{hint}"
         )
     return matches[0]
+
+
+def _of_label_or_branch(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
+    for run in reversed(runs):
+        with suppress(RunError):  # a damaged run has no name
+            header = run.read_header()
+            known = (header.label, header.git.branch if header.git else None)
+            if name in known and header.baseline_of is None and run.state() == COMPLETE:
+                return [run]
+    return []
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:

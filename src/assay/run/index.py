@@ -272,6 +272,7 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         label=header.label,
         branch=header.git.branch if header.git else None,
         git_commit=header.git.commit if header.git else None,
+        git_dirty=header.git.dirty if header.git else None,
         process=header.process,
         baseline_of=header.baseline_of,
     )

@@ -48,6 +48,7 @@ class RunLine:
     label: str | None = None
     branch: str | None = None
     git_commit: str | None = None
+    git_dirty: bool | None = None
     process: int | None = None
     baseline_of: str | None = None
     metric: str | None = None
