@@ -1,6 +1,10 @@
 """How many texts a second the PyTorch embedder embeds, end to end and stage by stage.
 
     python benchmarks/gpu.py --archive nfcorpus.zip [--copies 40] [--device cuda]
+    python benchmarks/gpu.py --archive nfcorpus.zip --index 1000000
+
+The second is `assay index` of that many documents of 60 words, cut from the same texts and written
+to a file first, with the time of each stage; then hybrid queries.
 
 It needs the extra [torch]. The model is the built-in one: its int8 weights, read from the installed
 ONNX file and rounded back to floats, in a folder as sentence-transformers saves it. The texts are
@@ -11,10 +15,14 @@ alike but the lengths are those of real abstracts.
 import argparse
 import json
 import os
+import resource
+import statistics
+import sys
 import tempfile
 import time
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +43,7 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=40)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--index", type=int, help="index this many documents instead")
     parser.add_argument("--onnx", action="store_true", help="compare with the CPU's int8 vectors")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -42,6 +51,10 @@ def main() -> None:
         if not folder.exists():
             write_model(folder)
         documents = read_texts(arguments.archive)
+        if arguments.index:
+            figures = index(documents, arguments.index, folder, Path(scratch), arguments.device)
+            print(json.dumps(figures, indent=1))
+            return
         texts = rotated(documents, arguments.copies)
         embedder = TorchEmbedder(
             str(folder), device=arguments.device, processes=arguments.processes
@@ -91,6 +104,115 @@ def measure(
         vectors[: len(documents)], embedder.embed(documents)
     )
     return figures
+
+
+class Stages:
+    """Seconds of wall and CPU time in each wrapped function, without those that it calls."""
+
+    def __init__(self) -> None:
+        self.wall: dict[str, float] = {}
+        self.cpu: dict[str, float] = {}
+        self._inner: list[list[float]] = []
+
+    def wrap(self, owner: Any, name: str, stage: str) -> None:
+        """Time `owner.name` from now on."""
+        function = getattr(owner, name)
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            self._inner.append([0.0, 0.0])
+            wall, cpu = time.perf_counter(), time.process_time()
+            try:
+                return function(*arguments, **named)
+            finally:
+                wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+                inner = self._inner.pop()
+                self.wall[stage] = self.wall.get(stage, 0.0) + wall - inner[0]
+                self.cpu[stage] = self.cpu.get(stage, 0.0) + cpu - inner[1]
+                if self._inner:
+                    self._inner[-1][0] += wall
+                    self._inner[-1][1] += cpu
+
+        setattr(owner, name, timed)
+
+
+def index(
+    documents: Sequence[str], count: int, model: Path, scratch: Path, device: str
+) -> dict[str, Any]:
+    """`assay index` of so many documents of 60 words, stage by stage, and queries afterwards."""
+    from assay.cli.app import main as assay
+    from assay.data import load_dataset
+    from assay.search import edge_store
+    from assay.search import index as building
+    from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
+
+    os.environ["ASSAY_CACHE"] = str(scratch / "cache")
+    folder = scratch / "corpus"
+    write_corpus(folder, documents, count)
+    stages = Stages()
+    stages.wrap(building, "corpus_digest", "reading, hashes")
+    stages.wrap(building.Bm25Model, "of", "counting words")
+    stages.wrap(building, "fit_metric", "metric")
+    stages.wrap(building, "split_documents", "chunks")
+    stages.wrap(VectorCache, "embed", "vector cache")
+    stages.wrap(TorchEmbedder, "embed", "embedding")
+    stages.wrap(building, "_point", "points, BM25 weights")
+    stages.wrap(edge_store._EdgeWriter, "write", "writing")
+    stages.wrap(edge_store._EdgeWriter, "commit", "finishing")
+    settings = EmbedderSettings(embedder=f"st:{model}", device=device)
+    sys.argv = ["assay", "index", "--dataset", str(folder), "--embedder", settings.embedder]
+    sys.argv += ["--device", device]
+    wall, cpu = time.perf_counter(), time.process_time()
+    with suppress(SystemExit):
+        assay()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    table = {one: (stages.wall[one], stages.cpu[one]) for one in stages.wall}
+    table["rest"] = wall - sum(stages.wall.values()), cpu - sum(stages.cpu.values())
+    dataset, embedder = load_dataset(str(folder)), open_embedder(settings)
+    with building.open_index(building.open_store(dataset.name, embedder), embedder) as retriever:
+        queries = [" ".join(one.split()[:8]) for one in documents[:220]]
+        for query in queries[:20]:
+            retriever.search(query)
+        times, before = [], time.process_time()
+        for query in queries[20:]:
+            started = time.perf_counter()
+            retriever.search(query)
+            times.append(1000 * (time.perf_counter() - started))
+        query_cpu = 1000 * (time.process_time() - before) / len(times)
+    kept = sum(one.stat().st_blocks for one in (scratch / "cache").rglob("*") if one.is_file())
+    return {
+        "documents": count,
+        "wall, s": round(wall, 1),
+        "CPU of the process, s": round(cpu, 1),
+        "peak memory, MB": round(peak),
+        "disk with caches, MB": round(kept * 512 / 1e6),
+        "stages: wall, CPU in s": {
+            stage: [round(one, 1) for one in both] for stage, both in table.items()
+        },
+        "hybrid query: p50, p99, CPU in ms": [
+            round(statistics.median(times), 1),
+            round(statistics.quantiles(times, n=100)[98], 1),
+            round(query_cpu, 1),
+        ],
+    }
+
+
+def write_corpus(folder: Path, documents: Sequence[str], count: int) -> None:
+    """Documents of 60 words in BEIR's layout, of which no two are alike."""
+    (folder / "qrels").mkdir(parents=True)
+    words = [one.split() for one in documents]
+    with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
+        for row in range(count):
+            copy, place = divmod(row, len(words))
+            one = words[place]
+            at = 7 * copy % len(one)
+            part = (one[at:] + one[:at])[:57]
+            document = {"_id": f"d{row}", "title": " ".join(part[:8])}
+            document["text"] = " ".join([*part[8:], f"copy {copy}."])
+            file.write(json.dumps(document, ensure_ascii=False) + "\n")
+    query = {"_id": "q1", "text": " ".join(words[0][:8])}
+    (folder / "queries.jsonl").write_text(json.dumps(query) + "\n", encoding="utf-8")
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td0\t1\n")
 
 
 def _device_name(embedder: TorchEmbedder) -> str:
