@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import qdrant_edge as edge
 
 from assay.errors import SearchError, UsageError
@@ -325,7 +326,7 @@ def _flat_points(shard: edge.EdgeShard) -> Iterator[FlatPoint]:
             payload["doc_id"],
             payload["chunk_index"],
             payload["total_chunks"],
-            vectors[DENSE],
+            np.array(vectors[DENSE], np.float32),  # a list takes eight times the memory
             SparseVector(words.indices, words.values) if words is not None else None,
         )
 

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ class FlatPoint(NamedTuple):
     doc_id: str
     chunk_index: int
     total_chunks: int
-    dense: Sequence[float]
+    dense: Vectors
     bm25: SparseVector | None
 
 
@@ -127,8 +128,8 @@ def remove_flat(generation: Path) -> None:
 def _columns(points: Sequence[FlatPoint]) -> tuple[_Array, ...]:
     """The arrays of `Postings`."""
     vectors = [(row, one.bm25) for row, one in enumerate(points) if one.bm25]
-    terms = np.array([term for _, one in vectors for term in one.indices], np.uint32)
-    weights = np.array([value for _, one in vectors for value in one.values], np.float32)
+    terms = np.fromiter(chain.from_iterable(one.indices for _, one in vectors), np.uint32)
+    weights = np.fromiter(chain.from_iterable(one.values for _, one in vectors), np.float32)
     rows = np.repeat(
         np.array([row for row, _ in vectors], np.uint32), [len(one.indices) for _, one in vectors]
     )
