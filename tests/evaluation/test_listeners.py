@@ -95,6 +95,13 @@ def test_a_listener_that_fails_is_told_and_changes_nothing(recorded: Told) -> No
     assert [what for what, _ in recorded] == ["start", "finish"]
 
 
+def test_what_a_listener_of_a_private_run_says_is_withheld(recorded: Told) -> None:
+    result = CliRunner().invoke(app, [*EVALUATION, "--private", "--listener", "mine:Failing"])
+    assert result.exit_code == 0, result.output
+    assert "failed in on_start: SystemExit; the run is not affected" in result.stderr
+    assert "no tracking server" not in result.stderr
+
+
 def test_a_run_that_breaks_off_is_told(recorded: Told) -> None:
     def break_off() -> None:
         with RunListeners([Failing()], lambda _said: None) as told:

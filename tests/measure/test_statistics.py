@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from assay.errors import UsageError
 from assay.measure import compare_paired, holm, queries_needed, summarize
 from assay.measure.graded import Floats
-from assay.measure.resampling import bounded_means, flipped_means, resample_count
+from assay.measure.resampling import (
+    bootstrap_means,
+    bounded_means,
+    flipped_means,
+    resample_count,
+)
 from assay.measure.statistics import student_t
 
 RNG = np.random.default_rng(7)
@@ -298,3 +303,14 @@ def test_every_bounded_mean_is_drawn() -> None:
 def test_the_number_of_resamples_is_a_whole_one() -> None:
     assert resample_count(1_500) == 6_666
     assert isinstance(resample_count(1_500), int)
+
+
+def test_resampling_many_values_is_centered() -> None:
+    """Beyond 5,000 values they are drawn by the bins of a histogram."""
+    values = np.random.default_rng(11).random(6_000)
+    flipped = flipped_means(values, 5)
+    assert abs(float(flipped.mean())) < 5 * float(flipped.std()) / math.sqrt(flipped.size)
+    drawn = bootstrap_means(values, 5)
+    error = 5 * float(drawn.std()) / math.sqrt(drawn.size)
+    assert float(drawn.mean()) == pytest.approx(float(values.mean()), abs=error)
+    assert float(drawn.std()) == pytest.approx(float(values.std()) / math.sqrt(6_000), rel=0.06)

@@ -18,9 +18,9 @@ from assay.run.folder import (
     create_run,
     find_run,
     list_runs,
-    versions,
 )
 from assay.run.models import TargetRecord
+from assay.run.provenance import versions
 
 MakeDataset = Callable[[int], Dataset]
 TARGET = TargetRecord(name="python:f", protocol="python", details="")

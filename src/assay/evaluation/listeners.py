@@ -21,6 +21,7 @@ from assay.evaluation.run import Run
 from assay.extras import missing_extra
 from assay.net.redact import redact_secrets
 from assay.net.secret_text import mask_secrets
+from assay.privacy import is_private
 from assay.run.folder import RunFolder
 
 GROUP = "assay.listeners"
@@ -153,13 +154,24 @@ class _Worker:
                 if call is not None:
                     call(value)
             except (Exception, SystemExit) as error:
+                words = _words(error, _is_of_private(value))
                 self._say(
-                    f"warning: listener {self._name!r} failed in {method}: {_words(error)}; the "
+                    f"warning: listener {self._name!r} failed in {method}: {words}; the "
                     "run is not affected"
                 )
 
 
-def _words(error: BaseException) -> str:
-    """One line, without secrets."""
+def _is_of_private(value: RunFolder | Run) -> bool:
+    folder = value if isinstance(value, RunFolder) else value.folder
+    try:
+        return is_private() or folder.read_config().private
+    except AssayError:  # told where the run is read
+        return True
+
+
+def _words(error: BaseException, private: bool = False) -> str:
+    """One line, without secrets; of a private run the kind alone, as it may quote a text."""
+    if private:
+        return type(error).__name__
     first = redact_secrets(str(mask_secrets(str(error).strip().partition("\n")[0])))
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -2,7 +2,6 @@
 
 import io
 import os
-import platform
 import re
 import secrets
 import shutil
@@ -10,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,14 +43,13 @@ from assay.run.models import (
     TargetRecord,
     require_format,
 )
-from assay.run.provenance import Provenance
+from assay.run.provenance import Provenance, versions
 from assay.run.report_file import find_query_row, read_query_rows, read_report_head
 from assay.run.target_settings import parse_tags
 
 LATEST = "latest"
 
 _HEADER_REMEDY = "restore it from a copy of the run, or start a new run with: assay eval"
-_PACKAGES = ("agent-assay", "numpy", "PyStemmer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +186,10 @@ class RunFolder:
             if self.comparison_file.exists():
                 stream.write(b'\n  "comparison": ' + read_file(self.comparison_file) + b",")
             if self.answers_file.exists():
-                separator = b'\n  "answer_results": [\n'
-                for line in read_lines(self.answers_file):
-                    stream.write(separator + line.rstrip(b"\r\n"))
-                    separator = b",\n"
-                stream.write(b"\n]," if separator == b",\n" else separator + b"\n],")
+                stream.write(b'\n  "answer_results": [')
+                for number, line in enumerate(read_lines(self.answers_file)):
+                    stream.write((b",\n" if number else b"\n") + line.rstrip(b"\r\n"))
+                stream.write(b"\n],")
             shutil.copyfileobj(report, stream)
         stream.flush()
 
@@ -379,17 +375,6 @@ def find_run_dataset(header: RunHeader | Report) -> tuple[Dataset | None, str]:
     if dataset.fingerprint != header.dataset.fingerprint:
         return None, f"the data set {source!r} has changed since the run"
     return dataset, ""
-
-
-def versions() -> dict[str, str]:
-    """Of Python and the packages that decide a score."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from its sources
-            found[name] = "unknown"
-    return found
 
 
 def _read_object(path: Path, remedy: str) -> JsonObject:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from assay.net.redact import redact_url
 
 _SECONDS = 2.0
+_PACKAGES = ("agent-assay", "numpy", "PyStemmer")
 # Continuous integration checks out a commit, not a branch, and names the branch here.
 _BRANCH_VARIABLES = (
     *("GITHUB_HEAD_REF", "GITHUB_REF_NAME"),  # GitHub: of a pull request, of a push
@@ -151,3 +153,14 @@ class _Git:
         except (OSError, subprocess.SubprocessError, ValueError):
             return None
         return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that decide a score."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from its sources
+            found[name] = "unknown"
+    return found

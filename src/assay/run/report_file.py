@@ -88,12 +88,11 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
     """The row of one query, without reading the others; None where there is none."""
     wanted = orjson.dumps(query_id)
-    with path.open("rb") as file:
-        for line in file:
-            if line.startswith(b'{"') and wanted in line:
-                value = _parsed(path, line.rstrip(b",\n"))
-                if value.get("query_id") == query_id:
-                    return QueryRow.read(value, path, report_remedy(path), f"row of {query_id!r}")
+    for line in read_lines(path, limit=MAX_BYTES):
+        if line.startswith(b'{"') and wanted in line:
+            value = _parsed(path, line.rstrip(b",\n"))
+            if value.get("query_id") == query_id:
+                return QueryRow.read(value, path, report_remedy(path), f"row of {query_id!r}")
     # A report that another program wrote has its rows on other lines.
     return next((row for row in read_query_rows(path) if row.query_id == query_id), None)
 
