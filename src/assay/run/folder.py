@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,8 +31,8 @@ from assay.net.json import JsonObject
 from assay.run.config import RunConfig
 from assay.run.listing import RUNNING as RUNNING
 from assay.run.listing import UNFINISHED as UNFINISHED
+from assay.run.listing import complete_runs_of
 from assay.run.models import (
-    COMPLETE,
     FORMAT,
     AnswerRow,
     Comparison,
@@ -323,7 +323,8 @@ def find_run(reference: str, out: Path) -> RunFolder:
             raise RunError(f"no run in {out}; create one with: assay eval")
         return latest
     matches = [run for run in runs if run.name.startswith(reference)]
-    matches = matches or _of_label_or_branch(reference, runs)
+    if not matches and (named := complete_runs_of(reference, out)):
+        matches = [run for run in runs if run.name in named][-1:]
     if len(matches) != 1:
         problem = "no run is" if not matches else f"{len(matches)} runs are"
         hint = did_you_mean(reference, [LATEST, *(run.name for run in runs)]) if not matches else ""
@@ -331,16 +332,6 @@ def find_run(reference: str, out: Path) -> RunFolder:
             f"{problem} called {reference!r} under {out}; list them with: assay runs{hint}"
         )
     return matches[0]
-
-
-def _of_label_or_branch(name: str, runs: Sequence[RunFolder]) -> list[RunFolder]:
-    for run in reversed(runs):
-        with suppress(RunError):  # a damaged run has no name
-            header = run.read_header()
-            known = (header.label, header.git.branch if header.git else None)
-            if name in known and header.baseline_of is None and run.state() == COMPLETE:
-                return [run]
-    return []
 
 
 def list_runs(out: Path) -> Iterator[RunFolder]:

@@ -123,6 +123,15 @@ def list_lines(folder: Path) -> list[RunLine]:
     return [summaries[name][0] for name in found]
 
 
+def complete_runs_of(name: str, folder: Path) -> set[str]:
+    """The complete runs of a label or branch, without those that were made as baselines."""
+    return {
+        line.name
+        for line in list_lines(folder)
+        if name in (line.label, line.branch) and line.state == COMPLETE and not line.baseline_of
+    }
+
+
 def read_summaries(
     folder: Path,
     runs: Mapping[str, Signature],
