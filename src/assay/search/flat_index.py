@@ -28,6 +28,9 @@ FOLDER = "flat"
 _POINTS = "points.json"
 _ARRAYS = ("vectors", *(one.name for one in fields(Postings)))
 
+# A query makes hundreds: the constructor of a named tuple takes as long again.
+_new = tuple.__new__
+
 _Floats = NDArray[np.float32]
 _Array = NDArray[Any]
 
@@ -93,7 +96,7 @@ class FlatIndex:
         places = self._places
         numbers: list[int] = chosen.tolist()
         return [
-            Found(*places[number], score)
+            _new(Found, (*places[number], score))
             for number, score in zip(numbers, scores[best].tolist(), strict=True)
         ]
 
@@ -101,7 +104,7 @@ class FlatIndex:
         if among is None:
             return None
         row_of = self._row_of
-        return np.array(sorted(row_of[one] for one in set(among) if one in row_of), np.int64)
+        return np.array(sorted([row_of[one] for one in set(among) if one in row_of]), np.int64)
 
     def _dense(self, vectors: _Floats, vector: Vectors) -> _Floats:
         # Not a matrix product: BLAS would wake threads, which cost more than they save.
