@@ -18,6 +18,7 @@ from assay.cli.options import read_values, use_named_target, with_options
 from assay.errors import DataError, TargetError, UsageError
 from assay.extras import PACKAGES
 from assay.privacy import private_mode
+from assay.report.numbers import counted
 from assay.run.config import RunConfig
 from assay.run.options import settings
 
@@ -185,13 +186,10 @@ def _outcome(call: "SampleCall") -> str:
         return f"failed after {took}: {call.failure}"
     first = ", ".join(each[:40] for each in call.doc_ids[:3])
     more = ", ..." if len(call.doc_ids) > 3 else ""
-    number = len(call.doc_ids)
-    return f"{number} id{'' if number == 1 else 's'} in {took}: {first}{more}"
+    return f"{counted(len(call.doc_ids), 'id')} in {took}: {first}{more}"
 
 
 def _answer_text(call: "SampleCall") -> str:
-    from assay.report.numbers import counted
-
     if not call.answer:
         return f"none was read; --answers needs one{call.maps and f'; try: {call.maps}'}"
     more = "..." if call.answer_length > len(call.answer) else ""

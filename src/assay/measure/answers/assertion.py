@@ -194,6 +194,11 @@ _ABOUT = (
 )
 _ASKED = r"(?:who|whom|whose|what|when|where|which|how|why|whether|if)"
 _WHAT = rf"(?=(?: (?:anything|that|this|it|so|more))?\W*$| {_ASKED}\b| anything\b)"
+# What a refusal calls that which was asked for; "the door code is confidential" is an answer.
+_THIS = (
+    r"(?:this|that|it|(?:this|that|the) (?:requested )?(?:information|data|answer|page|content|"
+    r"documents?|details?))"
+)
 # Narrow on purpose: "no evidence of harm" and "was not found in blood" are answers.
 _ENGLISH = (
     r"^\W*(?:answer\W+)?(?:not found|unknown|no answer|n/a)(?: - |[:;,.!(*\"]|\W*$)",
@@ -227,6 +232,12 @@ _ENGLISH = (
     rf"\bno answer (?:(?:is|was) (?:given |found )?)?in (?:\w+ ){{0,2}}?{_SOURCES}\b",
     rf"\b(?:is|are|was|were) not (?:in|part of|covered by) (?:\w+ ){{0,2}}?{_SOURCES}\W*$",
     r"\b(?:cannot|can not|could not) be (?:answered|determined)\b",
+    rf"\b{_THIS} (?:may|can|could|must) ?not be (?:disclosed|shared|provided|revealed|displayed|"
+    r"shown|given out|loaded|retrieved|accessed|opened|reached)\b",
+    rf"\b{_THIS} (?:is|are) (?:strictly |currently )?(?:confidential|classified|restricted|private|"
+    r"unavailable|not (?:public|available|accessible))\b",
+    r"\b(?:i am|we are|i'm) not (?:allowed|permitted|authorized|able) to "
+    r"(?:answer|say|disclose|share|tell|reveal|provide|discuss)\b",
 )
 _GERMAN_SOURCES = (
     r"(?:dokument\w*|unterlagen|quellen?|texte?n?|kontext\w*|notizen|regeln|regelwerk|abschnitte?n?|"
@@ -289,6 +300,7 @@ _REFUSAL = re.compile("|".join((*_ENGLISH, *_OTHER_LANGUAGES)))
 # No phrase is without one of these; most answers are.
 _CUE = re.compile(
     r"\b(?:no|not|none|nothing|cannot|unable|unknown|unclear|unspecified|silent|insufficient|n/a|"
+    r"confidential|classified|restricted|private|unavailable|"
     r"nichts?|keine?\w?|pas|rien|aucune?|non|nessuna|niets?|geen|não|nenhuma)\b"
 )
 _APOLOGY = re.compile(

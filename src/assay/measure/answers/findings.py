@@ -124,7 +124,11 @@ _EXPLAINED_BY = {
         "unfaithful",
     ),
     "cites nothing": ("nothing shown",),
-    "cites wrong documents": ("cites unknown documents", "same answer", "answers from memory"),
+    "cites wrong documents": (
+        *("cites unknown documents", "same answer", "answers from memory"),
+        "answers other questions",
+    ),
+    "cites unretrieved documents": ("answers other questions",),
     "same documents": ("nothing shown", "unknown documents"),
     "denies": ("other language",),
     **dict.fromkeys(
@@ -143,7 +147,7 @@ _EXPLAINED_BY = {
         *("stale text", "wrong part", "answers other questions", "same answer", "incomplete"),
         *("repeats the question", "raw format", "ignores its context", "same documents", "padded"),
         *("contradicts its citations", "contradicts its context", "empty answer"),
-        *("unfilled template", "broken characters"),
+        *("unfilled template", "broken characters", "drops units"),
     ),
 }
 """What says the same in a more telling way, where it is about most of the same answers."""

@@ -16,6 +16,7 @@ from itertools import dropwhile
 from assay.answer.prompt import cited_places
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import abstained
+from assay.measure.answers.quantities import quantities, spellings_of
 from assay.text import is_stop, normalize, sentences, stem, stems, words
 
 _FORMATTED = re.compile(r"\s*(?:[{\[]\s*[\"'{\[\]}]|```|<[a-z!?/]|---\n)", re.IGNORECASE)
@@ -36,7 +37,9 @@ _BREAKS_OFF = re.compile(
     r"which|because|per|as))[\"'”’)\]]*$",
     re.IGNORECASE,
 )
-_ITEMS = re.compile(r",|;|\b(?:and|or|as well as|und|oder|et|y|e)\b")
+_ITEMS = re.compile(
+    r",|;|\b(?:and|or|as well as|und|oder|et|y|e|for|by|with|without|during|except|unless)\b"
+)
 _ITEM_WORDS = 4
 _ENOUGH_WORDS, _LAST_WORDS = 6, 3
 
@@ -106,6 +109,26 @@ def _adds_an_item(view: AnswerView) -> bool:
     return False
 
 
+def _drops_a_unit(view: AnswerView) -> bool:
+    """A key figure without the unit that everything shown has with it, and nobody asked for."""
+    asked = set(stems(view.case.question))
+    expected = set(quantities(view.case.reference.answer or ""))
+    units = dict[str, set[str]]()
+    for text in view.shown:
+        for value, unit in quantities(text):
+            units.setdefault(value, set()).add(unit)
+    for value, unit in quantities(view.text):
+        shown = units.get(value, {""})
+        wanted = [each.unit for each in expected if each.value == value and each.unit]
+        if not unit and wanted and "" not in shown and not asked & _unit_stems(wanted[0]):
+            return True
+    return False
+
+
+def _unit_stems(unit: str) -> set[str]:
+    return {stem(each) for each in (unit, *spellings_of(unit))}
+
+
 def _attempted(view: AnswerView) -> bool:
     return view.attempted
 
@@ -151,6 +174,12 @@ FORM_CHECKS = (
         lambda view: view.attempted and bool(view.shown),
         _adds_an_item,
         0.2,
+    ),
+    AnswerCheck(
+        "drops units",
+        "state a figure without its unit or currency",
+        lambda view: view.attempted and view.case.answerable and bool(view.shown),
+        _drops_a_unit,
     ),
 )
 """The most telling first."""

@@ -117,12 +117,23 @@ def quantities(text: str) -> Iterator[Quantity]:
     """The numbers of a text with their units, in their order."""
     dollars = _DOLLARS.sub(r"\1 usd", normalize(text))
     for match in _ANY_QUANTITY.finditer(canonical(dollars)):
-        number = match["number"].rstrip(".,:/")
-        if re.fullmatch(r"\d+\.\d+", number):
-            number = number.rstrip("0").rstrip(".")
-        yield Quantity(
-            number.lstrip("0") or "0" if number.isdigit() else number, match["unit"] or ""
-        )
+        yield Quantity(plain_number(match["number"].rstrip(".,:/")), match["unit"] or "")
+
+
+def plain_number(number: str) -> str:
+    """A number in one spelling: "1.50" is "1.5", "007" is "7"."""
+    if re.fullmatch(r"\d+\.\d+", number):
+        number = number.rstrip("0").rstrip(".")
+    return number.lstrip("0") or "0" if number.isdigit() else number
+
+
+def spellings_of(unit: str) -> list[str]:
+    """The words that a unit is written with, as far as they are words: "eur" is "euro"."""
+    return [
+        each
+        for form in _UNITS.get(unit, "").split("|")
+        if (each := form.rstrip("s?\\b.")).isalpha()
+    ]
 
 
 def bare_number(phrase: str) -> str | None:

@@ -11,7 +11,16 @@ from enum import StrEnum
 
 from assay.measure.answers.contradiction.features import nearest, opposed_words
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence, directions, turns_around
-from assay.measure.answers.quantities import Quantity
+from assay.measure.answers.contradiction.value_rules import (
+    half_of_day,
+    is_outdated,
+    merged_names,
+    other_date,
+    other_group,
+    other_rate,
+    other_row,
+)
+from assay.measure.answers.quantities import Quantity, plain_number
 from assay.text import stem
 
 SHARED = 0.5
@@ -61,17 +70,25 @@ def find_contradiction(
     sentence: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
 ) -> Contradiction | None:
     """The first difference that a rule can name; None where there is none."""
+    for kind, found in (
+        (ContradictionKind.NUMBER, other_row(sentence, sources)),
+        (ContradictionKind.DATE, half_of_day(sentence, sources)),
+        (ContradictionKind.UNIT, other_rate(sentence, sources)),
+        (ContradictionKind.ROLES, other_group(sentence, sources)),
+    ):
+        for where, (said, theirs) in found:
+            return Contradiction(kind, sentence.text, where.text, said, theirs)
     ranked = sorted(
         ((shared(sentence, each), each) for each in nearest(sentence, sources)),
         key=lambda found: -found[0],
     )
     close = [(share, each) for share, each in ranked if share >= SHARED]
     for share, source in close:
-        found = next(_differences(sentence, source, sources), None)
-        if found is None and share >= 0.8:
+        difference = next(_differences(sentence, source, sources), None)
+        if difference is None and share >= 0.8:
             return None  # said so by a source
-        if found is not None:
-            return found
+        if difference is not None:
+            return difference
     return None
 
 
@@ -96,6 +113,8 @@ def _differences(
     sentence: AnalyzedSentence, source: AnalyzedSentence, sources: Sequence[AnalyzedSentence]
 ) -> Iterator[Contradiction]:
     for kind, pairs in (
+        (ContradictionKind.DATE, other_date(sentence, source, sources)),
+        (ContradictionKind.NAME, merged_names(sentence, sources)),
         (ContradictionKind.UNIT, _units(sentence, source)),
         (ContradictionKind.NUMBER, _numbers(sentence, source, sources)),
         (ContradictionKind.DATE, _dates(sentence, source, sources)),
@@ -123,7 +142,8 @@ def _numbers(
     """A number that no source has, where the source has another one of the same unit or beside the
     same word.
     """
-    known = frozenset().union(*(each.numbers for each in sources))
+    now = [each for each in sources if not is_outdated(each.text) or is_outdated(sentence.text)]
+    known = frozenset().union(*(each.numbers for each in now))
     for ours in sentence.quantities:
         if ours.value in known:
             continue
@@ -151,7 +171,7 @@ def _abbreviated(ours: Quantity, theirs: Quantity) -> bool:
 
 def _beside(sentence: AnalyzedSentence, value: str) -> set[str]:
     """The content words next to a number."""
-    places = [i for i, word in enumerate(sentence.words) if word.replace(",", "") == value]
+    places = [i for i, word in enumerate(sentence.words) if plain_number(word) == value]
     near = {
         sentence.stems[j] for i in places for j in (i - 1, i + 1) if 0 <= j < len(sentence.stems)
     }
