@@ -78,7 +78,8 @@ class RayCluster:
             self._stdout.__exit__(None, None, None)
             raise TargetError(
                 f"no Ray cluster can be used at {self._engine}: {str(error).splitlines()[0]}; "
-                "start one with: ray start --head, or leave RAY_ADDRESS unset to use this machine"
+                "start one with: ray start --head, set RAY_AUTH_MODE here as there, or leave "
+                "RAY_ADDRESS unset to use this machine"
             ) from None
         return self
 
