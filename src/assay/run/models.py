@@ -296,7 +296,7 @@ class Report(RunModel):
         if self.answers and self.answers.trouble:
             return f"not all answers were judged: {self.answers.trouble}"
         if self.state != COMPLETE:
-            return f"the run is {self.state}"
+            return f"the run did not complete: {self.state}"
         return None if self.summary.successful_queries else "no query was answered"
 
     def __repr__(self) -> str:
