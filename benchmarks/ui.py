@@ -10,6 +10,7 @@ two branches, and the page of its trend is measured.
 """
 
 import argparse
+import os
 import re
 import shutil
 import statistics
@@ -75,26 +76,37 @@ def make_large_runs(folder: Path, queries: int) -> list[str]:
 
 
 @contextmanager
-def serving(runs: Path) -> Iterator[str]:
+def serving(runs: Path, cache: Path) -> Iterator[tuple[str, int]]:
+    """The address of a server and its process, with a cache that nobody has used."""
+    environment = {**os.environ, "ASSAY_CACHE": str(cache)}
     command = [sys.executable, "-c", START, "--runs", str(runs), "--port", "0"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     )
     assert process.stdout is not None
     try:
-        yield process.stdout.readline().strip()
+        yield process.stdout.readline().strip(), process.pid
     finally:
         process.terminate()
         process.wait()
 
 
-def measure(client: httpx.Client, path: str) -> tuple[float, float]:
-    seconds = []
+def cpu_of(process: int) -> float:
+    """Seconds of the processor that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(client: httpx.Client, path: str, process: int) -> tuple[float, float, float]:
+    """Seconds of the first answer, of later ones, and of the processor for the first."""
+    before, cpu = cpu_of(process), 0.0
+    seconds: list[float] = []
     for _ in range(11):
         started = time.perf_counter()
         client.get(path).raise_for_status()
         seconds.append(time.perf_counter() - started)
-    return seconds[0], statistics.median(seconds[1:])
+        cpu = cpu or cpu_of(process) - before
+    return seconds[0], statistics.median(seconds[1:]), cpu
 
 
 def first_paint(url: str) -> float | None:
@@ -121,13 +133,17 @@ def main() -> None:
     parser.add_argument("--matrix", type=int, metavar="QUERIES")
     parser.add_argument("--trend", action="store_true")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as place:
+        folder, cache = Path(name), Path(place)
         if arguments.matrix:
             chosen = "&".join(f"run={each}" for each in make_large_runs(folder, arguments.matrix))
-            with serving(folder) as url, httpx.Client(base_url=url, timeout=60) as client:
+            with (
+                serving(folder, cache) as (url, process),
+                httpx.Client(base_url=url, timeout=60) as client,
+            ):
                 client.get("/health").raise_for_status()
-                first, later = measure(client, f"/matrix?{chosen}")
+                first, later, cpu = measure(client, f"/matrix?{chosen}", process)
+                print(f"CPU of the first answer: {cpu:.2f} s")
                 size = f"10 runs, {arguments.matrix:,} queries"
                 print(f"| matrix | {size} | {first * 1000:.0f} ms | {later * 1000:.0f} ms |")
                 painted = first_paint(f"{url}/matrix?{chosen}")
@@ -144,11 +160,17 @@ def main() -> None:
         trend = "/trends?target=builtin:bm25&dataset=notes&split=test"
         if arguments.trend:
             pages = {"trend": trend, "trend as CSV": trend.replace("?", ".csv?", 1)}
-        with serving(folder) as url, httpx.Client(base_url=url, timeout=60) as client:
+        with (
+            serving(folder, cache) as (url, process),
+            httpx.Client(base_url=url, timeout=60) as client,
+        ):
             client.get("/health").raise_for_status()  # it is up, and nobody has asked for a page
+            started = cpu_of(process)
             painted = first_paint(f"{url}{trend if arguments.trend else ''}")
+            print(f"CPU until it is up: {started:.2f} s, of the first page: ", end="")
+            print(f"{cpu_of(process) - started:.2f} s")
             for label, path in pages.items():
-                first, later = measure(client, path)
+                first, later, _ = measure(client, path, process)
                 runs = f"{arguments.runs:,} runs"
                 print(f"| {label} | {runs} | {first * 1000:.0f} ms | {later * 1000:.0f} ms |")
         words = "not measured" if painted is None else f"{painted:.0f} ms"

@@ -1,4 +1,4 @@
-"""What people do in a real browser: grade by keyboard, and look at every size."""
+"""What people do in a real browser: grade and walk by keyboard, and look at every size."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from tests.ui.conftest import running
-from tests.ui.test_browser import Keep, assert_accessible, assert_nothing_is_cut, go
+from tests.ui.test_browser import (
+    Keep,
+    addresses,
+    assert_accessible,
+    assert_nothing_is_cut,
+    go,
+)
 
 from assay.measure.grading.grade_file import write_pool
 from assay.measure.grading.graded_pool import GradedPool
@@ -130,3 +136,19 @@ def test_the_form_fits_every_window_with_everything_open(
         keep(page, "evaluate-dark")
     finally:
         page.close()
+
+
+def test_the_matrix_is_walked_by_keys_and_a_cell_opens_the_query_in_all_runs(
+    page: "Page", server: httpx.Client, runs: Path
+) -> None:
+    go(page, server, f"{addresses(runs)['matrix']}&order=plan")
+    page.locator("table.matrix button").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")
+    assert page.locator(".lists.many .scored").count() == 2
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("query 2 ")
+    page.keyboard.press("k")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("query 1 ")

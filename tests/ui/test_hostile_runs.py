@@ -150,7 +150,9 @@ def trend_pages(copies: list[Path]) -> list[str]:
     kinds = ("", ".html", ".csv", ".json")
     boards = ("/leaderboard", *(f"/leaderboard.{kind}" for kind in ("csv", "json", "md", "tex")))
     both = "&".join(f"run={copy.name}" for copy in copies)
-    return [*(f"/trends{kind}?{asked}" for kind in kinds), *boards, f"/matrix?{both}", "/trends"]
+    query = json.loads((copies[0] / "report.json").read_text())["per_query_results"][0]["query_id"]
+    matrix = (f"/matrix?{both}", f"/matrix/query?{both}&{urlencode({'query': query})}")
+    return [*(f"/trends{kind}?{asked}" for kind in kinds), *boards, *matrix, "/trends"]
 
 
 def hostile_dates(document: dict[str, Any]) -> None:

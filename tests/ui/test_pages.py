@@ -192,6 +192,9 @@ def test_queries_stand_beside_each_other_for_several_runs(
         assert f"/runs/{run}/queries/q20" in {each.get("href") for _, each in both.elements}
     assert "new" in both.text
     assert "1 of 2 found" in both.text or "0 of 2 found" in both.text
+    assert page.text.count(f"run={first}") < 40  # not in each cell
+    cells = [each for tag, each in read_page(page.text).elements if tag == "button"]
+    assert {"name": "query", "value": "q20"} in cells
     for place in (0, 29):  # without a neighbor on one side
         ask = {"run": [first, second], "order": "plan", "query": f"q{place}"}
         one = read_page(server.get("/matrix/query", params=ask).text).text

@@ -55,7 +55,7 @@ function showBusy(form) {
 }
 
 function walk(table) {
-  const rows = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("td a")]);
+  const rows = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("td button")]);
   table.addEventListener("keydown", (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!step) return;
