@@ -14,7 +14,13 @@ from assay import Run
 from assay.errors import RunError
 from assay.run.folder import RunFolder
 from assay.run.models import FORMAT
-from assay.run.report_file import ReportWriter, read_query_rows, read_report_head
+from assay.run.report_file import (
+    ReportWriter,
+    find_query_row,
+    read_query_rows,
+    read_query_scores,
+    read_report_head,
+)
 
 
 @pytest.fixture
@@ -71,6 +77,30 @@ def test_a_cut_report_is_called_damaged(run: Run) -> None:
     run.folder.report_file.write_bytes(run.folder.report_file.read_bytes()[:300])
     with pytest.raises(RunError, match="damaged"):
         read_report_head(run.folder.report_file)
+
+
+@pytest.mark.parametrize("formatted", [False, True])
+def test_one_row_and_the_scores_are_those_of_all_rows(run: Run, formatted: bool) -> None:
+    path, rows = run.folder.report_file, list(run.rows())
+    if formatted:  # by another program
+        path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()), option=orjson.OPT_INDENT_2))
+    assert [find_query_row(path, row.query_id) for row in rows] == rows
+    assert find_query_row(path, "nobody") is None
+    known = {row.query_id for row in rows[1:]}
+    found = list(read_query_scores(path, "ndcg_at_5", known))
+    assert [(query_id, score) for query_id, score, _ in found] == [
+        (row.query_id, row.scores["ndcg_at_5"]) for row in rows
+    ]
+    assert [row for *_, row in found] == [rows[0], *[None] * 6]
+
+
+@pytest.mark.parametrize("score", ["high", None, 1e300])
+def test_a_score_that_is_no_figure_is_damage(run: Run, score: object) -> None:
+    content = orjson.loads(run.folder.report_file.read_bytes())
+    content["per_query_results"][3]["ndcg_at_5"] = score
+    run.folder.report_file.write_bytes(orjson.dumps(content))
+    with pytest.raises(RunError, match="row 4: ndcg_at_5 is not a number"):
+        list(read_query_scores(run.folder.report_file, "ndcg_at_5", set()))
 
 
 def test_rows_that_were_cut_are_noticed(run: Run) -> None:

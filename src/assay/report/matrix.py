@@ -8,6 +8,7 @@ from assay.errors import RunError
 from assay.measure.metrics import parse_metric
 from assay.report.html_queries import slice_key, slices_of
 from assay.run.folder import RunFolder
+from assay.run.report_file import read_query_scores
 from assay.run.title import distinguish
 
 MATRIX_LIMIT = 20
@@ -115,12 +116,12 @@ def read_matrix(folders: Sequence[RunFolder], tags: Mapping[str, Sequence[str]])
     scores: list[dict[str, float]] = []
     for folder in folders:
         own: dict[str, float] = {}
-        for row in folder.read_rows():
-            own[row.query_id] = row.scores[key]
-            if row.query_id not in texts:
-                texts[row.query_id] = row.query_text
-                found = slices_of(row, tags.get(row.query_id, ()))
-                slices[row.query_id] = frozenset(slice_key(*each) for each in found)
+        for query_id, score, row in read_query_scores(folder.report_file, key, texts):
+            own[query_id] = score
+            if row is not None:
+                texts[query_id] = row.query_text
+                found = slices_of(row, tags.get(query_id, ()))
+                slices[query_id] = frozenset(slice_key(*each) for each in found)
         scores.append(own)
     rows = [
         MatrixRow(query_id, text, [own.get(query_id) for own in scores], slices[query_id])

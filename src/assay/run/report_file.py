@@ -6,7 +6,7 @@ a whole.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +16,7 @@ import orjson
 from assay.errors import RunError
 from assay.files import MAX_BYTES, atomic_writer, create_file, open_file, read_file, read_lines
 from assay.measure.metrics import parse_metric
+from assay.net.json import is_extreme
 from assay.run.models import QueryRow, Report, require_format
 
 _ROWS = b',\n  "per_query_results": ['
@@ -85,6 +86,28 @@ def read_query_rows(path: Path) -> Iterator[QueryRow]:
         raise _damaged(path, f"it has {number} rows, and its figures are of {total} queries")
 
 
+def read_query_scores(
+    path: Path, key: str, known: Container[str]
+) -> Iterator[tuple[str, float, QueryRow | None]]:
+    """The id and one score of every query, and the row of those that are not `known`.
+
+    Of the others nothing else is looked at: a page of twenty runs shows nothing else of them.
+    """
+    number, total = 0, read_report_head(path).summary.total_queries
+    for number, value in enumerate(_rows(path), start=1):
+        score = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(score, float | int) or is_extreme(float(score)):
+            raise _damaged(path, f"row {number}: {key} is not a number")
+        query_id = value.get("query_id")
+        if not isinstance(query_id, str) or query_id not in known:
+            row = QueryRow.read(value, path, report_remedy(path), f"row {number}")
+            yield row.query_id, float(score), row
+        else:
+            yield query_id, float(score), None
+    if number != total:
+        raise _damaged(path, f"it has {number} rows, and its figures are of {total} queries")
+
+
 def find_query_row(path: Path, query_id: str) -> QueryRow | None:
     """The row of one query, without reading the others; None where there is none."""
     wanted = orjson.dumps(query_id)
@@ -117,6 +140,9 @@ def _rows(path: Path) -> Iterator[Any]:
         if line.startswith(b"{"):
             yield _parsed(path, line.rstrip(b",\n"))
         elif line == _END:
+            return
+        elif line.startswith(b"   "):  # indented by another program, which broke the rows too
+            yield from _rows_of_whole(path)
             return
     raise _damaged(path, "it is truncated")
 
