@@ -137,7 +137,7 @@ def parse_columns(given: Iterable[str], keys: Collection[str]) -> dict[str, str]
     columns: dict[str, str] = {}
     for part in (part.strip() for each in given for part in each.split(",")):
         key, equals, name = (word.strip() for word in part.partition("="))
-        if not equals or not name:
+        if not equals or not name or not key:
             raise UsageError(
                 f"--columns {part!r} is not KEY=COLUMN; the keys are {', '.join(keys)}"
             )
