@@ -70,6 +70,18 @@ def test_charts_fit_every_width_and_axe_finds_nothing(
         page.close()
 
 
+def test_a_phone_shows_differences_as_cards_without_that_of_a_target_and_itself(
+    page: "Page", history_server: httpx.Client
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    go(page, history_server, "/leaderboard")
+    open_details(page)
+    table = page.locator("table.significance").first
+    rows = table.locator("tbody tr").count()
+    assert rows > 1
+    assert table.locator("tbody td:visible").count() == rows * (rows - 1)
+
+
 def test_points_are_walked_by_arrow_keys_and_lead_to_their_runs(
     page: "Page", history_server: httpx.Client
 ) -> None:
