@@ -143,6 +143,7 @@ def index(
     from assay.data import load_dataset
     from assay.search import edge_store
     from assay.search import index as building
+    from assay.search.bm25 import Bm25Model
     from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
 
     os.environ["ASSAY_CACHE"] = str(scratch / "cache")
@@ -150,7 +151,7 @@ def index(
     write_corpus(folder, documents, count)
     stages = Stages()
     stages.wrap(building, "corpus_digest", "reading, hashes")
-    stages.wrap(building.Bm25Model, "of", "counting words")
+    stages.wrap(Bm25Model, "of", "counting words")
     stages.wrap(building, "fit_metric", "metric")
     stages.wrap(building, "split_documents", "chunks")
     stages.wrap(VectorCache, "embed", "vector cache")

@@ -129,10 +129,10 @@ def test_a_target_that_cannot_be_reached_is_an_error_in_the_files_for_ci(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     target = "a2a:http://127.0.0.1:9/"
-    options = ("--warm-up", "0", "--retries", "0", "--junit", "junit.xml")
+    options = ("--warm-up", "0", "--retries", "0")
+    files = ("--junit", "junit.xml", "--markdown", "summary.md")
     Path("summary.md").write_text("nDCG@5 0.9, of an earlier run")
-    options = (*options, "--markdown", "summary.md")
-    done = CliRunner().invoke(app, ["eval", target, *NOTES, *options])
+    done = CliRunner().invoke(app, ["eval", target, *NOTES, *options, *files])
     assert done.exit_code != 0
     assert ElementTree.parse("junit.xml").getroot()[0].get("errors") == "1"
     summary = Path("summary.md").read_text()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from qdrant_edge import HnswIndexConfig
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
@@ -295,7 +296,7 @@ def test_an_index_with_graphs_of_an_earlier_version_loses_them_when_it_changes(
     store, embedder = EdgeStore(tmp_path, "test"), WordEmbedder()
     monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 10)
     with monkeypatch.context() as earlier:
-        earlier.setattr(engine, "_NO_GRAPH", engine.edge.HnswIndexConfig(16, 64, 1))
+        earlier.setattr(engine, "_NO_GRAPH", HnswIndexConfig(16, 64, 1))
         build_index(documents[:50], embedder, store)
     assert neighbors() == {16}
     build_index(documents, embedder, store)

@@ -202,8 +202,8 @@ def test_queries_stand_beside_each_other_for_several_runs(
         assert ("Previous" in one, "Next" in one) == (place > 0, place < 29)
     assert server.get("/matrix/query", params={"run": [first, second]}).status_code == 404
     assert "1 to 25 of 30 queries" in read_page(page.text).text
-    one = server.get("/matrix", params={"run": [first, second], "text": "q29"})
-    assert "1 to 1 of 1 query" in read_page(one.text).text
+    found = server.get("/matrix", params={"run": [first, second], "text": "q29"})
+    assert "1 to 1 of 1 query" in read_page(found.text).text
     assert server.get("/matrix", params={"run": [first]}).status_code in (200, 303)
     assert server.get("/matrix", params={"run": [first, "../x"]}).status_code == 404
 
