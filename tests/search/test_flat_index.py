@@ -122,3 +122,14 @@ def test_of_equal_scores_at_the_end_of_a_list_the_lower_rows_stay(count: int) ->
     scores = np.random.default_rng(1).integers(0, 3, 800).astype(np.float32)
     expected = sorted(range(800), key=lambda row: (-scores[row], row))[:count]
     assert best_rows(scores, count).tolist() == expected
+
+
+def test_arrays_of_an_earlier_version_are_left_to_the_engine(tmp_path: Path) -> None:
+    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
+    (folder,) = (tmp_path / "test").glob(f"*/{FOLDER}")
+    for path in sorted(folder.iterdir()):
+        kept = path.read_bytes()
+        path.unlink()
+        assert FlatIndex.of(folder.parent) is None, path.name
+        path.write_bytes(kept)
+    assert FlatIndex.of(folder.parent) is not None

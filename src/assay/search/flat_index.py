@@ -60,9 +60,12 @@ class FlatIndex:
 
     @classmethod
     def of(cls, generation: Path) -> "FlatIndex | None":
-        """That of a generation; None for a large index, or one of an earlier version."""
+        """That of a generation; None for a large index, or one of an earlier version, which had no
+        arrays or others.
+        """
         folder = generation / FOLDER
-        return cls(folder) if (folder / _POINTS).is_file() else None
+        names = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
+        return cls(folder) if all((folder / name).is_file() for name in names) else None
 
     @cached_property
     def _places(self) -> list[tuple[str, int, int]]:
