@@ -20,6 +20,7 @@ from assay.measure import (
     parse_metric,
     score,
 )
+from assay.measure.metrics import parse_figure
 
 
 @pytest.mark.parametrize(
@@ -155,3 +156,9 @@ def test_a_shorter_list_than_the_cutoff_has_a_lower_ceiling() -> None:
 def test_the_ceiling_without_anything_relevant_is_zero() -> None:
     assert (nDCG @ 5).ceiling({"z": 0, "y": -1}) == 0.0
     assert (Recall @ 5).ceiling({}) == 0.0
+
+
+def test_a_figure_is_a_metric_of_rankings_or_one_of_answers() -> None:
+    assert parse_figure("ndcg@5") == nDCG @ 5
+    assert (nDCG @ 5).higher_is_better
+    assert str(parse_figure("correctness")) == "correctness"

@@ -141,3 +141,23 @@ def test_scores_of_different_metrics_cannot_be_joined() -> None:
         Scores.joined([one, other])
     with pytest.raises(UsageError, match="no scores"):
         Scores.joined([])
+
+
+def test_only_scores_of_the_same_metrics_are_joined() -> None:
+    one = score_rankings({"q": ["a"]}, {"q": {"a": 1}}, [nDCG @ 5])
+    assert Scores.joined([one]).by_query(nDCG @ 5) == {"q": 1.0}
+    assert Scores.joined([one]).mean_ceiling(nDCG @ 5) == 1.0
+    other = score_rankings({"p": ["a"]}, {"p": {"a": 1}}, [nDCG @ 3])
+    with pytest.raises(UsageError, match="same metrics"):
+        Scores.joined([one, other])
+
+
+def test_a_query_without_a_ranking_has_no_surplus() -> None:
+    found = score_rankings({}, {"q": {"a": 1}}, [nDCG @ 5], top_k=5)
+    assert found.violations.total() == 0
+
+
+@pytest.mark.parametrize(("known", "ceiling"), [({"a", "b"}, 1.0), ({"a"}, 0.5), (set(), 0.0)])
+def test_the_ceiling_is_of_documents_that_exist(known: set[str], ceiling: float) -> None:
+    found = score_rankings({}, {"q": {"a": 1, "b": 1}}, [Recall @ 5], known=known)
+    assert found.mean_ceiling(Recall @ 5) == ceiling

@@ -11,6 +11,7 @@ from assay.errors import UsageError
 from assay.measure import compare_paired, holm, queries_needed, summarize
 from assay.measure.graded import Floats
 from assay.measure.resampling import (
+    _binned,
     bootstrap_means,
     bounded_means,
     flipped_means,
@@ -314,3 +315,13 @@ def test_resampling_many_values_is_centered() -> None:
     error = 5 * float(drawn.std()) / math.sqrt(drawn.size)
     assert float(drawn.mean()) == pytest.approx(float(values.mean()), abs=error)
     assert float(drawn.std()) == pytest.approx(float(values.std()) / math.sqrt(6_000), rel=0.06)
+
+
+def test_bins_keep_the_sum_and_lose_little() -> None:
+    values = np.append(np.random.default_rng(2).uniform(2, 10, 6_000), 30.0)  # alone in its bin
+    bins = _binned(values)
+    assert int(bins.counts.sum()) == values.size
+    assert bins.counts.min() == 1
+    assert bins.counts.size <= 256
+    assert float(bins.counts @ bins.means) == pytest.approx(float(values.sum()))
+    assert bins.lost < values.size * (28 / 256) ** 2
