@@ -13,12 +13,12 @@ from assay.measure.answers.contradiction.features import nearest, opposed_words
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence, directions, turns_around
 from assay.measure.answers.contradiction.value_rules import (
     half_of_day,
-    is_outdated,
     merged_names,
     other_date,
     other_group,
     other_rate,
     other_row,
+    speaks_of_the_past,
 )
 from assay.measure.answers.quantities import Quantity, plain_number
 from assay.text import stem
@@ -142,7 +142,11 @@ def _numbers(
     """A number that no source has, where the source has another one of the same unit or beside the
     same word.
     """
-    now = [each for each in sources if not is_outdated(each.text) or is_outdated(sentence.text)]
+    now = [
+        each
+        for each in sources
+        if not speaks_of_the_past(each.text) or speaks_of_the_past(sentence.text)
+    ]
     known = frozenset().union(*(each.numbers for each in now))
     for ours in sentence.quantities:
         if ours.value in known:

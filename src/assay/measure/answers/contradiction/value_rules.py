@@ -38,7 +38,7 @@ _BEFORE = 3
 _AFTERNOON = 12
 
 
-def is_outdated(text: str) -> bool:
+def speaks_of_the_past(text: str) -> bool:
     """Whether a sentence says what held once: "Until April the limit was 20 kg"."""
     return _OUTDATED.search(text) is not None
 
