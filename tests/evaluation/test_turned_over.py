@@ -13,6 +13,7 @@ from assay.cli.app import app
 from assay.cli.eval import eval_exit_code
 from assay.evaluation.compare_to import regression_gate
 from assay.report.ci import render_markdown
+from assay.report.terminal import plain_text, render_comparison
 from assay.run.models import Report
 
 QUERIES = 30
@@ -73,6 +74,23 @@ def test_the_report_has_it_typed(tmp_path: Path) -> None:
     ):
         assert "The corpus turned over: of 30 judged documents 0 came back" in page
         assert "a significant difference" not in page
+
+
+def test_no_table_shows_a_p_value_or_a_changed_slice(tmp_path: Path) -> None:
+    run = compared(tmp_path, questions(), questions(), "chunk-", QUERIES)
+    assert run.comparison is not None
+    terminal = plain_text(render_comparison(run.comparison))
+    summary = render_markdown(run.report, run.folder.read_header(), run.name)
+    both = ["compare", "main", run.name, "--html", "c.html", "--out", str(tmp_path)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        done = CliRunner().invoke(app, both)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    for text in (terminal, summary, page, run.folder.page_file.read_text(encoding="utf-8")):
+        assert "0.001" not in text
+    assert summary.count("| – |\n") == len(run.comparison.metrics)
+    assert "Where it changed" not in page
 
 
 def test_a_worse_ranking_of_the_same_documents_is_a_regression(tmp_path: Path) -> None:

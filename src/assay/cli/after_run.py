@@ -62,7 +62,9 @@ FailOnRegression = Annotated[
 
 
 @contextmanager
-def errors_in_ci_files(junit: Path | None, markdown: Path | None, target: str) -> Iterator[None]:
+def errors_in_ci_files(
+    junit: Path | None, markdown: Path | None, html: Path | None, target: str
+) -> Iterator[None]:
     """An evaluation that breaks off without a report is an error in the files for CI as well.
 
     What an earlier run left there would be taken for the result of this one.
@@ -70,12 +72,14 @@ def errors_in_ci_files(junit: Path | None, markdown: Path | None, target: str) -
     try:
         yield
     except AssayError as error:
-        from assay.report.ci import render_junit_error, render_markdown_error
+        from assay.report.ci import render_html_error, render_junit_error, render_markdown_error
 
         if junit is not None:
             _write_ci_file(junit, render_junit_error(target, str(error)))
         if markdown is not None:
             _write_ci_file(markdown, render_markdown_error(target, str(error)).encode())
+        if html is not None:
+            _write_ci_file(html, render_html_error(target, str(error)).encode())
         raise
 
 

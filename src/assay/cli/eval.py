@@ -165,7 +165,7 @@ def eval_command(
         open_agent(replace(config, target=config.baseline), data)
     compared = True
     with (
-        errors_in_ci_files(junit, markdown, config.target),
+        errors_in_ci_files(junit, markdown, html, config.target),
         RunListeners(listener or (), say) as listeners,
     ):
         if engine:

@@ -1,4 +1,4 @@
-"""A run for continuous integration: JUnit XML for test reports, Markdown for a job's summary."""
+"""A run for CI: JUnit XML for test reports, Markdown for a job's summary, a page of errors."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,6 +65,15 @@ def render_markdown(report: Report, header: RunHeader, name: str) -> str:
 def render_markdown_error(target: str, message: str) -> str:
     """The summary of an evaluation that could not start, or broke off without a report."""
     return f"### {_escape(target)}\n\n**Not measured: {_escape(message)}**\n"
+
+
+def render_html_error(target: str, message: str) -> str:
+    """The page of an evaluation that could not start, or broke off without a report."""
+    from assay.report.html_templates import render_page
+
+    return render_page(
+        "error_page.html", title=f"{target}: not measured", target=target, message=message
+    )
 
 
 def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
@@ -138,7 +147,12 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
 def _differences(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     for name, row in comparison.metrics.items():
         means = (figure(row.mean_a), figure(row.mean_b), difference(row.difference))
-        yield str(parse_figure(name)), *means, interval(row.low, row.high), p_value(row.p_adjusted)
+        yield (
+            str(parse_figure(name)),
+            *means,
+            interval(row.low, row.high),
+            p_value(row.p_adjusted if row.comparable else None),
+        )
 
 
 def _origin(header: RunHeader, name: str) -> str:

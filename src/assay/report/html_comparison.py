@@ -231,6 +231,8 @@ def _pair(
             if scores.add(pair, ranking) and changes.add(pair)
         )
         slices = compare_slices(pairs, ranking, dataset)
+        if not all(row.comparable for row in comparison.metrics.values()):
+            slices = ()  # no difference says anything where the labels no longer fit
         better, worse = _changed_queries(changes, first, other, ranking, dataset)
     if metric != ranking:
         scores = PairedScores()

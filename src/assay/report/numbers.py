@@ -45,8 +45,10 @@ def difference(value: float | None, digits: int = _DIGITS) -> str:
     return f"{shown:+.{digits}f}" if shown else figure(0.0, digits)
 
 
-def p_value(value: float) -> str:
+def p_value(value: float | None) -> str:
     """`p = 0.031`, and `p < 0.001` below that: resampling knows no smaller one."""
+    if value is None:
+        return ABSENT
     if value < _SMALLEST_P:
         return f"p < {_SMALLEST_P}"
     return f"p = {value:.3f}"

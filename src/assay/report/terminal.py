@@ -88,7 +88,9 @@ def render_comparison(comparison: "Comparison") -> RenderableType:
             figure(row.mean_b),
             difference(row.difference),
             interval(row.low, row.high),
-            p_value(row.p_adjusted).removeprefix("p ").removeprefix("= "),
+            p_value(row.p_adjusted if row.comparable else None)
+            .removeprefix("p ")
+            .removeprefix("= "),
             f"{row.wins}/{row.ties}/{row.losses}",
         )
     names = Text(f"a = {comparison.a}\nb = {comparison.b}")
