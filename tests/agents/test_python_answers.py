@@ -61,7 +61,7 @@ def test_it_is_understood(value: Any, expected: tuple[str, ...]) -> None:
         (iter(["a"]), r"return list\(it\)"),
         ({"a", "b"}, r"a set has no order"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_it_is_refused_with_the_remedy(value: Any, remedy: str) -> None:
     with pytest.raises(AgentFailure, match=remedy):
