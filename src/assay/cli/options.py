@@ -153,7 +153,7 @@ StopWordsOption = Annotated[
 EngineOption = Annotated[
     str | None,
     typer.Option(
-        help="Embed on a Ray cluster: ray for the one at RAY_ADDRESS or on this machine, or "
+        help="Work on a Ray cluster: ray for the one at RAY_ADDRESS or on this machine, or "
         "ray://HOST:PORT.",
         envvar="ASSAY_ENGINE",
         metavar="ray[://ADDRESS]",
