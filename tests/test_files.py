@@ -246,6 +246,19 @@ def test_what_is_no_regular_file_is_refused_at_once(
     assert not is_locked(path)
 
 
+def test_what_the_shell_hands_over_is_read(tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, b"of another command")
+    os.close(theirs)
+    try:
+        assert read_file(Path(f"/dev/fd/{ours}")) == b"of another command"
+        (tmp_path / "calls.jsonl").symlink_to(f"/dev/fd/{ours}")
+        with pytest.raises(UnreadableFile):  # in a folder, that is nobody's wish
+            read_file(tmp_path / "calls.jsonl")
+    finally:
+        os.close(ours)
+
+
 def test_a_link_is_read_but_not_appended_to(tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"content")
     (tmp_path / "here").symlink_to(tmp_path / "there")

@@ -38,6 +38,7 @@ _OWNER_ONLY = 0o600
 """Of new files: nearly all hold texts of queries, documents or answers, or figures of them."""
 
 _NOT_REGULAR = "it is not a regular file"
+_FROM_THE_SHELL = ("/dev/fd/", "/dev/stdin")
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -56,11 +57,15 @@ class UnreadableFile(AssayError, OSError):
 def open_file(path: Path) -> BufferedReader:
     """Open a regular file for reading. A pipe, a socket or a device is refused, without waiting.
 
+    What the shell hands over, `<(command)` or /dev/stdin, is read: whoever names it wants to wait.
+
     Raises:
         FileNotFoundError: there is no file.
         UnreadableFile: there is one that cannot be read.
     """
     try:
+        if str(path).startswith(_FROM_THE_SHELL):
+            return Path(path).open("rb")
         return open(path, "rb", opener=_open_regular)
     except (FileNotFoundError, UnreadableFile):
         raise
