@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from assay.cli.app import app
 from assay.cli.completion import _COMPLETERS, SCRIPTS, candidates
+from assay.run.listing import ORDERS
 
 SHELLS = "ASSAY_SHELLS"
 
@@ -62,6 +63,8 @@ def complete(*words: str) -> list[str]:
         (("eval", "--track", "zero"), ["zero-shot"]),
         (("eval", "--preset", "so"), ["solr"]),
         (("search", "a query", "--mode", "hy"), ["hybrid"]),
+        (("export", "latest", "--format", "la"), ["latex"]),
+        (("runs", "--sort="), [f"--sort={each}" for each in ORDERS]),
         (("completion", ""), ["bash", "zsh", "fish"]),
         (("score", ""), []),  # a file: the shell completes it
         (("nosuchverb", ""), []),
@@ -105,9 +108,10 @@ def test_an_unknown_shell_is_refused_with_the_nearest() -> None:
     assert "Did you mean 'zsh'?" in str(result.exception)
 
 
-def test_completion_imports_nothing_heavy(project: Path) -> None:
+@pytest.mark.parametrize("words", ["eval --dataset=", "export --format=", "runs --sort="])
+def test_completion_imports_nothing_heavy(project: Path, words: str) -> None:
     code = (
-        "import sys; sys.argv = ['assay', '__complete', 'eval', '--dataset', '']\n"
+        f"import sys; sys.argv = ['assay', '__complete', *{words.split()!r}]\n"
         "from assay.cli.app import main; main()\n"
         "print(sorted({'numpy', 'pydantic', 'httpx', 'rich'} & set(sys.modules)))"
     )

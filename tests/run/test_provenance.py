@@ -175,7 +175,8 @@ def test_runs_are_listed_by_label_branch_time_and_failure(
 ) -> None:
     dataset = make_dataset(5)
     monkeypatch.chdir(repository)
-    good = evaluate(right, dataset, label="good", out="runs")
+    tags = {"chunks": "512"}
+    good = evaluate(right, dataset, label="good", tags=tags, note="as it was", out="runs")
     git(repository, "checkout", "--quiet", "-b", "other")
     bad = evaluate(lambda query, top_k: [], dataset, gates="ndcg@5>=0.5", label="bad", out="runs")
 
@@ -184,6 +185,11 @@ def test_runs_are_listed_by_label_branch_time_and_failure(
         assert done.exit_code == 0, done.output
         return [row["run"] for row in orjson.loads(done.stdout)]
 
+    for _ in range(2):  # from the files, then from the cache
+        (row,) = orjson.loads(CliRunner().invoke(app, ["runs", "--json", "--label", "good"]).stdout)
+        assert (row["tags"], row["note"]) == (tags, "as it was")
+    (row,) = orjson.loads(CliRunner().invoke(app, ["runs", "--json", "--label", "bad"]).stdout)
+    assert (row["tags"], row["note"]) == ({}, None)
     assert listed("--label", "good") == [good.name]
     assert listed("--branch", "other") == [bad.name]
     assert listed("--failed") == [bad.name]

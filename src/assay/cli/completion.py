@@ -221,6 +221,18 @@ def _modes(_given: dict[str, str]) -> Iterator[Candidate]:
     yield from ((mode, "") for mode in MODES)
 
 
+def _formats(_given: dict[str, str]) -> Iterator[Candidate]:
+    from assay.cli.export import FORMATS
+
+    yield from ((name, "") for name in FORMATS)
+
+
+def _orders(_given: dict[str, str]) -> Iterator[Candidate]:
+    from assay.run.listing import ORDERS
+
+    yield from ((name, "") for name in ORDERS)
+
+
 def _shells(_given: dict[str, str]) -> Iterator[Candidate]:
     yield from ((shell, "") for shell in SCRIPTS)
 
@@ -250,5 +262,7 @@ _COMPLETERS: dict[str, Callable[[dict[str, str]], Iterator[Candidate]]] = {
     "track": _tracks,
     "preset": _presets,
     "mode": _modes,
+    "form": _formats,
+    "sort": _orders,
 }
 """What completes the value of an option or argument, by the name of its parameter."""

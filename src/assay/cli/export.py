@@ -13,6 +13,7 @@ from assay.errors import RunError, UsageError
 if TYPE_CHECKING:
     from assay.report.export import ExportedRun, Format
 
+FORMATS: "tuple[Format, ...]" = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
 _ROWS_BY_DEFAULT = ("trec", "parquet", "jsonl")
 
 
@@ -52,7 +53,7 @@ def export(
     folder: RunsOption = Path("runs"),
 ) -> None:
     """Write runs in the formats of other tools."""
-    from assay.report.export import FORMATS, TABLES, ExportedRun
+    from assay.report.export import TABLES, ExportedRun
     from assay.run.folder import find_run
 
     chosen = next((each for each in FORMATS if each == form), None)

@@ -1,6 +1,7 @@
 """`assay runs`, `assay report` and `assay compare`: what is in the run folders."""
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -194,8 +195,8 @@ def _show_plain(headings: "list[str]", rows: "list[dict[str, str]]") -> None:
     sys.stdout.write("".join(f"{printable(' '.join(line.splitlines()))}\n" for line in lines))
 
 
-def _listed(line: "RunLine") -> dict[str, str | float | None]:
-    listed: dict[str, str | float | None] = {
+def _listed(line: "RunLine") -> dict[str, str | float | dict[str, str] | None]:
+    listed: dict[str, str | float | dict[str, str] | None] = {
         "run": line.name,
         "track": line.track or "",
         "state": line.state,
@@ -206,6 +207,8 @@ def _listed(line: "RunLine") -> dict[str, str | float | None]:
         "branch": line.branch,
         "commit": line.git_commit,
         "dirty": None if line.git_dirty is None else bool(line.git_dirty),
+        "tags": json.loads(line.tags or "{}"),
+        "note": line.note,
     }
     if line.mean is not None:
         listed |= {"metric": line.metric, "mean": line.mean, "low": line.low, "high": line.high}

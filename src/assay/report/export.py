@@ -25,7 +25,6 @@ from assay.run.folder import RunFolder
 from assay.run.models import Comparison, Report, RunHeader, Statistic
 
 Format = Literal["csv", "markdown", "latex", "trec", "parquet", "jsonl"]
-FORMATS: tuple[Format, ...] = ("csv", "markdown", "latex", "trec", "parquet", "jsonl")
 TABLES = ("runs", "queries", "comparison")
 
 Cell = str | float | int | bool | list[str] | None

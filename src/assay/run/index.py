@@ -4,6 +4,7 @@ What lists and trends need of a run is kept in an SQLite table in memory, and re
 a file has changed: from the cache that `assay runs` uses too, or from the files of the run.
 """
 
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -273,6 +274,8 @@ def _with_header(line: RunLine, header: RunHeader) -> RunLine:
         branch=header.git.branch if header.git else None,
         git_commit=header.git.commit if header.git else None,
         git_dirty=header.git.dirty if header.git else None,
+        tags=json.dumps(header.tags) if header.tags else None,
+        note=header.note,
         process=header.process,
         baseline_of=header.baseline_of,
     )

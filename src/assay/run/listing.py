@@ -31,7 +31,10 @@ Signature = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run as one line of a list; figures are None if the run has no report."""
+    """A run as one line of a list; figures are None if the run has no report.
+
+    `tags` is a JSON object in one text, None where there are none.
+    """
 
     name: str
     state: str
@@ -49,6 +52,8 @@ class RunLine:
     branch: str | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
+    tags: str | None = None
+    note: str | None = None
     process: int | None = None
     baseline_of: str | None = None
     metric: str | None = None
