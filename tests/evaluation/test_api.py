@@ -321,3 +321,8 @@ def test_scores_of_any_shape(dataset: Dataset) -> None:
     by_name = assay.score(lists, judgments, ["ndcg@5"])
     by_object = assay.score({"q": {"d1": 2.0, "d9": 1.0}}, judgments, [nDCG @ 5])
     assert by_name.means == by_object.means
+
+
+def test_ids_that_the_data_set_does_not_know_are_told(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="all ids that came are unknown to .* such as 'x-1'"):
+        evaluate(lambda query, top_k: ["x-1", "x-2"], dataset, out=tmp_path)

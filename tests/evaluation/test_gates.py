@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from assay import evaluate
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.errors import GateError, UsageError
@@ -53,6 +54,30 @@ def test_a_run_without_an_answer_passes_no_gate_on_its_latency() -> None:
     assert check_gate(gate, {}, fast).passed
     assert check_gate(gate, {}, fast.model_copy(update={"successful_queries": 1})).passed
     assert not check_gate(gate, {}, fast.model_copy(update={"successful_queries": 0})).passed
+
+
+@pytest.mark.parametrize(("found", "passed"), [("d1", True), (None, False)])
+def test_empty_answers_pass_no_gate_on_how_often_and_fast_they_come(
+    found: str | None, passed: bool, tmp_path: Path
+) -> None:
+    data = Dataset.from_dicts({"q1": "a", "q2": "b"}, {"q1": {"d1": 1}, "q2": {"d2": 1}})
+    gates = ["success_rate>=0.99", "latency_p95_ms<60000"]
+
+    def search(query: str, top_k: int) -> list[str]:
+        return [found] if found and query == "a" else []
+
+    report = evaluate(search, data, gates=gates, out=tmp_path).report
+    reason = None if passed else "no query got a document"
+    assert [(gate.passed, gate.reason) for gate in report.gates] == [(passed, reason)] * 2
+
+
+def test_texts_without_documents_are_no_empty_answers(tmp_path: Path) -> None:
+    def answer(query: str, top_k: int) -> dict[str, object]:
+        return {"doc_ids": [], "answer": "It is seven."}
+
+    gates = "success_rate>=0.99"
+    run = evaluate(answer, "notes", num_queries=2, answers=True, gates=gates, out=tmp_path)
+    assert run.gates_passed
 
 
 def test_a_gate_may_be_on_a_metric_of_answers() -> None:

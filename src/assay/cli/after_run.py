@@ -155,20 +155,16 @@ def show_run(run: "Run", as_json: bool) -> None:
 
 def _warn_about_ids(run: "Run") -> None:
     """A score of 0 because nothing was read, or because the ids are others, is no finding."""
+    from assay.evaluation.run import unknown_ids
+
     report = run.report
     unknown = report.violations["unknown"]
-    returned = sum(len(row.retrieved_docs) for row in run.rows())
     name = report.dataset.name
     look = f"look at one answer with: assay doctor TARGET --dataset {name}"
-    if not returned:
+    if not any(row.retrieved_docs for row in run.rows()):
         warn(f"no answer holds a document id, so every score is 0; {look}, and map ids with --map")
-    elif unknown.ids >= returned:
-        example = next(iter(unknown.examples), None)
-        shown = "" if example is None else f", such as {example.doc_id[:60]!r}"
-        why = unknown.hint or "do they have a prefix, or is this the wrong --dataset?"
-        warn(
-            f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}; {look}"
-        )
+    elif words := unknown_ids(run):
+        warn(f"{words}; {look}")
     elif not report.dataset.documents and not report.metrics[f"judged@{report.config.top_k}"]:
         warn(f"no id that came is one that {name!r} expects, so every score is 0; {look}")
     elif unknown.queries and unknown.queries == report.summary.successful_queries:

@@ -18,7 +18,7 @@ from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.listeners import RunListener, RunListeners
 from assay.evaluation.plan import open_agent, refuse_unused_settings
 from assay.evaluation.reporting import write_report_page
-from assay.evaluation.run import Run
+from assay.evaluation.run import Run, unknown_ids
 from assay.net.gather import run_coroutine
 from assay.privacy import private_mode
 from assay.run.comparison import ComparedRun, compare_reports
@@ -262,6 +262,8 @@ def evaluate(
         told.finished(run)
     for message in said:  # they were said in another thread
         warnings.warn(message.removeprefix("warning: "), stacklevel=2)
+    if words := unknown_ids(run):
+        warnings.warn(words, stacklevel=2)
     return run
 
 

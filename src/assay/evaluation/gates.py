@@ -39,6 +39,8 @@ _COMPARE = {
 
 _REACHES_1 = "use a metric that can reach 1, such as ndcg or capped_recall"
 
+_EMPTY = "no query got a document"
+
 SUMMARY_FIGURES = ("success_rate", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 
 
@@ -139,8 +141,13 @@ def check_gate(
     metrics: Mapping[str, float],
     summary: RunSummary,
     answers: Mapping[str, float] | None = None,
+    *,
+    empty: bool = False,
 ) -> GateResult:
-    """A figure that the run could not give, such as that of a failed judge, passes no gate."""
+    """A figure that the run could not give, such as that of a failed judge, passes no gate.
+
+    Where every answer was `empty`, how often and how fast they came says nothing either.
+    """
     if gate.answers:
         value = (answers or {}).get(gate.name)
     elif gate.metric is not None:
@@ -150,6 +157,8 @@ def check_gate(
     # Without any call, there is no latency that could pass.
     answered = gate.answers or gate.metric is not None or summary.successful_queries > 0
     passed = value is not None and answered and gate.passes(value)
+    if passed and empty and gate.name in SUMMARY_FIGURES:
+        return GateResult(gate=gate.text, value=value, passed=False, reason=_EMPTY)
     return GateResult(gate=gate.text, value=value, passed=passed)
 
 

@@ -162,6 +162,7 @@ def build_report(
     metrics = {metric.slug: spread[metric].mean for metric in scores.metrics}
     answer_metrics = None if answers is None else answers.metrics
     fit = None if reference is None else reference.label_fit(results, dataset)
+    empty = _is_empty(results, answers)
     report = Report(
         format=FORMAT,
         state=state,
@@ -176,7 +177,7 @@ def build_report(
             (
                 check_against(gate, scores, reference, fit)
                 if gate.reference
-                else check_gate(gate, metrics, summary, answer_metrics)
+                else check_gate(gate, metrics, summary, answer_metrics, empty=empty)
             ).noted(_note(gate, dataset, config))
             for gate in gates
         ],
@@ -316,6 +317,12 @@ def _summary(
         attempts=results.attempts,
         **extra,
     )
+
+
+def _is_empty(results: Results, answers: AnswersReport | None) -> bool:
+    """Whether nothing came back, neither a document nor the text of an answer."""
+    told = answers is not None and answers.answered > 0
+    return not told and not results.returned_ids
 
 
 def _statistic(summary: SampleSummary, ceiling: float) -> Statistic:

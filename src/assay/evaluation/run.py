@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     from assay.answer.providers.provider import LLMProvider
 
 
+def unknown_ids(run: "Run") -> str:
+    """What to say where the data set knows none of the ids that came; "" where it knows one."""
+    unknown = run.report.violations["unknown"]
+    # The rows are read only where something is wrong.
+    if not unknown.ids or unknown.ids < sum(len(row.retrieved_docs) for row in run.rows()):
+        return ""
+    example = next(iter(unknown.examples), None)
+    shown = "" if example is None else f", such as {example.doc_id[:60]!r}"
+    why = unknown.hint or "do they have a prefix, or is this the wrong data set?"
+    name = run.report.dataset.name
+    return f"all ids that came are unknown to {name!r}{shown}, so every score is 0: {why}"
+
+
 @dataclass(frozen=True, repr=False)
 class Run:
     """One evaluation of one target on one data set, with its report and its rows.
