@@ -142,8 +142,11 @@ def test_why_no_run_can_be_compared_is_said(
 
 def test_a_label_names_its_newest_run(main: Run, dataset: Dataset, tmp_path: Path) -> None:
     newer = evaluate(right_below(3), dataset, label="main", out=tmp_path)
-    evaluate(right_below(3), dataset, label="other", out=tmp_path)
-    assert find_run("main", tmp_path).name == newer.name
+    other = evaluate(right_below(3), dataset, label="other", out=tmp_path)
+    header = json.loads(other.folder.header_file.read_bytes())
+    header["git"] = {"branch": "main", "commit": None, "dirty": None, "remote": None}
+    other.folder.header_file.write_text(json.dumps(header))
+    assert find_run("main", tmp_path).name == newer.name  # the label, before the branch
     with pytest.raises(RunError, match="no run is called 'nobody'"):
         find_run("nobody", tmp_path)
 

@@ -114,6 +114,7 @@ async def test_an_embedded_index_that_is_damaged_is_an_outage_too(
             raise Exception("segment is gone")  # as the engine does
 
         retriever = agent._close.__self__  # type: ignore[attr-defined]
+        monkeypatch.setattr(retriever._searcher, "_flat", None)  # which needs no engine
         monkeypatch.setattr(
             retriever._searcher, "_shard", type("Shard", (), {"query": panic, "close": print})
         )

@@ -162,10 +162,17 @@ def memory_mb(field: str) -> int:
     return int(status.split(f"{field}:")[1].split()[0]) // 1024
 
 
+def find_nothing(_query: str, _top_k: int) -> list[str]:
+    """A target that is asked for nothing but threads."""
+    return []
+
+
 def main() -> None:
     way, base, *names = sys.argv[1:]
     mcp_agent._OPEN_SECONDS = 5.0
-    asyncio.run(ask("python:builtins:sorted"))  # threads and loops are there before the limit
+    asyncio.run(
+        ask("python:tests.hostile.driver:find_nothing")
+    )  # threads and loops are there before the limit
     limit_memory(MORE_MEMORY)
     before = memory_mb("VmRSS")
     asyncio.run(meet_all(way, base, names or [each.name for each in CATALOGUE]))

@@ -129,12 +129,11 @@ def list_lines(folder: Path) -> list[RunLine]:
 
 
 def complete_runs_of(name: str, folder: Path) -> set[str]:
-    """The complete runs of a label or branch, without those that were made as baselines."""
-    return {
-        line.name
-        for line in list_lines(folder)
-        if name in (line.label, line.branch) and line.state == COMPLETE and not line.baseline_of
-    }
+    """The complete runs of a label, else of a branch, without those that were made as baselines."""
+    lines = list_lines(folder)
+    complete = [each for each in lines if each.state == COMPLETE and not each.baseline_of]
+    labeled = {line.name for line in complete if line.label == name}
+    return labeled or {line.name for line in complete if line.branch == name}
 
 
 def read_summaries(
