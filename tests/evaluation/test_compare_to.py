@@ -1,5 +1,6 @@
 """Runs compared with an earlier one: which is found, and when a relative gate passes."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -170,9 +170,8 @@ def find_nothing(_query: str, _top_k: int) -> list[str]:
 def main() -> None:
     way, base, *names = sys.argv[1:]
     mcp_agent._OPEN_SECONDS = 5.0
-    asyncio.run(
-        ask("python:tests.hostile.driver:find_nothing")
-    )  # threads and loops are there before the limit
+    # Threads and loops are there before the limit.
+    asyncio.run(ask("python:tests.hostile.driver:find_nothing"))
     limit_memory(MORE_MEMORY)
     before = memory_mb("VmRSS")
     asyncio.run(meet_all(way, base, names or [each.name for each in CATALOGUE]))
