@@ -24,6 +24,7 @@ from assay.answer.answerer import ModelAnswerer
 from assay.answer.passages import Passage
 from assay.data import Dataset
 from assay.data.dataset import ReferenceAnswer
+from assay.data.questions import read_questions
 from assay.errors import (
     GateError,
     RunError,
@@ -33,6 +34,8 @@ from assay.evaluation.evaluation import Evaluation, Listener
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import draw_queries
 from assay.evaluation.run import Run
+from assay.report.terminal import plain_text
+from assay.report.terminal_answers import render_answers
 from assay.run.answers import (
     InventedExample,
     Quadrants,
@@ -108,6 +111,41 @@ def test_a_data_set_without_references_gets_the_figures_that_need_none(
     assert answers.metrics["citation_recall"] == 1.0
     assert "correctness" not in answers.metrics
     assert answers.diagnosis is None
+
+
+def test_references_without_key_facts_leave_their_questions_undecided(
+    town: Dataset, tmp_path: Path
+) -> None:
+    bare = {name: replace(each, facts=()) for name, each in town.answers.items()}
+    outcome = run(perfect, replace(town, answers=bare), tmp_path)
+    answers = section(outcome)
+    what = "2 of 3 questions are undecided: the references have no key facts; add --judge, or facts"
+    assert diagnosis_of(answers).sentence.startswith(f"{what} in answers.jsonl.")
+    printed = " ".join(plain_text(render_answers(answers)).split())
+    assert f"undecided {what}" in printed
+    assert "right if declined where there is no answer; no other answer is decided" in printed
+    page = (outcome.folder.path / "report.html").read_text()
+    assert f'<p class="note">{what}' in page
+    assert "every key fact stated" not in printed + page.partition("Answers: all metrics")[0]
+    written = json.loads((outcome.folder.path / "report.json").read_text())["answers"]["undecided"]
+    assert (written["number"], written["of"]) == (2, 3)
+    judged = section(run(perfect, replace(town, answers=bare), tmp_path, judge=Scripted("TRUE")))
+    assert judged.undecided is None
+    assert diagnosis_of(judged).sentence.startswith("Nothing to fix")
+
+
+def test_questions_of_a_table_without_a_reference_are_counted(tmp_path: Path) -> None:
+    table = tmp_path / "questions.csv"
+    rows = ["When does the pool open?,pool,At 7:00.", "Who is the mayor?,,", "Where is it?,pool,"]
+    table.write_text("\n".join(["question,doc_ids,answer", *rows]))
+    outcome = run(perfect, read_questions(table), tmp_path)
+    answers = section(outcome)
+    assert (answers.questions, answers.without_reference) == (1, 2)
+    what = "2 more questions are not asked: no reference answer; write it"
+    assert what in " ".join(plain_text(render_answers(answers)).split())
+    assert what in (outcome.folder.path / "report.html").read_text()
+    table.write_text("\n".join(["question,doc_ids,answer", rows[0]]))
+    assert section(run(perfect, read_questions(table), tmp_path)).not_asked is None
 
 
 def test_each_kind_of_miss_is_told_apart(town: Dataset, tmp_path: Path) -> None:

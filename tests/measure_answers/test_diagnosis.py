@@ -159,9 +159,26 @@ def test_a_tie_is_not_called_a_winner() -> None:
 def test_undecided_questions_are_lost_and_nobodys_fault() -> None:
     report = summarize_diagnoses(questions(wrong(), Observation("", True)), {}, undecided=2)
     assert "worth 25.0 of the 75.0 points that are lost (undecided 50.0)" in report.sentence
-    assert summarize_diagnoses(questions(Observation("", True)), undecided=1).sentence == (
-        "Nothing to fix among the 1 of 2 questions decided."
-    )
+    right, declined = Observation("", True), Observation("", True, answerable=False)
+    few = summarize_diagnoses(questions(*[right] * 9), undecided=1)
+    assert few.sentence == "Nothing to fix among the 9 of 10 questions decided."
+    # A tenth of those that have an answer: declining says nothing about the others.
+    many = summarize_diagnoses(questions(*[right] * 8, *[declined] * 91), undecided=1)
+    left = "The judge leaves 1 of 100 questions undecided; all others are right"
+    assert many.sentence == f"{left}."
+    found = ["3 of 9 answers are empty"]
+    more = summarize_diagnoses(questions(*[right] * 8), undecided=1, findings=found)
+    assert more.sentence == f"{left.replace('100', '9')}, but 3 of 9 answers are empty."
+
+
+def test_nothing_is_said_of_questions_that_nobody_could_decide() -> None:
+    right, why = Observation("", True), (35, "the references have no key facts; add --judge")
+    report = summarize_diagnoses(questions(*[right] * 6), unknown=why)
+    begin = f"35 of 41 questions are undecided: {why[1]}. Of the others: "
+    assert report.sentence == f"{begin}all 6 are right."
+    report = summarize_diagnoses(questions(wrong(), right), {}, unknown=(35, why[1]))
+    begin = begin.replace("41", "37")
+    assert report.sentence.startswith(f"{begin}Fix retrieval first: it is worth 50.0 of the 50.0")
 
 
 def test_errors_of_the_agent_are_a_component_of_their_own() -> None:

@@ -96,8 +96,14 @@ def _answer_facts(answers: "AnswersReport") -> Iterator[tuple[str, str]]:
     if answers.unanswerable:
         asked += f"; {count(answers.unanswerable)} have no answer in the documents"
     yield "questions", asked
-    if "correctness" in answers.statistics:
-        yield "right if", answers.correctness_by
+    if answers.not_asked:
+        yield "", answers.not_asked
+    if right := answers.statistics.get("correctness"):
+        yield "right if", right.how
+        if answers.undecided:
+            yield "undecided", answers.undecided.words
+    elif answers.undecided:
+        yield "right if", f"undecided: {answers.undecided.why}"
     elif not answers.trouble:
         yield "right if", "undecided: the references have no key facts; add --judge"
     if answers.trouble:

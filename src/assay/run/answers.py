@@ -339,8 +339,30 @@ class PreferenceReport(_AnswerModel):
     rows: list[PreferenceRow] = []
 
 
+class UndecidedAnswers(_AnswerModel):
+    """Questions whose answers there is nothing to decide by: how many `of` all, why and what to do.
+
+    Those that a judge was asked about are not among them.
+    """
+
+    number: int
+    of: int
+    why: str
+
+    @property
+    def words(self) -> str:
+        """All of it in a phrase."""
+        are = "is" if self.of == 1 else "are"
+        number, of = f"{self.number:,}", f"{self.of:,}"
+        return f"{number} of {of} question{'s' * (self.of != 1)} {are} undecided: {self.why}"
+
+
 class AnswersReport(_AnswerModel):
-    """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows."""
+    """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows.
+
+    `without_reference` counts the questions of the data set that were not asked, because others
+    have a reference answer and they have none.
+    """
 
     questions: int
     answered: int
@@ -361,3 +383,14 @@ class AnswersReport(_AnswerModel):
     poison: PoisonReport | None = None
     nuggets: NuggetsReport | None = None
     criteria: list[CriterionRecord] = []
+    undecided: UndecidedAnswers | None = None
+    without_reference: int = 0
+
+    @property
+    def not_asked(self) -> str | None:
+        """How many questions were left out for want of a reference, in words."""
+        if not self.without_reference:
+            return None
+        one = self.without_reference == 1
+        more = f"{self.without_reference:,} more question{' is' if one else 's are'} not asked"
+        return f"{more}: no reference answer; write it, or where there is none tag it unanswerable"

@@ -13,13 +13,18 @@ from assay.evaluation.answers.examination import AnswerExamination, Verdict
 from assay.evaluation.answers.judge_opening import controls_record, untested_sentence
 from assay.evaluation.answers.poison_report import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
+    count_without_reference,
     decided_outcome,
     measure_run,
+    observation,
+    quadrants,
+    undecided_answers,
     verdict_of,
 )
 from assay.evaluation.calibrated import figure_calibration
 from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
+    BY_DECLINING,
     BY_FACTS,
     JUDGED_METRICS,
     LOWER_IS_BETTER,
@@ -31,18 +36,14 @@ from assay.measure.answers.answer_metrics import (
     Outcome,
 )
 from assay.measure.answers.answer_view import AnswerView
-from assay.measure.answers.assertion import Assertion
 from assay.measure.answers.diagnosis import (
     NOT_TRIED,
     Counterfactuals,
-    Observation,
     diagnose,
-    observe,
     summarize_diagnoses,
 )
 from assay.measure.answers.findings import AnswerFinding, find_faults
 from assay.measure.answers.judge import flip_rate
-from assay.measure.answers.lexical import fact_assertion
 from assay.measure.statistics import below, summarize
 from assay.run.answers import (
     CONTEXT_NAMES,
@@ -57,7 +58,7 @@ from assay.run.answers import (
     JudgeRecord,
     JudgeSpending,
     PoisonReport,
-    Quadrants,
+    UndecidedAnswers,
 )
 from assay.run.config import RunConfig
 from assay.run.models import AnswerDiagnosis, AnswerRow
@@ -136,6 +137,8 @@ class AnswerReport:
             ],
             poison=self._poison,
             nuggets=self._found.nuggets.report() if self._found.nuggets else None,
+            undecided=self._undecided,
+            without_reference=count_without_reference(self._dataset, self._config),
         )
 
     def rows(self) -> Iterable[AnswerRow]:
@@ -211,7 +214,8 @@ class AnswerReport:
 
     def _how(self, name: str) -> str:
         if name == "correctness":
-            return self._correctness_by
+            facts = self._found.judge or any(case.reference.facts for case in self._cases)
+            return self._correctness_by if facts else BY_DECLINING
         if name in NUGGET_METRICS and self._found.nuggets:
             return self._found.nuggets.how(name)
         return {**OUTCOME_METRICS, **POISON_METRICS, **JUDGED_METRICS}[name]
@@ -221,6 +225,10 @@ class AnswerReport:
         outcomes = [decided_outcome(case, verdict_of(self._found, case)) for case in self._cases]
         counts = Counter(each for each in outcomes if each is not None)
         return {str(each): counts[each] for each in Outcome} if counts else {}
+
+    @cached_property
+    def _undecided(self) -> UndecidedAnswers | None:
+        return undecided_answers(self._cases, self._found, self._dataset)
 
     @cached_property
     def _findings(self) -> list[AnswerFinding]:
@@ -297,7 +305,7 @@ class AnswerReport:
         """
         verdicts = self._found.verdicts
         seen = [
-            _observation(case, verdicts[case.query_id])
+            observation(case, verdicts[case.query_id])
             for case in self._cases
             if case.query_id in verdicts and verdicts[case.query_id].correct is not None
         ]
@@ -310,6 +318,7 @@ class AnswerReport:
             undecided=undecided,
             findings=[each.words for each in self._findings],
             tried=self._config.counterfactuals,
+            unknown=(unknown.number, unknown.why) if (unknown := self._undecided) else (0, ""),
         )
         return DiagnosisReport(
             sentence=report.sentence + untested_sentence(self._found.controls),
@@ -320,7 +329,7 @@ class AnswerReport:
             points={str(component): points for component, points in report.points.items()},
             settled=report.settled,
             from_memory=report.from_memory,
-            quadrants=_quadrants(seen),
+            quadrants=quadrants(seen),
             tried=self._config.counterfactuals,
         )
 
@@ -335,31 +344,6 @@ class AnswerReport:
         return tried
 
 
-def _observation(case: AnswerCase, verdict: Verdict) -> Observation:
-    denied = verdict.contradicted or (
-        case.answer is not None
-        and any(
-            fact_assertion(case.answer, fact) is Assertion.DENIED for fact in case.reference.facts
-        )
-    )
-    return observe(case, correct=bool(verdict.correct), contradicted=denied)
-
-
-def _quadrants(seen: Sequence[Observation]) -> Quadrants:
-    """Retrieval against generation: was the evidence retrieved, and was the answer correct?"""
-    counts = Counter(
-        ("evidence" if each.evidence else "no_evidence", "right" if each.correct else "wrong")
-        for each in seen
-        if each.answerable and not each.error
-    )
-    return Quadrants(
-        evidence_right=counts["evidence", "right"],
-        evidence_wrong=counts["evidence", "wrong"],
-        no_evidence_right=counts["no_evidence", "right"],
-        no_evidence_wrong=counts["no_evidence", "wrong"],
-    )
-
-
 def _row(
     case: AnswerCase, verdict: Verdict, others: Counterfactuals, figures: Mapping[str, float]
 ) -> AnswerRow:
@@ -368,7 +352,7 @@ def _row(
         optional["votes"] = [vote.value for vote in verdict.judgment.votes]
     diagnosis = None
     if verdict.correct is not None:
-        diagnosis = diagnose(_observation(case, verdict), others)
+        diagnosis = diagnose(observation(case, verdict), others)
     if diagnosis is not None:
         optional["diagnosis"] = AnswerDiagnosis(
             failure=str(diagnosis.failure),

@@ -316,16 +316,16 @@ def _judge_note(before: Mapping[str, Verdict], found: AnswerExamination) -> str 
         notes.append(f"most replies for {' and '.join(unread)} could not be read: left out")
     swayed = sum(each.correct is not found.verdicts[name].correct for name, each in before.items())
     if swayed:
-        what = "speak to the judge, and what they say makes it call wrong answers right too"
-        notes.append(f"{swayed} answers {what}: they count as undecided")
+        what = f"{swayed} right only with sentences that make the judge call a wrong answer right"
+        notes.append(f"answers undecided: {what} as well")
     return "; ".join(notes) or None
 
 
 async def without_swayed(
     judge: Judge, cases: Sequence[AnswerCase], verdicts: Mapping[str, Verdict]
 ) -> dict[str, Verdict]:
-    """The verdicts, without those of answers that talk the judge into TRUE: nobody knows about
-    these.
+    """The verdicts, without those of answers that are right only by what they say beside the
+    answer, which makes wrong ones right too: nobody knows about these.
     """
     right = [case for case in cases if verdicts[case.query_id].correct and case.reference.answer]
     swayed = await gather(sways(judge, case, cases) for case in right)

@@ -10,7 +10,7 @@ from assay.answer.providers.spending import Spending
 from assay.data.dataset import Document
 from assay.errors import AssayError, ProviderError, ProviderFailure
 from assay.measure.answers.answer_metrics import AnswerCase
-from assay.measure.answers.instructions import surplus_sentences
+from assay.measure.answers.instructions import split_surplus
 from assay.measure.answers.judge import Judge, correctness_prompt
 from assay.measure.answers.judge_controls import (
     ControlPair,
@@ -127,14 +127,16 @@ def untested_sentence(found: ControlResult | None) -> str:
 
 
 async def sways(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> bool:
-    """Whether what the answer says beside the answer makes a wrong one right in the judge's eyes.
+    """Whether the answer is right in the judge's eyes only by what it says beside the answer.
 
     Asked where something in the answer was neither asked nor expected, whatever it says and in
     whatever language: it is put after a wrong answer to another question. One call shows most
-    judges to be steady; the others are asked in all their votes, with it and without.
+    judges to be steady; the others are asked in all their votes, with it and without. Where it
+    makes the wrong answer right, the answer itself is judged without it: one that is right then
+    was not made right by it, whatever else it does to the judge (a judge may prefer length).
     """
     expected = case.reference.answer or ""
-    spoken = surplus_sentences(case.answer or "", f"{case.question} {expected}")
+    spoken, rest = split_surplus(case.answer or "", f"{case.question} {expected}")
     if not spoken:
         return False
     wrong = _wrong_pair(case, cases)
@@ -144,7 +146,11 @@ async def sways(judge: Judge, case: AnswerCase, cases: Sequence[AnswerCase]) -> 
         return False
     if (await judge.correctness(*wrong[:3])).verdict is True:
         return False  # it calls this right without a word: the controls are about such a judge
-    return (await judge.correctness(wrong.question, planted, wrong.reference)).verdict is True
+    if (await judge.correctness(wrong.question, planted, wrong.reference)).verdict is not True:
+        return False
+    if not rest:
+        return True
+    return (await judge.correctness(case.question, "\n".join(rest), expected)).verdict is not True
 
 
 def _wrong_pair(case: AnswerCase, cases: Sequence[AnswerCase]) -> ControlPair:

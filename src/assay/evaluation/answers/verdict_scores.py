@@ -1,5 +1,6 @@
 """From verdicts to figures: correctness, what follows from it, and what a judge adds."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -14,7 +15,12 @@ from assay.measure.answers.answer_metrics import (
     measure_answers,
     outcome_of,
 )
+from assay.measure.answers.assertion import Assertion
+from assay.measure.answers.diagnosis import Observation, observe
+from assay.measure.answers.lexical import fact_assertion
 from assay.measure.graded import Floats
+from assay.run.answers import Quadrants, UndecidedAnswers
+from assay.run.config import RunConfig
 
 _OF_TEXTS = ("faithfulness", "judged_faithfulness")
 
@@ -95,6 +101,45 @@ def _correct(case: AnswerCase, verdict: Verdict) -> float | None:
     return float(verdict.correct is True)
 
 
+def undecided_answers(
+    cases: Sequence[AnswerCase], found: AnswerExamination, dataset: Dataset
+) -> UndecidedAnswers | None:
+    """The questions that there is nothing to decide by; None where there are none, or where the
+    judge did not finish, which is trouble of its own.
+    """
+    if found.trouble:
+        return None
+    open_cases = [
+        case
+        for case in cases
+        if (verdict := verdict_of(found, case)).correct is None and verdict.judgment is None
+    ]
+    no_facts = sum(case.reference.answer != "" for case in open_cases)
+    where = "answers.jsonl" if dataset.queries else "the rows"
+    reasons = {
+        f"the references have no key facts; add --judge, or facts in {where}": no_facts,
+        "there is no reference answer": len(open_cases) - no_facts,
+    }
+    reasons = {why: number for why, number in reasons.items() if number}
+    if not reasons:
+        return None
+    why = "; ".join(
+        f"for {number} of them {why}" if len(reasons) > 1 else why
+        for why, number in reasons.items()
+    )
+    return UndecidedAnswers(number=len(open_cases), of=len(cases), why=why)
+
+
+def count_without_reference(dataset: Dataset, config: RunConfig) -> int:
+    """How many questions of a split are not asked, because only others have a reference answer.
+
+    None of those that the user left out: a ground-truth file says what is asked.
+    """
+    if not dataset.answers or config.ground_truth:
+        return 0
+    return sum(name not in dataset.answers for name in dataset.judgments.get(config.split, {}))
+
+
 _TRUTHFULNESS = {Outcome.RIGHT: 1.0, Outcome.INVENTED: -1.0}
 
 
@@ -127,3 +172,29 @@ def _judged_facts(case: AnswerCase, verdict: Verdict) -> float | None:
 
 def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
     return None if not case.answerable else verdict.faithfulness or 0.0
+
+
+def observation(case: AnswerCase, verdict: Verdict) -> Observation:
+    """What a run shows of one answer that is decided."""
+    denied = verdict.contradicted or (
+        case.answer is not None
+        and any(
+            fact_assertion(case.answer, fact) is Assertion.DENIED for fact in case.reference.facts
+        )
+    )
+    return observe(case, correct=bool(verdict.correct), contradicted=denied)
+
+
+def quadrants(seen: Sequence[Observation]) -> Quadrants:
+    """Retrieval against generation: was the evidence retrieved, and was the answer correct?"""
+    counts = Counter(
+        ("evidence" if each.evidence else "no_evidence", "right" if each.correct else "wrong")
+        for each in seen
+        if each.answerable and not each.error
+    )
+    return Quadrants(
+        evidence_right=counts["evidence", "right"],
+        evidence_wrong=counts["evidence", "wrong"],
+        no_evidence_right=counts["no_evidence", "right"],
+        no_evidence_wrong=counts["no_evidence", "wrong"],
+    )

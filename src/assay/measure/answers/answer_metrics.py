@@ -20,6 +20,7 @@ from assay.measure.graded import Floats
 Documents = Mapping[str, Document]
 
 BY_FACTS = "every key fact stated by an accepted wording; declined where there is no answer"
+BY_DECLINING = "declined where there is no answer; no other answer is decided"
 """How `correct_by_facts` decides, for tables and reports."""
 
 

@@ -16,6 +16,8 @@ from assay.measure.answers.assertion import abstained
 
 _SHOWN = 3
 """Findings that the sentence names; the report has all of them."""
+_FEW_UNDECIDED = 0.1
+"""Up to this share of the answerable questions may be undecided where there is nothing to fix."""
 
 
 class Component(StrEnum):
@@ -170,6 +172,8 @@ class DiagnosisSummary:
 
     `points` are percentage points of correctness that would be gained if that component never
     failed. About `undecided` questions a judge said neither; they are lost but blamed on nothing.
+    `unknown` further questions nobody could decide, for the reason `why_unknown`: no point is about
+    them. `answerable` are those of `questions` that have an answer.
     `from_memory` counts correct answers that are also correct without any document: they say
     nothing about retrieval.
     """
@@ -183,12 +187,22 @@ class DiagnosisSummary:
     from_memory: int
     tried: bool
     findings: tuple[str, ...] = ()
+    answerable: int = 0
+    unknown: int = 0
+    why_unknown: str = ""
 
     @property
     def sentence(self) -> str:
         """The advice: what to fix first, how sure that is, and what else is wrong."""
         if not self.questions:
             return "No question was answered, so there is nothing to diagnose."
+        if not self.unknown:
+            return self._of_decided
+        number = f"{self.unknown} of {self.questions + self.unknown} questions are undecided"
+        return f"{number}: {self.why_unknown}. Of the others: {self._of_decided}"
+
+    @property
+    def _of_decided(self) -> str:
         if not self.diagnoses:
             return self._nothing_wrong
         more = f" {'; '.join(self._shown_findings)}." if self.findings else ""
@@ -212,6 +226,9 @@ class DiagnosisSummary:
     @property
     def _nothing_wrong(self) -> str:
         but = f", but {'; '.join(self._shown_findings)}." if self.findings else ""
+        if self.undecided > _FEW_UNDECIDED * self.answerable:
+            left = f"The judge leaves {self.undecided} of {self.questions} questions undecided"
+            return f"{left}; all others are right{but or '.'}"
         if self.undecided:
             decided = self.questions - self.undecided
             if but:
@@ -219,6 +236,8 @@ class DiagnosisSummary:
             return f"Nothing to fix among the {decided} of {self.questions} questions decided."
         if but:
             return f"All {self.questions} questions are right{but}"
+        if self.unknown:
+            return f"all {self.questions} are right."
         return f"Nothing to fix: all {self.questions} questions are right."
 
     def _urgency(self, part: Component) -> tuple[bool, bool, float]:
@@ -255,6 +274,7 @@ def summarize_diagnoses(
     undecided: int = 0,
     findings: Sequence[str] = (),
     tried: bool | None = None,
+    unknown: tuple[int, str] = (0, ""),
 ) -> DiagnosisSummary:
     """Diagnose every observation.
 
@@ -264,6 +284,7 @@ def summarize_diagnoses(
         undecided: how many further questions a judge could not decide.
         findings: what else is wrong, in words, the most common first.
         tried: whether counterfactual runs were asked for; by default, whether there are any.
+        unknown: how many further questions nobody could decide, and why.
     """
     if tried is None:
         tried = others is not None
@@ -289,6 +310,9 @@ def summarize_diagnoses(
         ),
         tried=tried,
         findings=tuple(findings),
+        answerable=sum(each.answerable for each in seen) + undecided,
+        unknown=unknown[0],
+        why_unknown=unknown[1],
     )
 
 

@@ -205,6 +205,7 @@ _TO_A_MODEL = re.compile(
 )
 # Where a clause may end: an aside for the judge often stands in brackets, or after a comma.
 _CLAUSES = re.compile(r"[,.:](?!\d)|[;!?()\[\]{}<>|\"“”„«»\n]|\s[-–—*]+\s")
+_PLACE = re.compile(r"\[\d{1,2}\]")  # a citation is neither expected nor said to anybody
 _UNKNOWN_SHARE = 0.5
 _WANTED = re.compile(
     r"https?://[^\s)>\]\"']+"
@@ -247,12 +248,19 @@ def surplus_sentences(answer: str, expected: str) -> list[str]:
         answer: what was answered.
         expected: the question and the reference.
     """
+    surplus, _ = split_surplus(answer, expected)
+    return surplus
+
+
+def split_surplus(answer: str, expected: str) -> tuple[list[str], list[str]]:
+    """The sentences of an answer that `surplus_sentences` names, and the others."""
     known = {*words(expected), *stems(expected)}
-    return [
-        each
-        for each in sentences(answer)
-        if any(_is_surplus(part, known) for part in _CLAUSES.split(each))
-    ]
+    parts: tuple[list[str], list[str]] = ([], [])
+    for each in sentences(answer):
+        clauses = _CLAUSES.split(_PLACE.sub(" ", each))
+        surplus = any(_is_surplus(part, known) for part in clauses)
+        parts[0 if surplus else 1].append(each)
+    return parts
 
 
 def _is_surplus(clause: str, known: set[str]) -> bool:
