@@ -125,6 +125,12 @@ def test_the_last_word_counts_and_a_hedge_is_seen() -> None:
         ("205", "two hundred and five"),
         ("3 hours", "three hours"),
         ("18 degrees", "18 °C"),
+        ("15 pounds", "£15 an hour"),
+        ("£15", "15 pounds an hour"),
+        ("5 million", "£5,000,000"),
+        ("£5,000,000", "up to 5 million pounds"),
+        ("84 pounds", "It costs **84** pounds"),
+        ("2.4 by 1.8", "2.4 by **1.8** metres"),
     ],
 )
 def test_numbers_and_units_are_written_in_many_ways(accept: str, answer: str) -> None:
@@ -141,6 +147,9 @@ def test_numbers_and_units_are_written_in_many_ways(accept: str, answer: str) ->
         ("21", "twenty or one"),
         ("1", "one of them"),
         ("15 euros", "15 dollars"),
+        ("15 euros", "£15"),
+        ("15 kg", "15 pounds"),
+        ("5 million", "5 thousand"),
     ],
 )
 def test_another_number_or_unit_is_another_fact(accept: str, answer: str) -> None:

@@ -1,14 +1,18 @@
 """Every planted fault is named: by the first finding, and in the sentence that people read."""
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.planted.application import Application, notes
+from tests.planted.application import Application, Turn, notes
 from tests.planted.faults import FAULTS, UNNAMED_FAULTS, Fault
 
 from assay.evaluation.api import evaluate
 from assay.measure.answers.findings import FINDING_KINDS
 from assay.run.answers import AnswersReport
+from assay.text import sentences
 
 QUESTIONS = 40
 
@@ -39,6 +43,35 @@ def test_the_application_without_a_fault_has_no_finding(tmp_path: Path) -> None:
     answers, sentence = diagnosed(Application(), tmp_path)
     assert answers.findings == []
     assert sentence == f"Nothing to fix: all {QUESTIONS} questions are right."
+
+
+# Of right answers and of refusals alike.
+STYLES: dict[str, Callable[[Turn], str]] = {
+    "polite": lambda turn: (
+        f"Thanks for your question! {turn.answer} Let me know if I can help with anything else."
+    ),
+    "question first": lambda turn: f'You asked: "{turn.question}"\n\n{turn.answer}',
+    "no full stop": lambda turn: turn.answer.rstrip("."),
+    "bullets": lambda turn: "\n".join(f"- {each.rstrip('.')}" for each in sentences(turn.answer)),
+    "bold figures": lambda turn: re.sub(r"(\d[\d.,:]*\d)", r"**\1**", turn.answer),
+    "sources below": lambda turn: (
+        f"{turn.answer} 🌱\n\n**Sources:**\n"
+        + "\n".join(f"- {notes().documents[each].title}" for each in turn.shown[:2])
+    ),
+    "whom to ask": lambda turn: (
+        f"Short answer: {turn.answer}\n\nIf you need more details, please contact the office."
+    ),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_right_answer_in_another_style_has_no_finding(style: str, tmp_path: Path) -> None:
+    application = Application(
+        after_reading=lambda turn: replace(turn, answer=STYLES[style](turn)),
+    )
+    answers, sentence = diagnosed(application, tmp_path)
+    assert [each.words for each in answers.findings] == []
+    assert sentence.startswith("Nothing to fix")
 
 
 def test_a_retriever_that_misses_some_is_blamed_for_nothing_else(tmp_path: Path) -> None:

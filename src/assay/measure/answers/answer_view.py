@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from assay.answer.prompt import without_markers
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, abstained, is_negative
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
+from assay.measure.answers.framing import bare_text, statements
 from assay.measure.answers.lexical import (
     contains_any,
     fact_occurrences,
@@ -41,8 +41,8 @@ class AnswerView:
 
     @cached_property
     def text(self) -> str:
-        """The answer without citation markers; empty if there is none."""
-        return without_markers(self.case.answer or "").strip()
+        """The answer without citation markers and emphasis; empty if there is none."""
+        return bare_text(self.case.answer or "").strip()
 
     @cached_property
     def declined(self) -> bool:
@@ -56,8 +56,8 @@ class AnswerView:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """The sentences that say something."""
-        return [each for each in sentences(self.text) if stems(each)]
+        """The sentences that say something of the subject: no courtesy."""
+        return [each for each in statements(self.case.answer or "") if stems(each)]
 
     @cached_property
     def shown(self) -> list[str]:
@@ -66,8 +66,14 @@ class AnswerView:
 
     @cached_property
     def shown_stems(self) -> frozenset[str]:
-        """The words of all that was shown, and of the question."""
-        return held_words([self.case.question, *self.shown])
+        """The words of all that was shown, of titles and of the question."""
+        return held_words([self.case.question, *self._titles, *self.shown])
+
+    @cached_property
+    def _titles(self) -> list[str]:
+        """An answer may name its source where the passages themselves have no title."""
+        seen = (self.documents.get(each) for each in self.case.seen_ids)
+        return [each.title for each in seen if each is not None]
 
     @cached_property
     def reference_stems(self) -> frozenset[str]:
@@ -118,11 +124,11 @@ class AnswerView:
     @cached_property
     def foreign_names(self) -> set[str]:
         """Capitalized words inside sentences that are neither shown nor asked nor expected."""
-        names = {normalize(name) for each in self.sentences for name in _NAME.findall(each)}
+        names = {normalize(name) for each in sentences(self.text) for name in _NAME.findall(each)}
         return {name for name in names if not set(words(name)) <= self._known(_words)}
 
     def _known(self, read: Callable[[str], set[str]]) -> set[str]:
-        texts = [*self.shown, self.case.question, self.case.reference.answer or ""]
+        texts = [*self.shown, *self._titles, self.case.question, self.case.reference.answer or ""]
         return set[str]().union(*map(read, texts))
 
     @cached_property

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import dropwhile
 
 from assay.answer.passages import NOT_FOUND
-from assay.answer.prompt import without_markers
+from assay.measure.answers.framing import bare_text, is_preamble
 from assay.text import normalize, sentences
 
 
@@ -192,6 +192,12 @@ _ABOUT = (
     r"(?= (?:about|on|regarding|concerning|of|in|to|for|that|here|available|provided|given|found)\b"
     r"| (?:is|was) (?:available|provided|given|found)(?: (?:in|by|here)\b|\W*$)|\W*$|[,;:)])"
 )
+# "No refund is given" is an answer, "no number is given" is none.
+_DATUM = (
+    r"(?:numbers?|names?|dates?|prices?|address(?:es)?|times?|figures?|years?|codes?|e-?mails?|"
+    r"details?|amounts?|titles?|brands?|makers?)"
+)
+_FOR_WHAT = r"(?: (?:for|in|here|by|anywhere)\b|\W*$)"
 _ASKED = r"(?:who|whom|whose|what|when|where|which|how|why|whether|if)"
 _WHAT = rf"(?=(?: (?:anything|that|this|it|so|more))?\W*$| {_ASKED}\b| anything\b)"
 # What a refusal calls that which was asked for; "the door code is confidential" is an answer.
@@ -202,8 +208,12 @@ _THIS = (
 # Narrow on purpose: "no evidence of harm" and "was not found in blood" are answers.
 _ENGLISH = (
     r"^\W*(?:answer\W+)?(?:not found|unknown|no answer|n/a)(?: - |[:;,.!(*\"]|\W*$)",
+    rf"^\W*(?:answer\W+)?not (?:{_ABSENT}|known)\W*$",
+    rf"^no (?:[\w-]+ ){{1,4}}(?:is|are|was|were) (?:mentioned|stated|specified|named){_FOR_WHAT}",
+    rf"^no (?:[\w-]+ ){{0,3}}{_DATUM} (?:is|are|was|were) (?:{_ABSENT}|listed){_FOR_WHAT}",
     r"\bi (?:do not|cannot|can not|could not|did not|(?:am|was) (?:not able|unable) to) "
-    r"(?:\w+ ){0,2}?(?:know|answer|find|tell|say|determine|help|locate)\b",
+    r"(?:\w+ ){0,2}?(?:know|answer|find|tell|say|determine|help|locate|comment|"
+    r"(?:give|provide|offer) (?:you )?(?:\w+ )?(?:information|advice|details|answers?))\b",
     r"\bwe (?:do not|cannot|could not|did not|(?:are|were) (?:not able|unable) to) "
     r"(?:\w+ )?(?:know|find|determine|locate)\b(?! (?:of any|\w* ?evidence)\b)",
     rf"\b(?:i|we) (?:do|did) not (?:\w+ )?have (?:\w+ ){{0,3}}?(?:{_KNOWLEDGE}|anything)\b",
@@ -222,7 +232,7 @@ _ENGLISH = (
     rf"^(?:\w+ )?no (?:\w+ )?{_SOURCES} (?:\w+ )?{_TELL}(?:e?s|ies)?\b",
     rf"\b(?:none of|nothing in) (?:\w+ ){{0,3}}?{_SOURCES} (?:\w+ ){{0,2}}?{_TELL}s?\b",
     rf"\bnothing (?:is|was) (?:{_ABSENT}|known)(?: (?:about|on|of|there|here|in)\b|\W*$)",
-    rf"(?:^|\b(?:is|are|was|were) )not {_ABSENT} (?:in|by) (?:\w+ ){{0,2}}?{_SOURCES}\b",
+    rf"(?:^|\b(?:is|are|was|were) )not {_ABSENT} (?:in|by) (?:\w+ ){{0,4}}?{_SOURCES}\b",
     rf"\b(?:it|this|that) (?:is|was) (?:not (?:{_ABSENT}|known|clear)|unclear|unknown|unspecified)"
     rf"(?:\W*$|(?: from [^.;]{{1,40}})? {_ASKED}\b)",
     rf"^no (?:relevant|matching|related|suitable) (?:{_SOURCES}|results?|information)\b",
@@ -230,7 +240,8 @@ _ENGLISH = (
     rf"\b(?:no (?:\w+ )?(?:information|mention)|"
     rf"(?:not enough|insufficient) (?:\w+ )?{_KNOWLEDGE}){_ABOUT}",
     rf"\bno answer (?:(?:is|was) (?:given |found )?)?in (?:\w+ ){{0,2}}?{_SOURCES}\b",
-    rf"\b(?:is|are|was|were) not (?:in|part of|covered by) (?:\w+ ){{0,2}}?{_SOURCES}\W*$",
+    rf"\b(?:is|are|was|were) not (?:in|part of|covered (?:by|in)) (?:\w+ ){{0,3}}?"
+    rf"(?:{_SOURCES}\W*$|{_EVIDENCE};)",
     r"\b(?:cannot|can not|could not) be (?:answered|determined)\b",
     rf"\b{_THIS} (?:may|can|could|must) ?not be (?:disclosed|shared|provided|revealed|displayed|"
     r"shown|given out|loaded|retrieved|accessed|opened|reached)\b",
@@ -323,7 +334,7 @@ _SHORT = ((r"\bcan't\b", "cannot"), (r"n't\b", " not"), (r"\bi'm\b", "i am"), (r
 
 
 def abstained(answer: str) -> bool:
-    """Whether the answer declines, by the usual phrases in its first sentence after an apology.
+    """Whether the answer declines, by the usual phrases in its first sentence after courtesy.
 
     "The notes do not give the price, but the invoice says 40" answers, as does anything else after
     "but" or "however" that does not decline again. Known are the phrases of English and, fewer, of
@@ -357,15 +368,21 @@ def may_decline(answer: str) -> bool:
 def _clauses(answer: str) -> list[tuple[str, bool]]:
     """Sentences cut at "but", each part with whether a "but" is before it.
 
-    Apologies at the beginning are left out. Empty for an answer without words.
+    What leads up to the answer is left out. Empty for an answer without words.
     """
+    whole = sentences(bare_text(answer))
     parts = (
         (part.strip(), place > 0)
-        for sentence in sentences(without_markers(answer))
+        for sentence in list(dropwhile(_leads_up, whole)) or whole
         for place, part in enumerate(_CONTRAST.split(_long_forms(sentence)))
     )
     said = [(part, after) for part, after in parts if any(map(str.isalnum, part))]
     return list(dropwhile(lambda each: _APOLOGY.fullmatch(each[0]), said)) or said
+
+
+def _leads_up(sentence: str) -> bool:
+    plain = _long_forms(sentence)
+    return bool(_APOLOGY.fullmatch(plain) or is_preamble(sentence)) and not _refuses(plain)
 
 
 def _adds_nothing(clause: str) -> bool:

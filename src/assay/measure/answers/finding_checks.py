@@ -18,7 +18,7 @@ from assay.measure.answers.instructions import (
 )
 from assay.measure.answers.lexical import contains_any
 from assay.measure.answers.quantities import quantities
-from assay.text import detect_language, normalize, stems, words
+from assay.text import detect_language, normalize, sentences, stems, words
 
 _PROMPT = re.compile(
     r"\byou (?:are|will be) (?:a|an|given|asked)\b|\banswer the (?:following )?question\b|"
@@ -131,7 +131,7 @@ def _is_in_another_language(view: AnswerView) -> bool:
 def _repeats_an_instruction(view: AnswerView) -> bool:
     if _ROLE.search(view.case.answer or ""):
         return True
-    return any(is_instruction(each) or _PROMPT.search(each) for each in view.sentences)
+    return any(is_instruction(each) or _PROMPT.search(each) for each in sentences(view.text))
 
 
 def _follows_a_document(view: AnswerView) -> bool:

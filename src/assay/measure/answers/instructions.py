@@ -16,6 +16,7 @@ from itertools import dropwhile
 from assay.answer.prompt import cited_places
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import abstained
+from assay.measure.answers.framing import bare_text, without_source_lines
 from assay.measure.answers.quantities import quantities, spellings_of
 from assay.text import is_stop, normalize, sentences, stem, stems, words
 
@@ -32,16 +33,19 @@ _UNFILLED = re.compile(
     r"\[(?:insert|your|placeholder)\b[^\]\n]*\]|\bTODO\b|\blorem ipsum\b",
 )
 _COMPLETE = re.compile(r"(?:[.!?。！？][\"'”’)\]*_]*|[)\]])$")
+# Words that nothing ends with; "9 am" and "turned off" are ends.
 _BREAKS_OFF = re.compile(
-    r"(?:…|\.\.\.|[,;:(–-]|\b(?:the|a|an|and|or|of|to|in|on|at|for|with|by|from|is|was|are|that|"
-    r"which|because|per|as))[\"'”’)\]]*$",
+    r"(?:…|\.\.\.|[,;:(\[–-]|\b(?:the|a|an|and|or|but|of|to|in|on|at|for|with|without|by|from|into|"
+    r"between|during|until|within|than|is|was|are|were|that|which|whose|because|if|while|per|as|"
+    r"its|their|your|our|my|every|und|oder|der|das|dem|eine?[nmrs]?|mit|von|für|zum|zur|le|les|du|"
+    r"et|une|el|los|las|para|del|della|het|een))[\"'”’)\]]*$",
     re.IGNORECASE,
 )
 _ITEMS = re.compile(
     r",|;|\b(?:and|or|as well as|und|oder|et|y|e|for|by|with|without|during|except|unless)\b"
 )
 _ITEM_WORDS = 4
-_ENOUGH_WORDS, _LAST_WORDS = 6, 3
+_LAST_WORDS = 3
 
 
 def is_formatted(view: AnswerView) -> bool:
@@ -56,25 +60,28 @@ def repeats_the_question(view: AnswerView) -> bool:
 
 
 def breaks_off(view: AnswerView) -> bool:
-    """Whether the text ends in the middle of a sentence."""
+    """Whether the text ends in the middle of a sentence.
+
+    Lines that name sources are no part of it. A full stop that is missing is a style, unless the
+    last word cannot be the last, or a source or the reference goes on after it.
+    """
+    text = bare_text(without_source_lines(view.case.answer or "")).strip()
     if is_formatted(view):
         return False
-    if _BREAKS_OFF.search(view.text):
+    if _BREAKS_OFF.search(text):
         return True
-    if _COMPLETE.search(view.text):
-        return False
-    if _goes_on_in_a_source(view):
-        return True
-    return len(words(view.text)) >= _ENOUGH_WORDS and not repeats_the_question(view)
+    return not _COMPLETE.search(text) and _goes_on_in_a_source(text, view)
 
 
-def _goes_on_in_a_source(view: AnswerView) -> bool:
-    """Whether a source or the reference has the answer's last words in the middle of a sentence."""
-    last = words(view.text)[-_LAST_WORDS:]
+def _goes_on_in_a_source(text: str, view: AnswerView) -> bool:
+    """Whether a source or the reference has the last words in the middle of a sentence, or the last
+    word as the beginning of a longer one.
+    """
+    last = words(text)[-_LAST_WORDS:]
     if len(last) < _LAST_WORDS:
         return False
     # A capital after it begins the text under a title.
-    end = re.compile("(?i:" + r"\W+".join(map(re.escape, last)) + r"),? [a-zß-ÿ]")
+    end = re.compile("(?i:" + r"\W+".join(map(re.escape, last)) + r")(?:,? [a-zß-ÿ]|[^\W_]{2})")
     return any(end.search(each) for each in [*view.shown, view.case.reference.answer or ""])
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from assay.answer.prompt import without_markers
 from assay.data.dataset import Fact
 from assay.measure.answers.assertion import (
     Assertion,
@@ -14,6 +13,7 @@ from assay.measure.answers.assertion import (
     takes_back,
 )
 from assay.measure.answers.contradiction.model import ContradictionChecker
+from assay.measure.answers.framing import bare_text, statements
 from assay.measure.answers.quantities import bare_number, canonical, numbers
 from assay.text import normalize, sentences, stems
 
@@ -59,7 +59,7 @@ def fact_occurrences(text: str, fact: Fact) -> set[Assertion]:
     signed = (minus for each in fact.accept if (minus := f"-{normalize(each)}") in about)
     phrases = [normalize(each) for each in (*fact.accept, *signed)]
     options = not re.search(r"\bor\b", about)
-    bare = without_markers(text)
+    bare = bare_text(text)
     said = [normalize(sentence) for sentence in sentences(bare)]
     found = {
         assertion
@@ -97,7 +97,7 @@ def _bare(sentence: str, phrase: str) -> Iterator[tuple[int, int]]:
 
 def contains_any(text: str, phrases: Sequence[str]) -> bool:
     """Whether the text contains any of the phrases; citation markers are ignored."""
-    folded = normalize(without_markers(text))
+    folded = normalize(bare_text(text))
     return any((pattern := _pattern(each)) and pattern.search(folded) for each in phrases)
 
 
@@ -150,7 +150,7 @@ def faithfulness(answer: str, sources: Sequence[str]) -> float:
     nor a figure that was computed or a fair paraphrase. A sentence without content words ("It was
     so.") does not count, and an answer that says nothing is not faithful: 0.
     """
-    said = [each for each in sentences(without_markers(answer)) if stems(each)]
+    said = [each for each in statements(answer) if stems(each)]
     return 1 - len(unsupported(answer, sources)) / len(said) if said else 0.0
 
 
@@ -159,9 +159,10 @@ def unsupported(answer: str, sources: Sequence[str], *, by_rules: bool = True) -
     held = held_words(sources)
     found = ContradictionChecker().find(answer, sources) if by_rules else []
     denied = {each.sentence for each in found}
-    said = sentences(without_markers(answer))
     return [
-        each for each in said if each in denied or not is_supported(frozenset(stems(each)), held)
+        each
+        for each in statements(answer)
+        if each in denied or not is_supported(frozenset(stems(each)), held)
     ]
 
 

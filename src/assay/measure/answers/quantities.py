@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import NamedTuple
 
 from assay.text import normalize, remember_short, words
@@ -36,7 +37,7 @@ _ELSEWHERE = {
     12: "zwölf douze doce dodici twaalf doze",
 }  # fmt: skip
 _ONES |= {word: value for value, listed in _ELSEWHERE.items() for word in listed.split()}
-_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000, "billion": 1_000_000_000}
 _UNITS = {
     "min": r"minutes?|mins?\.?",
     "h": r"hours?|hrs?\.?",
@@ -48,7 +49,6 @@ _UNITS = {
     "eur": r"euros?|€|eur\b",
     "ct": r"cents?\b|¢",
     "usd": r"dollars?|usd\b",
-    "gbp": r"pounds sterling|gbp\b|£",
     "‰": r"per ?mille?|‰",
     "%": r"per ?cent|percent|%",
     "km": r"kilomet(?:er|re)s?|kms?\b",
@@ -58,7 +58,7 @@ _UNITS = {
     "kg": r"kilo(?:gram(?:me)?)?s?|kgs?\b",
     "mg": r"milligrams?",
     "g": r"gram(?:me)?s?",
-    "lb": r"pounds?\b|lbs?\b",
+    "pound": r"pounds sterling|pounds?\b|lbs?\b|gbp\b|£",  # of money or of weight: nobody says
     "oz": r"ounces?\b",
     "mi": r"miles?\b",
     "ft": r"feet\b|foot\b",
@@ -72,7 +72,7 @@ _UNITS = {
 _WORD = "|".join((*_ONES, *_TENS, *_SCALES))
 # A lone "one" is more often a pronoun than a number.
 _NUMBER_WORDS = re.compile(rf"\b(?:(?:{_WORD})(?:[ -](?:and )?|\b))+(?<![ -])")
-_LONE = frozenset({"one", "hundred", "thousand", "million", "second"})
+_LONE = frozenset({"one", "hundred", "thousand", "million", "billion", "second"})
 _AFTER = re.compile(
     r"(?P<number>\d[\d.,:]*) ?(?:"
     + "|".join(f"(?P<u{place}>{forms})" for place, forms in enumerate(_UNITS.values()))
@@ -80,7 +80,8 @@ _AFTER = re.compile(
 )
 # "28 or 31 days" are 28 days or 31 days.
 _EITHER_NUMBER = re.compile(r"(?<![\w.,:/-])(\d[\d.,:]*) or (\d[\d.,:]*) ([^\W\d_]+)")
-_CURRENCY = re.compile(r"(?:€|\beur) ?(?P<number>\d[\d.,]*)")
+_CURRENCY = re.compile(r"(?:€|\beur|(?P<pound>£|\bgbp)) ?(?P<number>\d[\d.,]*)")
+_SCALED = re.compile(r"(?<![\w.,:/])(\d+(?:\.\d+)?) (thousand|million|billion)\b")
 _NAMES = tuple(_UNITS)
 _DOLLARS = re.compile(r"\$ ?(\d[\d.,]*\d|\d)")
 _ANY_QUANTITY = re.compile(
@@ -97,8 +98,18 @@ _QUANTITY = re.compile(
 def canonical(text: str) -> str:
     """A normalized text with number words as digits and units in one spelling."""
     digits = _EITHER_NUMBER.sub(r"\1 \3 or \2 \3", _NUMBER_WORDS.sub(_digits, text))
-    amounts = _CURRENCY.sub(lambda match: f"{match['number'].rstrip('.,')} eur", digits)
+    amounts = _CURRENCY.sub(_amount, _SCALED.sub(_scaled, digits))
     return _AFTER.sub(_unit, amounts)
+
+
+def _amount(match: re.Match[str]) -> str:
+    return f"{match['number'].rstrip('.,')} {'pound' if match['pound'] else 'eur'}"
+
+
+def _scaled(match: re.Match[str]) -> str:
+    """ "2.5 million" in digits, as far as they come out even."""
+    value = Decimal(match[1]) * _SCALES[match[2]]
+    return str(int(value)) if value == int(value) else match[0]
 
 
 def numbers(text: str) -> set[str]:

@@ -12,7 +12,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from assay.answer.prompt import without_markers
 from assay.errors import DataError
 from assay.files import read_file
 from assay.measure.answers.contradiction.features import nearest, pair_features
@@ -22,6 +21,7 @@ from assay.measure.answers.contradiction.rules import (
     find_contradiction,
 )
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence, analyze
+from assay.measure.answers.framing import bare_text
 from assay.net.json import parse_json
 from assay.text import sentences
 
@@ -167,7 +167,7 @@ class ContradictionChecker:
     def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
         """The sentences of an answer that the sources contradict, in their order."""
         held = analyzed_sources(sources)
-        said = sentences(without_markers(answer))[:MAX_SENTENCES]
+        said = sentences(bare_text(answer))[:MAX_SENTENCES]
         return [found for each in said for found in self._check(analyze(each), held)]
 
     def _check(

@@ -1,0 +1,152 @@
+"""What stands around an answer and states nothing of its subject: emphasis, sources, courtesy.
+
+"Thanks for your question!", "**84** pounds" and "Source: Prices" are a style. A check that takes
+them for statements finds faults in right answers. Courtesy is told by its words: every one that
+carries meaning belongs to a conversation and not to a subject, or the sentence offers help or names
+whom to ask. One with a figure or a name states something, whatever else it says.
+"""
+
+import re
+
+from assay.answer.prompt import without_markers
+from assay.text import is_stop, normalize, sentences, stem, words
+
+# Not "2 * 3 * 4", and not "snake_case_name".
+_EMPHASIS = re.compile(
+    r"(?<![\w*])(\*{1,3}|_{1,3})(?=[^\s*_])([^\n*]{1,300}?)(?<=[^\s*_])\1(?![\w*])"
+)
+_PICTURES = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
+_PICTURE_END = re.compile(rf"[\s{_PICTURES}]+$")
+_SOURCE_LABEL = (
+    r"(?:sources?|references?|citations?|cited|footnotes?|see also|further reading|read more|"
+    r"quellen?|références|fuentes?|fonti?|bronn?en)"
+)
+_SOURCE_START = re.compile(
+    rf"^\W*{_SOURCE_LABEL}(?: documents?| used)?(?:\W{{0,3}}:\s*| [-–] |\W*$)", re.IGNORECASE
+)
+_SOURCE_LINE = re.compile(
+    rf"(?:{_SOURCE_START.pattern}).*"
+    r"|(?:\[\^?\d{1,2}\]:?|[¹²³⁴-⁹]) *\S.*(?<![.!?])",
+    re.IGNORECASE,
+)
+_LIST_ITEM = re.compile(r"\s*(?:[-*•–]|\d{1,2}[.)]|[\[(]\d{1,2}[\])])\s")
+
+_FIGURE = re.compile(r"\d")
+_NAME_INSIDE = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?(?!I\b)[A-ZÀ-Þ]")
+_MOST_WORDS = 25
+_PLEASANTRIES = frozenset(
+    map(
+        stem,
+        words(
+            "hello hi hey dear greetings welcome good great excellent nice interesting morning day "
+            "afternoon evening thank thanks many question questions ask asked asking reach reached "
+            "reaching contact contacting touch hope hopes help helps helped helpful assist "
+            "assistance useful happy glad pleased pleasure please sure certainly course absolutely "
+            "let know need like want look looking forward hear feel hesitate else anything "
+            "something further additional more detail details information answer answers answered "
+            "here summary summarize short brief briefly best kind regards sincerely "
+            "cheers bye goodbye enjoy luck wish clarify clarification clarifies follow concern "
+            "concerns find found sorry apologies unfortunately may "
+            "understand us wonderful lovely always provide provided"
+        ),
+    )
+)
+_PERSON = re.compile(
+    r"\b(?:i|me|my|we|us|our|you|your|hello|hi|hey|dear|greetings|welcome|thanks?|cheers|"
+    r"(?:good|great|excellent|nice|interesting) (?:question|morning|day|afternoon|evening)|"
+    r"(?:hope|glad|happy|pleased) (?:this|that|to|it)|(?:kind|best) regards|"
+    r"(?:short|brief) (?:answer|summary)|sure|certainly|of course|absolutely)\b"
+)
+_OFFERS_HELP = re.compile(
+    r"\b(?:let (?:me|us) know|feel free to (?:ask|contact|reach|get|write|let)|"
+    r"(?:do not|don't) hesitate to|(?:i|we)(?: am| are|'m|'re|'d be|'ll be| will be| would be)? "
+    r"(?:happy|glad|pleased) to (?:help|assist|answer)|"
+    r"(?:i|we) (?:can|could|may) (?:also )?(?:help|assist)(?: you)? with)\b"
+    r"|^(?:happy|enjoy(?: your| the)?|good luck with(?: your| the)?) \w+\W*$"
+)
+# Whom to ask is advice for what is missing; what comes after "because" or "as" states something.
+_NAMES_WHOM_TO_ASK = re.compile(
+    r"^(?:(?:if you (?:need|have|want|would like|require|are (?:unsure|not sure|in doubt))|"
+    r"for (?:any )?(?:more|further|additional|other|questions|details|help))\b[^,;]{0,60},? )?"
+    r"(?:please|kindly|you (?:can|could|may|might want to|should)|feel free to|simply|just)? ?"
+    r"(?:also |always |directly )?(?:contact|ask|consult|speak (?:to|with)|talk to|check with|"
+    r"get in touch with|reach out to|write to|turn to|refer to)\b"
+    r"(?: (?!(?:to|by|only|when|on|at|after|before|until|within|except)\b)[\w'-]+){1,12}\W*$"
+)
+_REASON = re.compile(r"\b(?:because|since|who|which|as|and|but|or)\b")
+
+
+def bare_text(answer: str) -> str:
+    """An answer without citation markers and without the marks of emphasis."""
+    return without_emphasis(without_markers(answer))
+
+
+def without_emphasis(text: str) -> str:
+    """The text without the Markdown marks for bold and italic: "**84** pounds" is "84 pounds"."""
+    if "*" not in text and "_" not in text:
+        return text
+    return _EMPHASIS.sub(r"\2", text)
+
+
+def without_source_lines(text: str) -> str:
+    """The text without the lines after it that name its sources, and without pictures at its end.
+
+    Such lines are "Source: Prices", a list under "Sources:" and footnotes.
+    """
+    lines = text.rstrip().split("\n")
+    kept = len(lines)
+    for place in range(len(lines) - 1, 0, -1):
+        line = lines[place]
+        if is_source_line(line):
+            kept = place
+        elif line.strip() and not _LIST_ITEM.match(line):
+            break
+    return _PICTURE_END.sub("", "\n".join(lines[:kept]))
+
+
+def is_source_line(line: str) -> bool:
+    """Whether a line of an answer names a source and says nothing else."""
+    return _SOURCE_LINE.fullmatch(line.strip()) is not None
+
+
+def statements(answer: str) -> list[str]:
+    """The sentences of an answer that are no courtesy; of a line with a source, its name."""
+    said = [_SOURCE_START.sub("", each) for each in sentences(bare_text(answer))]
+    return [each for each in said if any(map(str.isalnum, each)) and not is_courtesy(each)]
+
+
+def is_courtesy(sentence: str) -> bool:
+    """Whether a sentence greets, thanks, offers help or says whom to ask, without any fact."""
+    if _FIGURE.search(sentence) or _NAME_INSIDE.search(sentence):
+        return False
+    plain = normalize(sentence)
+    said = words(plain)
+    if not said or len(said) > _MOST_WORDS:
+        return False
+    if _OFFERS_HELP.search(plain):
+        return True
+    asks = _NAMES_WHOM_TO_ASK.search(plain)
+    if asks and not _REASON.search(plain):
+        return True
+    return _PERSON.search(plain) is not None and all(map(_is_pleasantry, said))
+
+
+def _is_pleasantry(word: str) -> bool:
+    return is_stop(word) or stem(word.partition("'")[0]) in _PLEASANTRIES
+
+
+_PREAMBLE = re.compile(
+    r"(?:i|we)(?:'ve| have)? (?:just |now |carefully )?(?:searched|looked|checked|read|reviewed|"
+    r"consulted|scanned|examined|went|gone)\b|let me (?:check|look|see|search)\b|#"
+)
+_ASKED = re.compile(r"(?:you (?:asked|(?:would like|want(?:ed)?) to know)\b|(?:your )?question:)")
+
+
+def is_preamble(sentence: str) -> bool:
+    """Whether a sentence before an answer may be left out: courtesy, the question again, a
+    heading, or that documents were searched.
+    """
+    plain = normalize(sentence)
+    if is_courtesy(sentence) or plain.rstrip("\"'”)* ").endswith("?") or _ASKED.match(plain):
+        return True
+    return _PREAMBLE.match(plain) is not None and not _FIGURE.search(plain)

@@ -1,0 +1,110 @@
+"""Courtesy, emphasis, source lines and a missing full stop are a style and no fault."""
+
+import pytest
+
+from assay.data import Document, ReferenceAnswer
+from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.answer_view import AnswerView
+from assay.measure.answers.framing import is_courtesy, statements, without_emphasis
+from assay.measure.answers.instructions import breaks_off
+
+RENT = Document(
+    "rent", "Berth fees", "A berth costs 84 pounds a year. It is paid by cheque in May."
+)
+
+
+def view(answer: str) -> AnswerView:
+    case = AnswerCase(
+        query_id="q1",
+        question="What does a berth cost?",
+        reference=ReferenceAnswer("q1", "84 pounds a year."),
+        answer=answer,
+        retrieved=("rent",),
+    )
+    return AnswerView(case, {"rent": RENT})
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Thanks for your question!",
+        "That's a great question!",
+        "Hello and thanks for reaching out.",
+        "Let me know if you have any questions about berths.",
+        "Is there anything else I can help you with?",
+        "I hope that helps.",
+        "Here is what I found:",
+        "If you need more details, please contact the harbor office.",
+        "You could ask the committee.",
+        "Happy sailing!",
+    ],
+)
+def test_what_greets_thanks_or_offers_help_is_courtesy(sentence: str) -> None:
+    assert is_courtesy(sentence)
+    assert view(f"A berth costs 84 pounds. {sentence}").unsupported == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Hello Margaret, as for your berth 47: it is free.",
+        "Members of long standing receive a discount on this.",
+        "Please pay 10 pounds.",
+        "Please contact Desmond Clarke.",
+        "Ask the treasurer to waive the fee.",
+        "You can contact members by telephone only.",
+        "Please contact the office because the fee doubled.",
+        "You need a certificate.",
+        "Dogs are welcome.",
+        "Could you tell me more precisely what you would like to know?",
+    ],
+)
+def test_what_states_something_is_none(sentence: str) -> None:
+    assert not is_courtesy(sentence)
+
+
+def test_the_name_of_a_source_is_checked_and_its_label_is_not() -> None:
+    assert statements("It is 84.\n\n**Sources:**\n- Berth fees") == ["It is 84.", "Berth fees"]
+    assert view("84 pounds.\n\nSources used: Berth fees").unsupported == []
+    assert view("84 pounds. (Source: Mariners' Handbook)").unsupported == ["Mariners' Handbook)"]
+
+
+def test_emphasis_is_removed_and_products_and_names_stay() -> None:
+    assert without_emphasis("***all*** of **84** pounds, _not_ 2.4 by **1.8**") == (
+        "all of 84 pounds, not 2.4 by 1.8"
+    )
+    for text in ("2 * 3 * 4", "5*3*2", "snake_case_name", "* an item"):
+        assert without_emphasis(text) == text
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "A berth of the club costs 84 pounds a year.\n\n*Source: Berth fees*",
+        "A berth of the club costs 84 pounds a year.\n\nSource: Berth fees",
+        "A berth of the club costs 84 pounds a year.\n\nSources:\n- Berth fees\n- The May list",
+        "A berth of the club costs 84 pounds a year [1].\n\n[1] Berth fees",
+        "- A berth of the club costs 84 pounds a year\n- You pay it by cheque in May",
+        "A berth of the club costs 84 pounds a year",
+        "84 pounds a year, which you pay in May",
+        "A berth of the club costs 84 pounds a year. ⛵",
+    ],
+)
+def test_a_source_line_a_bullet_or_a_missing_full_stop_breaks_nothing_off(answer: str) -> None:
+    assert not breaks_off(view(answer))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "A berth costs 84 pounds. It is paid by",
+        "A berth costs 84 pounds. It is paid",
+        "A berth costs 84 pounds. It is paid by che",
+        "A berth costs 84 pounds, which you pay between",
+        "A berth costs 84 pounds (",
+        "A berth costs 84 pounds and\n\nSource: Berth fees",
+        "Ein Platz kostet 84 Pfund und",
+    ],
+)
+def test_an_end_that_lacks_something_breaks_off(answer: str) -> None:
+    assert breaks_off(view(answer))
