@@ -6,7 +6,7 @@ from assay.data import Document, ReferenceAnswer
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.framing import is_courtesy, statements, without_emphasis
-from assay.measure.answers.instructions import breaks_off
+from assay.measure.answers.instructions import breaks_off, repeats_the_question
 
 RENT = Document(
     "rent", "Berth fees", "A berth costs 84 pounds a year. It is paid by cheque in May."
@@ -108,3 +108,16 @@ def test_a_source_line_a_bullet_or_a_missing_full_stop_breaks_nothing_off(answer
 )
 def test_an_end_that_lacks_something_breaks_off(answer: str) -> None:
     assert breaks_off(view(answer))
+
+
+def test_only_the_question_again_is_told_from_a_word_of_it() -> None:
+    assert repeats_the_question(view("You would like to know: What does a berth cost?"))
+    assert repeats_the_question(view("What does a berth cost?"))
+    assert not repeats_the_question(view("You would like to know: the mooring fee."))
+    brief = AnswerCase(
+        query_id="q1",
+        question="How many boats may lie at the western pier in winter?",
+        reference=ReferenceAnswer("q1", "Six."),
+        answer="Western pier",
+    )
+    assert not repeats_the_question(AnswerView(brief, {}))

@@ -139,7 +139,14 @@ _PREAMBLE = re.compile(
     r"(?:i|we)(?:'ve| have)? (?:just |now |carefully )?(?:searched|looked|checked|read|reviewed|"
     r"consulted|scanned|examined|went|gone)\b|let me (?:check|look|see|search)\b|#"
 )
-_ASKED = re.compile(r"(?:you (?:asked|(?:would like|want(?:ed)?) to know)\b|(?:your )?question:)")
+_ASKED_AGAIN = re.compile(
+    r"^\W*(?:you (?:asked|(?:would like|want(?:ed)?) to know)\b|(?:your )?question:)"
+)
+
+
+def without_asking_again(text: str) -> str:
+    """The normalized text without "You asked:" or "You would like to know:" before a question."""
+    return _ASKED_AGAIN.sub("", normalize(text), count=1)
 
 
 def is_preamble(sentence: str) -> bool:
@@ -147,6 +154,6 @@ def is_preamble(sentence: str) -> bool:
     heading, or that documents were searched.
     """
     plain = normalize(sentence)
-    if is_courtesy(sentence) or plain.rstrip("\"'”)* ").endswith("?") or _ASKED.match(plain):
+    if is_courtesy(sentence) or plain.rstrip("\"'”)* ").endswith("?") or _ASKED_AGAIN.match(plain):
         return True
     return _PREAMBLE.match(plain) is not None and not _FIGURE.search(plain)

@@ -16,7 +16,11 @@ from itertools import dropwhile
 from assay.answer.prompt import cited_places
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView
 from assay.measure.answers.assertion import abstained
-from assay.measure.answers.framing import bare_text, without_source_lines
+from assay.measure.answers.framing import (
+    bare_text,
+    without_asking_again,
+    without_source_lines,
+)
 from assay.measure.answers.quantities import quantities, spellings_of
 from assay.text import is_stop, normalize, sentences, stem, stems, words
 
@@ -54,9 +58,10 @@ def is_formatted(view: AnswerView) -> bool:
 
 
 def repeats_the_question(view: AnswerView) -> bool:
-    """Whether every word of the text is in the question, and no key fact is stated."""
-    said, asked = set(stems(view.text)), set(stems(view.case.question))
-    return bool(said) and said <= asked and not view.stated
+    """Whether the text is most of the question and nothing else, and states no key fact."""
+    said = set(stems(without_asking_again(view.text)))
+    asked = set(stems(view.case.question))
+    return bool(said) and said <= asked and 2 * len(said) >= len(asked) and not view.stated
 
 
 def breaks_off(view: AnswerView) -> bool:
