@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,21 @@ def test_a_gate_that_only_a_judge_can_decide_needs_one(
     else:
         with pytest.raises(UsageError, match="needs a judge; add --judge"):
             Evaluation.plan(config, dataset_with_answers(*facts))
+
+
+def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None:
+    one = dataset_with_answers("It is")
+    without = {f"q{n}": ReferenceAnswer(f"q{n}", "It is.", ()) for n in range(3)}
+    many = replace(
+        one,
+        queries={**one.queries, **{name: Query(name, "query") for name in without}},
+        judgments={"test": {name: {"d": 1} for name in ("q", *without)}},
+        answers={**one.answers, **without},
+    )
+    config = RunConfig(target="t", gates=("correctness>=0.5",), answers=True)
+    with pytest.raises(UsageError, match=r"3 of 4 questions cannot be decided, .* add --judge"):
+        Evaluation.plan(config, many)
+    assert Evaluation.plan(replace(config, judge="openai:m"), many).gates[0].answers
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from assay.measure.answers.answer_metrics import (
     answer_metric_name,
     correct_by_facts,
 )
+from assay.measure.answers.diagnosis import FEW_UNDECIDED
 from assay.measure.answers.poison_documents import parse_kinds
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.scoring import score_rankings
@@ -202,10 +203,17 @@ def _ceiling_of_answers(
         if not config.nuggets:
             raise UsageError(f"gate {gate.text!r} needs nuggets; add --nuggets FILE")
         return 1.0
-    by_facts = any(correct_by_facts(case) is not None for case in cases)
+    if config.judge:
+        return 1.0
+    undecided = sum(correct_by_facts(case) is None for case in cases)
     decided = gate.name == "correctness" or gate.name in OUTCOME_METRICS
-    if not config.judge and not (decided and by_facts):
+    if not decided or undecided == len(cases):
         raise UsageError(f"gate {gate.text!r} needs a judge; add --judge")
+    if undecided > FEW_UNDECIDED * len(cases):
+        raise UsageError(
+            f"gate {gate.text!r}: {undecided} of {len(cases)} questions cannot be decided, because "
+            "their references have no key facts; add --judge, or facts to the references"
+        )
     return 1.0
 
 

@@ -16,7 +16,7 @@ from assay.measure.answers.assertion import abstained
 
 _SHOWN = 3
 """Findings that the sentence names; the report has all of them."""
-_FEW_UNDECIDED = 0.1
+FEW_UNDECIDED = 0.1
 """Up to this share of the answerable questions may be undecided where there is nothing to fix."""
 
 
@@ -226,7 +226,7 @@ class DiagnosisSummary:
     @property
     def _nothing_wrong(self) -> str:
         but = f", but {'; '.join(self._shown_findings)}." if self.findings else ""
-        if self.undecided > _FEW_UNDECIDED * self.answerable:
+        if self.undecided > FEW_UNDECIDED * self.answerable:
             left = f"The judge leaves {self.undecided} of {self.questions} questions undecided"
             return f"{left}; all others are right{but or '.'}"
         if self.undecided:
