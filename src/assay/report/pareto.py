@@ -38,10 +38,13 @@ class ParetoPoint:
 
 
 def frontier(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
-    """Those that no other beats in one without being beaten in the other, the cheapest first."""
+    """Those that no other beats in one without being beaten in the other, the cheapest first.
+
+    What finds nothing is no trade-off, however quick it is.
+    """
     best: list[ParetoPoint] = []
     for each in sorted(points, key=lambda each: (each.x, -each.y)):
-        if not best or each.y > best[-1].y:
+        if each.y > (best[-1].y if best else 0):
             best.append(each)
     return best
 
@@ -61,12 +64,13 @@ def pareto_chart(points: Sequence[ParetoPoint], x_figure: str, y_figure: str) ->
     parts = axis_beside(up, _LEFT, width - _RIGHT, axis_words(y_figure))
     parts += axis_below(across, height - 44, axis_words(x_figure), zero=wide and min(xs) == 0)
     best = frontier(points)
-    steps = [f"{across(best[0].x):.1f},{up(best[0].y):.1f}"]
+    steps = [f"{across(each.x):.1f},{up(each.y):.1f}" for each in best[:1]]
     for before, each in pairwise(best):
         steps.append(f"{across(each.x):.1f},{up(before.y):.1f}")
         steps.append(f"{across(each.x):.1f},{up(each.y):.1f}")
-    steps.append(f"{across.end:.1f},{up(best[-1].y):.1f}")
-    parts.append(element("polyline", points=" ".join(steps), class_="frontier"))
+    steps += [f"{across.end:.1f},{up(each.y):.1f}" for each in best[-1:]]
+    if steps:
+        parts.append(element("polyline", points=" ".join(steps), class_="frontier"))
     others = [each for each in points if each not in best]
     drawn = [*others[-max(0, _DOTS - len(best)) :], *best]
     few = len(drawn) <= REACHED
