@@ -13,13 +13,13 @@ from assay.measure.answers.answer_metrics import (
     ANSWER_METRICS,
     ANSWER_NAMES,
     CRITERION_PREFIX,
+    FEW_UNDECIDED,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
     answer_metric_name,
     correct_by_facts,
 )
-from assay.measure.answers.diagnosis import FEW_UNDECIDED
 from assay.measure.answers.poison_documents import parse_kinds
 from assay.measure.metrics import Metric, parse_metric
 from assay.measure.scoring import score_rankings

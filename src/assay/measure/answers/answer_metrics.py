@@ -23,6 +23,9 @@ BY_FACTS = "every key fact stated by an accepted wording; declined where there i
 BY_DECLINING = "declined where there is no answer; no other answer is decided"
 """How `correct_by_facts` decides, for tables and reports."""
 
+FEW_UNDECIDED = 0.1
+"""Up to this share of questions may be undecided where nothing is to fix, or a gate decides."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerCase:

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.answer_metrics import FEW_UNDECIDED, AnswerCase
 from assay.measure.answers.assertion import abstained
 
 _SHOWN = 3
 """Findings that the sentence names; the report has all of them."""
-FEW_UNDECIDED = 0.1
-"""Up to this share of the answerable questions may be undecided where there is nothing to fix."""
 
 
 class Component(StrEnum):
