@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from assay import Dataset, Document, Run, evaluate
 from assay.cli.app import app
 from assay.cli.eval import eval_exit_code
+from assay.data import load_dataset
 from assay.evaluation.compare_to import regression_gate
 from assay.report.ci import render_markdown
 from assay.report.terminal import plain_text, render_comparison
@@ -158,3 +159,15 @@ def test_runs_of_an_older_assay_are_compared_as_before(tmp_path: Path) -> None:
     comparison = second.compare(str(first.folder))
     assert comparison.labels is None
     assert next(iter(comparison.metrics.values())).significant
+
+
+def test_an_agent_that_returns_one_document_for_everything_is_a_regression(tmp_path: Path) -> None:
+    data = load_dataset("notes")
+    evaluate("builtin:bm25", data, label="main", out=tmp_path)
+    judged = {each for row in data.judgments["test"].values() for each in row}
+    unjudged = sorted(data.documents.keys() - judged)[:1]
+    run = evaluate(lambda query, top_k: unjudged, data, compare_to="main", out=tmp_path)
+    assert run.comparison is not None
+    assert run.comparison.labels is not None
+    assert not run.comparison.labels.turned_over
+    assert not regression_gate(run.comparison).passed

@@ -47,3 +47,9 @@ def test_the_sentence_has_the_figures_and_the_remedy() -> None:
 def test_the_share_of_new_ids() -> None:
     assert new_share({"a", "b"}, {"b", "c", "d", "e"}) == 0.75
     assert new_share({"a"}, set()) is None
+
+
+def test_other_documents_of_the_same_corpus_are_a_worse_ranking() -> None:
+    a, b = coverage(70), coverage(2)
+    assert not fit_of(a, b, 1.0, documents_changed=False, unknown_ids=0.3).turned_over
+    assert fit_of(a, b, 1.0, documents_changed=False, unknown_ids=0.9).turned_over

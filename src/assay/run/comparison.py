@@ -194,7 +194,17 @@ def _label_fit(a: ComparedRun, b: ComparedRun) -> LabelFit | None:
         return None
     changed = a.report.dataset.fingerprint != b.report.dataset.fingerprint
     new_ids = new_share(a.returned_ids(), b.returned_ids())
-    return fit_of(a.report.labels, b.report.labels, new_ids, documents_changed=changed)
+    places = sum(map(len, b.rankings.values()))
+    unknown = None
+    if places and b.report.labels.in_corpus is not None:
+        unknown = b.report.violations["unknown"].ids / places
+    return fit_of(
+        a.report.labels,
+        b.report.labels,
+        new_ids,
+        documents_changed=changed,
+        unknown_ids=unknown,
+    )
 
 
 def _check_unjudged(

@@ -25,6 +25,10 @@ STILL_RETURNED = 0.2
 NEW_IDS = 0.8
 """And of the ids that are returned, at least this share must never have been returned before."""
 
+UNKNOWN_IDS = 0.5
+"""Where the data set has documents, at least this share of what came must not be among them: who
+returns other documents of the same corpus has a worse ranking, not another corpus."""
+
 _FEWEST = 5
 REMEDY = "carry the labels over with: assay data rekey"
 
@@ -67,14 +71,27 @@ def new_share(before: Collection[str], now: Collection[str]) -> float | None:
 
 
 def fit_of(
-    a: LabelCoverage, b: LabelCoverage, new_ids: float | None, *, documents_changed: bool
+    a: LabelCoverage,
+    b: LabelCoverage,
+    new_ids: float | None,
+    *,
+    documents_changed: bool,
+    unknown_ids: float | None = None,
 ) -> LabelFit:
-    """Whether the labels still fit in `b` as they did in `a`."""
+    """Whether the labels still fit in `b` as they did in `a`.
+
+    Parameters:
+        new_ids: the share of the ids that b returned and a never did.
+        documents_changed: whether the runs had other documents.
+        unknown_ids: the share of what b returned that its data set does not know; None without one.
+    """
+    known_corpus = unknown_ids is not None and unknown_ids < UNKNOWN_IDS
     lost = _lost_from_corpus(a, b)
     unreturned = (
         a.returned >= _FEWEST
         and b.returned <= STILL_RETURNED * a.returned
         and (new_ids or 0.0) >= NEW_IDS
+        and not known_corpus
     )
     words = ""
     if lost:
