@@ -64,7 +64,12 @@ def test_a_service_with_new_ids_is_no_regression(tmp_path: Path) -> None:
 def test_the_report_has_it_typed(tmp_path: Path) -> None:
     run = compared(tmp_path, questions(), questions(), "chunk-", QUERIES)
     written = json.loads(run.folder.report_file.read_bytes())
-    assert written["labels"] == {"judged": QUERIES, "in_corpus": None, "returned": 0}
+    assert written["labels"] == {
+        "judged": QUERIES,
+        "in_corpus": None,
+        "returned": 0,
+        "unknown": None,
+    }
     assert Report.model_validate(run.folder.read_json()).comparison == run.comparison
     assert written["label_fit"]["turned_over"] is True
     assert run.comparison is not None

@@ -51,5 +51,6 @@ def test_the_share_of_new_ids() -> None:
 
 def test_other_documents_of_the_same_corpus_are_a_worse_ranking() -> None:
     a, b = coverage(70), coverage(2)
-    assert not fit_of(a, b, 1.0, documents_changed=False, unknown_ids=0.3).turned_over
-    assert fit_of(a, b, 1.0, documents_changed=False, unknown_ids=0.9).turned_over
+    few, most = (b.model_copy(update={"unknown": share}) for share in (0.3, 0.9))
+    assert not fit_of(a, few, 1.0, documents_changed=False).turned_over
+    assert fit_of(a, most, 1.0, documents_changed=False).turned_over

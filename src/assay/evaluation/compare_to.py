@@ -43,14 +43,7 @@ class ReferenceRun:
         before = {doc_id for row in self.folder.read_rows() for doc_id in row.retrieved_docs}
         changed = report.dataset.fingerprint != dataset.fingerprint
         new_ids = new_share(before, results.returned_ids)
-        known = dataset.corpus_ids
-        return fit_of(
-            report.labels,
-            results.coverage,
-            new_ids,
-            documents_changed=changed,
-            unknown_ids=None if known is None else new_share(known, results.returned_ids),
-        )
+        return fit_of(report.labels, results.coverage, new_ids, documents_changed=changed)
 
 
 def with_reference(

@@ -34,7 +34,7 @@ from assay.measure.metrics import (
 from assay.measure.scoring import Scores, score_rankings
 from assay.run.calls import Call, CallLog, with_quote
 from assay.run.config import RunConfig
-from assay.run.label_fit import LabelCoverage
+from assay.run.label_fit import LabelCoverage, new_share
 
 NOT_ASKED = "not asked"
 
@@ -171,6 +171,7 @@ def _coverage(judged: Set[str], returned: Set[str], known: Set[str] | None) -> L
         judged=len(judged),
         in_corpus=None if known is None else len(judged & known),
         returned=len(judged & returned),
+        unknown=None if known is None else new_share(known, returned),
     )
 
 

@@ -194,17 +194,7 @@ def _label_fit(a: ComparedRun, b: ComparedRun) -> LabelFit | None:
         return None
     changed = a.report.dataset.fingerprint != b.report.dataset.fingerprint
     new_ids = new_share(a.returned_ids(), b.returned_ids())
-    places = sum(map(len, b.rankings.values()))
-    unknown = None
-    if places and b.report.labels.in_corpus is not None:
-        unknown = b.report.violations["unknown"].ids / places
-    return fit_of(
-        a.report.labels,
-        b.report.labels,
-        new_ids,
-        documents_changed=changed,
-        unknown_ids=unknown,
-    )
+    return fit_of(a.report.labels, b.report.labels, new_ids, documents_changed=changed)
 
 
 def _check_unjudged(

@@ -40,11 +40,14 @@ class LabelCoverage(RunRecord):
         judged: different documents that the questions' judgments name.
         in_corpus: how many of them the data set has; None if it comes without documents.
         returned: how many of them were returned, for whichever question.
+        unknown: the share of the returned ids that the data set does not know; None if it comes
+            without documents, or nothing was returned.
     """
 
     judged: int
     in_corpus: int | None
     returned: int
+    unknown: float | None = None
 
 
 class LabelFit(RunRecord):
@@ -76,16 +79,14 @@ def fit_of(
     new_ids: float | None,
     *,
     documents_changed: bool,
-    unknown_ids: float | None = None,
 ) -> LabelFit:
     """Whether the labels still fit in `b` as they did in `a`.
 
     Parameters:
         new_ids: the share of the ids that b returned and a never did.
         documents_changed: whether the runs had other documents.
-        unknown_ids: the share of what b returned that its data set does not know; None without one.
     """
-    known_corpus = unknown_ids is not None and unknown_ids < UNKNOWN_IDS
+    known_corpus = b.unknown is not None and b.unknown < UNKNOWN_IDS
     lost = _lost_from_corpus(a, b)
     unreturned = (
         a.returned >= _FEWEST
