@@ -70,26 +70,38 @@ def test_the_engine_is_asked_only_where_there_are_conditions(
     assert searcher._flat is not None
 
 
-def test_of_the_named_points_those_that_exist_are_scored(retriever: Retriever) -> None:
-    searcher, words = searcher_of(retriever), retriever._bm25.query("water")
-    named = [point_id(one, 0) for one in ("tea", "gone", "coffee", "beer", "tea")]
-    near = searcher.nearest("dense", WordEmbedder().embed(["beer"])[0], 5, among=named)
-    assert near[0].doc_id == "beer"
-    assert sorted(one.doc_id for one in near) == ["beer", "coffee", "tea"]
+def test_documents_that_another_signal_found_are_scored(retriever: Retriever) -> None:
+    candidates, words = searcher_of(retriever).candidates(), retriever._bm25.query("water")
+    named = ["tea", "gone", "coffee", "beer"]
+    near = candidates.dense_of(named, WordEmbedder().embed(["beer"])[0])
+    assert sorted(near, key=lambda one: -near[one])[0] == "beer"
+    assert near.keys() == {"beer", "coffee", "tea"}
+    assert candidates.best_chunks(named) == {"tea": 0, "coffee": 0, "beer": 0}
     # Coffee has not the word.
-    assert {one.doc_id for one in searcher.nearest("bm25", words, 5, among=named)} == {
-        "beer",
-        "tea",
-    }
-    assert searcher.nearest("dense", WordEmbedder().embed(["beer"])[0], 5, among=[]) == []
+    assert candidates.lexical_of(named, words).keys() == {"beer", "tea"}
+    assert candidates.dense_of([], WordEmbedder().embed(["beer"])[0]) == {}
+
+
+def test_each_vector_and_each_query_has_scores_of_its_own(retriever: Retriever) -> None:
+    candidates, model = searcher_of(retriever).candidates(), retriever._bm25
+    for text in ("beer", "saffron", "beer"):
+        (vector,) = WordEmbedder().embed([text])
+        first = next(iter(candidates.dense(vector)))
+        assert first == next(iter(candidates.lexical(model.query(text))))
+        assert candidates.vectors([first])[first] == pytest.approx(
+            searcher_of(retriever)
+            .fetch([point_id(first, candidates.best_chunks([first])[first])], vectors=True)[0]
+            .dense
+        )
+    assert candidates.chunks_of("soup") > candidates.best_chunks(["soup"])["soup"] > 0
 
 
 def test_best_come_first_and_equals_in_the_order_of_documents(tmp_path: Path) -> None:
     same = [Document(f"d{number:02}", "", "tea") for number in range(30, 0, -1)]
     build_index(same, WordEmbedder(), EdgeStore(tmp_path, "test"))
     with open_index(EdgeStore(tmp_path, "test"), WordEmbedder()) as opened:
-        found = searcher_of(opened).nearest("bm25", opened._bm25.query("tea"), 4)
-    assert [one.doc_id for one in found] == ["d01", "d02", "d03", "d04"]
+        found = searcher_of(opened).candidates().lexical(opened._bm25.query("tea"), 4)
+    assert list(found) == ["d01", "d02", "d03", "d04"]
 
 
 def test_a_changed_index_has_its_own(tmp_path: Path) -> None:

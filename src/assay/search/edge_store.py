@@ -26,7 +26,8 @@ from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
-from assay.search.flat_index import FlatIndex, FlatPoint, remove_flat, write_flat
+from assay.search.flat_index import FlatCandidates, FlatIndex, FlatPoint, remove_flat, write_flat
+from assay.search.fusion import PointCandidates
 from assay.search.index_changes import batches
 from assay.search.index_files import (
     check_files,
@@ -45,6 +46,7 @@ from assay.search.store import (
     BM25,
     DENSE,
     PLACE,
+    Candidates,
     ChunkPayload,
     Found,
     IndexWriter,
@@ -88,6 +90,12 @@ class EdgeSearcher:
         """What the index says about itself."""
         return self._manifest
 
+    def candidates(self, where: Sequence[FilterCondition] = ()) -> Candidates:
+        """For one query: see `Searcher`."""
+        if self._flat is not None and not where:
+            return FlatCandidates(self._flat)
+        return PointCandidates(self, where)
+
     def nearest(
         self,
         signal: Signal,
@@ -98,8 +106,6 @@ class EdgeSearcher:
         among: Sequence[str] | None = None,
     ) -> list[Found]:
         """The best points, best first: see `Searcher`."""
-        if self._flat is not None and not where:
-            return self._flat.nearest(vector, limit, among)
         request = edge.QueryRequest(
             limit=limit,
             query=edge.Query.Nearest(_vector(vector), using=signal),

@@ -9,7 +9,7 @@ A signal returns chunks; a document counts with its best one. Every candidate is
 signals, whichever of them found it: to a fusion, a missing score is a guess.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -42,7 +42,9 @@ def fuse(lexical: Mapping[str, float], dense: Mapping[str, float]) -> dict[str, 
     return fused
 
 
-def moved(query: Vectors, vectors: Sequence[Sequence[float]], weights: Sequence[float]) -> Vectors:
+def moved(
+    query: Vectors, vectors: Sequence[Sequence[float] | Vectors], weights: Sequence[float]
+) -> Vectors:
     """The query, moved towards the weighted mean of what it found."""
     mean = np.asarray(weights, np.float32) @ np.asarray(vectors, np.float32)
     return unit(query + FEEDBACK_WEIGHT * unit(mean))
@@ -59,11 +61,19 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
     return sorted(sorted(scores), key=scores.__getitem__, reverse=True)
 
 
+def ranks_in(orders: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:
+    """The rank of each document in the order of each signal."""
+    return {
+        signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
+        for signal, order in orders.items()
+    }
+
+
 def _scale(weight: float, best: float) -> float:
     return weight / best if best > 0 else 0.0
 
 
-# Of a document as long as a book, this many chunks are scored when another signal brought it up.
+# Of a document as long as a book, an engine scores this many chunks when another signal found it.
 CHUNKS_SCORED = 64
 # More than are needed, so that ties at the end seldom need a second look.
 _TIES = 20
@@ -71,13 +81,13 @@ _TIES = 20
 _Scores = dict[str, float]
 
 
-class Candidates:
-    """The candidate documents of one query, with their score in each signal."""
+class PointCandidates:
+    """The candidates of one query, from an engine that is asked for points: see `Candidates`."""
 
     def __init__(self, searcher: Searcher, where: Sequence[FilterCondition] = ()) -> None:
         self._searcher, self._where = searcher, where
         self._chunks: dict[str, int] = {}
-        self.best_chunk: dict[str, int] = {}
+        self._best_chunk: dict[str, int] = {}
         self._found_by: dict[str, list[str]] = {}
 
     def lexical(self, query: SparseVector, depth: int = DEPTH) -> _Scores:
@@ -103,7 +113,7 @@ class Candidates:
         limit = 2 * DEPTH
         while True:
             found = self._searcher.nearest("dense", vector, limit, where=self._where)
-            scores = self._by_document(found, self.best_chunk)
+            scores = self._by_document(found, self._best_chunk)
             if len(scores) >= DEPTH or len(found) < limit:
                 break
             limit *= 4
@@ -118,28 +128,28 @@ class Candidates:
             return {}
         return self._by_document(self._searcher.nearest("bm25", query, len(among), among=among))
 
-    def dense_of(self, doc_ids: Iterable[str], vector: Vectors) -> _Scores:
-        """Documents that another signal found."""
+    def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> _Scores:
+        """Documents that another signal, or none, found."""
+        if unknown := [point_id(one, 0) for one in doc_ids if one not in self._chunks]:
+            for stored in self._searcher.fetch(unknown):
+                self._chunks[stored.payload["doc_id"]] = stored.payload["total_chunks"]
         among = [
             point_id(doc_id, chunk)
             for doc_id in sorted(doc_ids)
-            for chunk in range(min(self._chunks[doc_id], CHUNKS_SCORED))
+            for chunk in range(min(self._chunks.get(doc_id, 0), CHUNKS_SCORED))
         ]
         if not among:
             return {}
         found = self._searcher.nearest("dense", vector, len(among), among=among)
-        return self._by_document(found, self.best_chunk)
+        return self._by_document(found, self._best_chunk)
 
     def ranks(self) -> dict[str, dict[str, int]]:
         """Of each document in each signal that found it."""
-        return {
-            signal: {doc_id: rank for rank, doc_id in enumerate(order, 1)}
-            for signal, order in self._found_by.items()
-        }
+        return ranks_in(self._found_by)
 
-    def add_document(self, doc_id: str, total_chunks: int) -> None:
-        """Add a document that no signal found."""
-        self._chunks[doc_id] = total_chunks
+    def best_chunks(self, doc_ids: Iterable[str]) -> dict[str, int]:
+        """Of documents with a dense score, the chunk that it is of."""
+        return {one: self._best_chunk[one] for one in doc_ids if one in self._best_chunk}
 
     def chunks_of(self, doc_id: str) -> int:
         """How many chunks the document has."""
@@ -147,7 +157,7 @@ class Candidates:
 
     def vectors(self, doc_ids: Sequence[str]) -> dict[str, Sequence[float]]:
         """Of each document's best chunk; a server may have dropped it since it was found."""
-        ids = {one: point_id(one, self.best_chunk.get(one, 0)) for one in doc_ids}
+        ids = {one: point_id(one, self._best_chunk.get(one, 0)) for one in doc_ids}
         fetched = self._searcher.fetch(list(ids.values()), vectors=True)
         stored = {one.id: one.dense for one in fetched}
         return {one: stored[key] for one, key in ids.items() if key in stored}

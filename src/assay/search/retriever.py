@@ -16,13 +16,19 @@ from assay.search.filters import FilterCondition, conditions
 from assay.search.fusion import (
     FEEDBACK_DOCUMENTS,
     LEXICAL_DEPTH,
-    Candidates,
     blend,
     fuse,
     moved,
     ranked,
 )
-from assay.search.store import ChunkPayload, DamagedIndexError, Manifest, Searcher, point_id
+from assay.search.store import (
+    Candidates,
+    ChunkPayload,
+    DamagedIndexError,
+    Manifest,
+    Searcher,
+    point_id,
+)
 from assay.text import strip_controls
 
 
@@ -218,7 +224,7 @@ class Retriever:
 
     def _lexical(self, text: str, top_k: int, where: Sequence[FilterCondition]) -> _Ranking:
         query = self._bm25.query(text)
-        candidates = Candidates(self._searcher, where)
+        candidates = self._searcher.candidates(where)
         scores = {
             doc_id: score / (score + _BM25_HALF)
             for doc_id, score in candidates.lexical(query).items()
@@ -228,10 +234,10 @@ class Retriever:
         return _Ranking(order, scores, chunks, candidates.ranks())
 
     def _dense(self, vector: Vectors, top_k: int, where: Sequence[FilterCondition]) -> _Ranking:
-        candidates = Candidates(self._searcher, where)
+        candidates = self._searcher.candidates(where)
         scores = candidates.dense(vector)
         order = ranked(scores)[:top_k]
-        return _Ranking(order, scores, candidates.best_chunk, candidates.ranks())
+        return _Ranking(order, scores, candidates.best_chunks(order), candidates.ranks())
 
     def _hybrid(
         self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
@@ -239,7 +245,7 @@ class Retriever:
         """In two rounds: pseudo-relevance feedback from the first
         results refines the query."""
         query = self._bm25.query(text)
-        candidates = Candidates(self._searcher, where)
+        candidates = self._searcher.candidates(where)
         lexical, dense = candidates.lexical(query, LEXICAL_DEPTH), candidates.dense(vector)
         # Both signals for every candidate of the first round: a missing score is a guess.
         words = lexical | candidates.lexical_of(dense.keys() - lexical.keys(), query)
@@ -258,7 +264,7 @@ class Retriever:
         scores = {doc_id: scale * score for doc_id, score in fused.items()}
         order = ranked(fused)[:top_k]
         trace = FusionTrace(both, near, scale, vector, again, tuple(best))
-        return _Ranking(order, scores, candidates.best_chunk, candidates.ranks(), trace)
+        return _Ranking(order, scores, candidates.best_chunks(order), candidates.ranks(), trace)
 
     def _tuned(
         self, text: str, vector: Vectors, top_k: int, where: Sequence[FilterCondition]
@@ -283,11 +289,9 @@ class Retriever:
                 shares[doc_id] = {"tuned": own, "hybrid": score - own}
             signals = {**signals, **untuned.signals}
         order = ranked(scores)[:top_k] if shares else order[:top_k]
-        candidates = Candidates(self._searcher)
-        for stored in self._searcher.fetch([point_id(doc_id, 0) for doc_id in order]):
-            candidates.add_document(stored.payload["doc_id"], stored.payload["total_chunks"])
+        candidates = self._searcher.candidates()
         candidates.dense_of(order, vector)
-        return _Ranking(order, scores, candidates.best_chunk, signals, shares=shares)
+        return _Ranking(order, scores, candidates.best_chunks(order), signals, shares=shares)
 
     def _allowed(self, doc_ids: list[str], where: Sequence[FilterCondition]) -> list[str]:
         if not where:

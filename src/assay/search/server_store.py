@@ -18,6 +18,7 @@ from assay.search.bm25 import SparseVector
 from assay.search.cluster import RESCORED, ClusterSettings, ClusterState, read_state
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
+from assay.search.fusion import PointCandidates
 from assay.search.qdrant_servers import connect, server_errors, shown_addresses
 from assay.search.store import (
     BM25,
@@ -53,6 +54,10 @@ class ServerSearcher:
     def manifest(self) -> Manifest:
         """What the index says about itself."""
         return self._manifest
+
+    def candidates(self, where: Sequence[FilterCondition] = ()) -> PointCandidates:
+        """For one query: see `Searcher`."""
+        return PointCandidates(self, where)
 
     def nearest(
         self,

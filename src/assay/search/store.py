@@ -6,7 +6,7 @@ from nothing, and takes its place in one step.
 
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
@@ -154,12 +154,52 @@ class Stored:
     dense: Sequence[float] = field(default=())
 
 
+class Candidates(Protocol):
+    """The candidate documents of one query: scores by document id, in each signal."""
+
+    def lexical(self, query: SparseVector, depth: int = ...) -> dict[str, float]:
+        """The best of the documents that share a word with the query."""
+        ...
+
+    def dense(self, vector: Vectors, *, signal: str = ...) -> dict[str, float]:
+        """The nearest documents; `signal`: the name under which `ranks` tells their order."""
+        ...
+
+    def lexical_of(self, doc_ids: Collection[str], query: SparseVector) -> dict[str, float]:
+        """Documents that another signal found."""
+        ...
+
+    def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> dict[str, float]:
+        """Documents that another signal, or none, found."""
+        ...
+
+    def ranks(self) -> dict[str, dict[str, int]]:
+        """Of each document in each signal that found it."""
+        ...
+
+    def best_chunks(self, doc_ids: Iterable[str]) -> dict[str, int]:
+        """Of documents with a dense score, the chunk that it is of."""
+        ...
+
+    def chunks_of(self, doc_id: str) -> int:
+        """How many chunks a candidate has."""
+        ...
+
+    def vectors(self, doc_ids: Sequence[str]) -> Mapping[str, Sequence[float] | Vectors]:
+        """Of each document's best chunk; a server may have dropped it since it was found."""
+        ...
+
+
 class Searcher(Protocol):
     """An open index; safe to ask from several threads."""
 
     @property
     def manifest(self) -> Manifest:
         """What the index says about itself."""
+        ...
+
+    def candidates(self, where: Sequence[FilterCondition] = ()) -> Candidates:
+        """For one query. `where`: the conditions that they have to meet."""
         ...
 
     def nearest(
