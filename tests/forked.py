@@ -276,6 +276,13 @@ def leave_the_disk_alone() -> None:
     os.fsync = os.fstat  # type: ignore[assignment]
 
 
+def _compile_templates() -> None:
+    pages = importlib.import_module("assay.report.html_templates")
+    for folders in ((), (importlib.import_module("assay.serve.ui.context").TEMPLATES,)):
+        for name in pages.environment(*folders).list_templates(["html"]):
+            pages.environment(*folders).get_template(name)
+
+
 def _main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         for package in _PACKAGES:
@@ -287,6 +294,7 @@ def _main() -> None:
         build_commands_once()
         leave_the_disk_alone()
         typer.main.get_command(importlib.import_module("assay.cli.app").app)
+        _compile_templates()
         gc.collect()
         gc.freeze()
         _serve(listener)

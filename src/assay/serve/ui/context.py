@@ -83,8 +83,6 @@ class Ui:
         self.form_token = secrets.token_urlsafe(24)
         self.comparing = asyncio.Lock()
         """Held while runs are compared: six of 100,000 queries each take gigabytes for a moment."""
-        self._templates = environment(TEMPLATES)
-        self._templates.globals |= {"form_token": self.form_token, "read_only": read_only}
 
     async def refresh(self) -> None:
         """Read what has changed in the folder of runs."""
@@ -94,8 +92,16 @@ class Ui:
         self, request: Request, template: str, *, status: int = 200, **values: Any
     ) -> HTMLResponse:
         """A rendered template. Browsers must not cache it: a running run changes every second."""
-        here = request.url.path
-        content = self._templates.get_template(template).render(here=here, **values)
+        content = (
+            environment(TEMPLATES)
+            .get_template(template)
+            .render(
+                here=request.url.path,
+                form_token=self.form_token,
+                read_only=self.read_only,
+                **values,
+            )
+        )
         return HTMLResponse(label_cells(content), status, {"cache-control": "no-store"})
 
     async def run(self, request: Request) -> tuple[RunLine, RunFolder]:
