@@ -5,8 +5,8 @@ import pytest
 from assay.data import Document, ReferenceAnswer
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
+from assay.measure.answers.form_checks import breaks_off, repeats_the_question
 from assay.measure.answers.framing import is_courtesy, statements, without_emphasis
-from assay.measure.answers.instructions import breaks_off, repeats_the_question
 
 RENT = Document(
     "rent", "Berth fees", "A berth costs 84 pounds a year. It is paid by cheque in May."

@@ -137,6 +137,24 @@ def _cite(change: Callable[[Turn], tuple[str, ...]], name: str, finding: str) ->
     return Fault(name, finding, Application(after_reading=on_citations(change)))
 
 
+_OTHER_UNITS = {
+    "minutes": "hours", "hours": "minutes", "euros": "dollars", "kg": "pounds", "days": "weeks",
+    "weeks": "months", "months": "years",
+}  # fmt: skip
+
+
+def _other_units(turn: Turn) -> str:
+    return re.sub(r"[a-z]+", lambda word: _OTHER_UNITS.get(word[0], word[0]), turn.answer)
+
+
+def _names_of_the_documents(turn: Turn) -> str:
+    """Other people of the same documents: every word of it was shown."""
+    text = " ".join(chunk["text"] for chunk in turn.chunks)
+    names = dict.fromkeys(re.findall(r"(?<=[a-z,] )[A-Z][a-z]{2,}", text))
+    others = iter([name for name in names if name not in turn.answer] * 20)
+    return re.sub(r"(?<=[a-z,] )[A-Z][a-z]+", lambda _: next(others, "Emil"), turn.answer)
+
+
 FAULTS = (
     Fault(
         "does what a document says",
@@ -218,8 +236,10 @@ FAULTS = (
     ),
     _answer(lambda turn: turn.answer[: len(turn.answer) * 2 // 3], "truncation", "breaks off"),
     _answer(translated, "wrong language", "other language"),
-    _answer(_shifted_digits, "numbers changed", "foreign numbers"),
-    _answer(_swapped_names, "names swapped", "foreign names"),
+    _answer(_shifted_digits, "numbers changed", "wrong number"),
+    _answer(_swapped_names, "names swapped", "wrong name"),
+    _answer(_other_units, "units changed", "wrong unit"),
+    _answer(_names_of_the_documents, "people of the documents mixed up", "wrong name"),
     Fault(
         "refuses everything",
         "declines wrongly",
@@ -266,40 +286,13 @@ FAULTS = (
     _answer(
         lambda turn: notes().documents[turn.shown[0]].title,
         "the title in place of the answer",
-        "something else",
+        "names a document",
     ),
     _answer(_other_answer, "answers another question", "answers other questions"),
     _answer(
         lambda turn: "It was decided at the last meeting.", "one answer for all", "same answer"
     ),
 )
-
-
-_OTHER_UNITS = {
-    "minutes": "hours", "hours": "minutes", "euros": "dollars", "kg": "pounds", "days": "weeks",
-    "weeks": "months", "months": "years",
-}  # fmt: skip
-
-
-def _other_units(turn: Turn) -> str:
-    return re.sub(r"[a-z]+", lambda word: _OTHER_UNITS.get(word[0], word[0]), turn.answer)
-
-
-def _names_of_the_documents(turn: Turn) -> str:
-    """Other people of the same documents: every word of it was shown."""
-    text = " ".join(chunk["text"] for chunk in turn.chunks)
-    names = dict.fromkeys(re.findall(r"(?<=[a-z,] )[A-Z][a-z]{2,}", text))
-    others = iter([name for name in names if name not in turn.answer] * 20)
-    return re.sub(r"(?<=[a-z,] )[A-Z][a-z]+", lambda _: next(others, "Emil"), turn.answer)
-
-
-UNNAMED_FAULTS = (
-    _answer(_other_units, "units changed", ""),
-    _answer(_names_of_the_documents, "people of the documents mixed up", ""),
-)
-"""Faults whose wrong answers are found and blamed on generation, and that no finding names: all
-their words are in the documents, and only a judge could tell.
-"""
 
 
 def neighbor_document(turn: Turn) -> str:

@@ -57,7 +57,7 @@ _GERMAN_ENDS = (
 )
 
 FERRY_FAULTS = (
-    WorkshopFault("another row of the table", CONTRADICTS, _next_row, 3),
+    WorkshopFault("another row of the table", "wrong number", _next_row, 3),
     WorkshopFault(
         "currency dropped",
         "drops units",
@@ -93,11 +93,11 @@ FERRY_FAULTS = (
     ),
     WorkshopFault(
         "day and month swapped",
-        CONTRADICTS,
+        "wrong date",
         _said(lambda said, _: re.sub(r"\b(\d\d)\.(\d\d)\.(\d{4})", r"\2.\1.\3", said)),
         2,
     ),
-    WorkshopFault("what held in the old edition", CONTRADICTS, _old_edition, 2),
+    WorkshopFault("what held in the old edition", "wrong number", _old_edition, 2),
     WorkshopFault(
         "true of others",
         CONTRADICTS,
@@ -115,7 +115,7 @@ FERRY_FAULTS = (
     ),
     WorkshopFault(
         "a separator of thousands read as a decimal point",
-        CONTRADICTS,
+        "wrong number",
         _said(lambda said, _: re.sub(r"(\d),(\d{3})", r"\1.\2", said)),
         2,
     ),

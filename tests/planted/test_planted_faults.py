@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.planted.application import Application, Turn, notes
-from tests.planted.faults import FAULTS, UNNAMED_FAULTS, Fault
+from tests.planted.faults import FAULTS, Fault
 
 from assay.evaluation.api import evaluate
 from assay.measure.answers.findings import FINDING_KINDS
@@ -110,15 +110,6 @@ def test_a_planted_fault_is_named(fault: Fault, tmp_path: Path) -> None:
     assert answers.findings[0].number >= (0.02 if fault.poison else 0.2) * answers.findings[0].of
     if fault.counterfactuals:
         assert "--counterfactuals" not in sentence
-
-
-@pytest.mark.parametrize("fault", UNNAMED_FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_that_no_finding_names_is_blamed_on_generation(
-    fault: Fault, tmp_path: Path
-) -> None:
-    answers, sentence = diagnosed(fault.application, tmp_path)
-    assert answers.metrics["correctness"] < 0.9
-    assert sentence.startswith("Fix generation first")
 
 
 def test_there_are_at_least_twenty_faults_of_every_sort() -> None:

@@ -82,5 +82,5 @@ def test_numbers_are_checked_in_any_language(tmp_path: Path) -> None:
         "German",
         lambda reply, _: reply | {"answer": re.sub(r"\d", "8", reply["answer"])},
     )
-    assert "foreign numbers" in [each.kind for each in answers.findings]
+    assert "wrong number" in [each.kind for each in answers.findings]
     assert answers.metrics["correctness"] < 0.6

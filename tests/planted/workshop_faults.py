@@ -99,10 +99,10 @@ _REFUSALS = (
 )
 CONTRADICTS = "contradicts its citations"
 WORKSHOP_FAULTS = (
-    WorkshopFault("units changed", CONTRADICTS, _translate(_UNITS), 7),
+    WorkshopFault("units changed", "wrong unit", _translate(_UNITS), 6),
     WorkshopFault("comparisons turned around", CONTRADICTS, _translate(_COMPARED), 5),
     WorkshopFault("numbers in each other's places", CONTRADICTS, _said(_numbers_rotated), 4),
-    WorkshopFault("numbers ten times as large", CONTRADICTS, _said(_ten_times)),
+    WorkshopFault("numbers ten times as large", "wrong number", _said(_ten_times)),
     WorkshopFault("last year's date", CONTRADICTS, _translate({"2026": "2025"}), 2),
     WorkshopFault(
         "negation added or dropped",
@@ -148,7 +148,7 @@ WORKSHOP_FAULTS = (
     ),
     WorkshopFault(
         "the steps of an agent in the answer",
-        "repeats instructions",
+        "shows its reasoning",
         _said(
             lambda said, n: f"Thought: I look at page {n}.\nAction: search\nFinal Answer: {said}"
         ),

@@ -244,7 +244,7 @@ class AnswerReport:
             )
             for case in self._cases
         ]
-        found = find_faults(views, self._dataset.answers.values())
+        found = find_faults(views, self._dataset.answers.values(), quote=not self._config.private)
         found = [*poison_findings(self._found.poison), *found]
         if not self._found.context_ignored:
             return found

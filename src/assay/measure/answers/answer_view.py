@@ -18,10 +18,12 @@ from assay.measure.answers.lexical import (
     states,
 )
 from assay.measure.answers.quantities import negations_of, numbers
-from assay.text import detect_language, normalize, sentences, stems, words
+from assay.measure.answers.wrong_values import WrongValue, find_wrong_value
+from assay.text import detect_language, normalize, sentences, stems, strip_controls, words
 
 _NAME = re.compile(r"(?<=[^\s.!?:\"'“(] )[\"'“(]?([^\W\d_a-zà-ÿ][\w'’-]+)")
 _NEAR = 0.7
+_QUOTED = 100
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,24 @@ class AnswerView:
         return {each for fact in facts for each in fact_occurrences(self.text, fact)}
 
     @cached_property
+    def wrong_value(self) -> WrongValue | None:
+        """What a wrong answer has in the place of an expected value."""
+        case = self.case
+        texts = [(each.doc_id, each.text) for each in case.contexts] or [
+            (each, self.documents[each].full_text)
+            for each in case.retrieved
+            if each in self.documents
+        ]
+        return find_wrong_value(
+            self.text,
+            case.question,
+            case.reference.answer or "",
+            [fact for fact in case.reference.facts if not states(self.text, fact)],
+            [text for doc_id, text in texts if doc_id in case.needed],
+            [text for doc_id, text in texts if doc_id not in case.needed],
+        )
+
+    @cached_property
     def unsupported(self) -> list[str]:
         """The sentences that nothing shown supports, and that are not in the reference either."""
         return [each for each in self.sentences if not self._is_supported(each)]
@@ -153,6 +173,26 @@ class AnswerCheck:
     share: float = 0.1
     what: str = "answers"
     fewest: int = 2
+    detail: Callable[[Sequence[AnswerView]], str] = lambda _hit: ""
+    """What the words end with, from the answers it holds for: may hold text of a run."""
+    explained_by: tuple[str, ...] = ()
+    """Kinds that say the same in a more telling way, where they are about most of these answers."""
+
+
+def shorten(text: str) -> str:
+    """A text in quotes, on one line and not too long."""
+    line = strip_controls(" ".join(text.split()))
+    return f'"{line}"' if len(line) <= _QUOTED else f'"{line[: _QUOTED - 1]}…"'
+
+
+def example(quote: Callable[[AnswerView], str]) -> Callable[[Sequence[AnswerView]], str]:
+    """A `detail` that quotes the first answer of which there is something to quote."""
+
+    def quoted(hit: Sequence[AnswerView]) -> str:
+        found = next((text for view in hit if (text := quote(view).strip())), "")
+        return f", for example {shorten(found)}" if found else ""
+
+    return quoted
 
 
 def _negates(sentence: str, negations: frozenset[str]) -> bool:

@@ -6,18 +6,20 @@ them that the check asks for.
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
-from assay.data.dataset import ReferenceAnswer
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView
+from assay.data.dataset import Fact, ReferenceAnswer
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, shorten
 from assay.measure.answers.finding_checks import ANSWER_CHECKS
-from assay.text import normalize, stems, words
+from assay.measure.answers.lexical import states
+from assay.text import normalize, stem, stems, words
 
 _EXAMPLES = 5
-_FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,68 @@ class AnswerFinding:
     query_ids: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RunCheck:
+    """A check that compares answers with each other, with all references or all documents.
+
+    `find` returns the answers that it can be about, those that it is about, and a detail of them;
+    the other fields are those of an `AnswerCheck`.
+    """
+
+    kind: str
+    words: str
+    find: Callable[[Sequence[AnswerView], Sequence[ReferenceAnswer]], "Covered"]
+    what: str = "answers"
+    explained_by: tuple[str, ...] = ()
+
+
+class Covered(NamedTuple):
+    """The answers that a check can be about, and those that it holds for."""
+
+    covered: Sequence[AnswerView] = ()
+    hit: Sequence[AnswerView] = ()
+    detail: str = ""
+
+
+_NONE = Covered()
+
+
 def find_faults(
-    views: Sequence[AnswerView], references: Iterable[ReferenceAnswer] = ()
+    views: Sequence[AnswerView],
+    references: Iterable[ReferenceAnswer] = (),
+    *,
+    quote: bool = True,
 ) -> list[AnswerFinding]:
     """All findings about the answers of a run, the most common first.
 
-    `references` are those of the whole data set: an answer may be to a question that was not asked.
+    Args:
+        views: the answers, in the order in which they were asked for.
+        references: those of the whole data set: an answer may be to a question that was not asked.
+        quote: whether the words of a finding may quote answers and documents.
     """
-    found = [finding for check in ANSWER_CHECKS if (finding := _check(check, views))]
-    for kind, phrase, what, covered, hit in compare_answers(views, references):
-        found.append(_finding(kind, phrase, what, covered, hit))
+    listed = list(islice(references, _MOST_REFERENCES))
+    found = []
+    for check in CHECKS:
+        found_by = (
+            check.find(views, listed) if isinstance(check, RunCheck) else _apply(check, views)
+        )
+        covered, hit, detail = found_by
+        if hit:
+            number, of = len(hit), len(covered)
+            phrase = f"{number} of {of} {check.what} {check.words}{detail if quote else ''}"
+            ids = tuple(view.case.query_id for view in hit[:_EXAMPLES])
+            found.append(AnswerFinding(check.kind, number, of, phrase, ids))
     order = {kind: place for place, kind in enumerate(FINDING_KINDS)}
     found.sort(key=lambda each: (-round(_at_least(each.number, each.of), 1), order[each.kind]))
-    return [each for each in found if not _is_explained(each, found)]
+    explained_by = {check.kind: check.explained_by for check in CHECKS}
+    return [
+        each
+        for each in found
+        if not any(
+            other.kind in explained_by[each.kind] and 2 * other.number > each.number
+            for other in found
+        )
+    ]
 
 
 def _at_least(number: int, of: int) -> float:
@@ -53,186 +104,114 @@ def _at_least(number: int, of: int) -> float:
     return (share + spread / 2 - half) / (1 + spread)
 
 
-def _is_explained(finding: AnswerFinding, found: Sequence[AnswerFinding]) -> bool:
-    """Whether a more telling finding is about the same answers."""
-    reasons = _EXPLAINED_BY.get(finding.kind, ())
-    return any(each.kind in reasons and 2 * each.number > finding.number for each in found)
-
-
-def _check(check: AnswerCheck, views: Sequence[AnswerView]) -> AnswerFinding | None:
+def _apply(check: AnswerCheck, views: Sequence[AnswerView]) -> Covered:
     covered = [view for view in views if check.covers(view)]
     hit = [view for view in covered if check.holds(view)]
     if len(hit) < max(check.fewest, check.share * len(covered)):
-        return None
-    return _finding(check.kind, check.words, check.what, covered, hit)
+        return _NONE
+    return Covered(covered, hit, check.detail(hit))
 
 
-def _finding(
-    kind: str, phrase: str, what: str, covered: Sequence[AnswerView], hit: Sequence[AnswerView]
-) -> AnswerFinding:
-    ids = tuple(view.case.query_id for view in hit[:_EXAMPLES])
-    number, of = len(hit), len(covered)
-    return AnswerFinding(kind, number, of, f"{number} of {of} {what} {phrase}", ids)
-
-
-FINDING_KINDS = (
-    "follows planted documents",
-    "repeats planted documents",
-    "same answer",
-    "answers other questions",
-    *(check.kind for check in ANSWER_CHECKS),
-    "same sentence",
-    "same documents",
-    "best last",
-)
-"""Every kind, the most telling first."""
-
-_EXPLAINED_BY = {
-    "unfaithful": (
-        *("ignores its context", "other language", "repeats instructions", "stale text"),
-        *("answers other questions", "same answer", "nothing shown", "padded", "foreign numbers"),
-        *("raw format", "denies", "unfilled template", "broken characters", "foreign items"),
-        "answers and declines",
-    ),
-    "ignores its context": (
-        *("unfilled template", "broken characters"),
-        *("other language", "answers other questions", "same answer", "nothing shown"),
-        *("stale text", "answers from memory"),
-    ),
-    "foreign numbers": (
-        *("ignores its context", "answers other questions", "same answer", "nothing shown"),
-        *("stale text", "raw format"),
-    ),
-    "foreign names": (
-        *("ignores its context", "answers other questions", "same answer", "nothing shown"),
-        *("other language", "stale text", "repeats instructions", "broken characters"),
-        *("unfilled template", "foreign items"),
-    ),
-    "breaks off": ("broken characters", "unfilled template"),
-    "repeats the question": ("breaks off",),
-    "declines wrongly": ("empty answer", "answers and declines"),
-    "wrong part": ("nothing shown",),
-    "foreign items": (
-        *("other language", "answers other questions", "same answer", "padded", "hedges"),
-        *("ignores its context", "nothing shown", "repeats instructions", "raw format", "denies"),
-        *("unfilled template", "broken characters", "answers from memory", "stale text"),
-    ),
-    "answers from memory": ("nothing shown",),
-    "repeats instructions": ("same answer", "follows documents"),
-    "same sentence": (
-        *("same answer", "padded", "repeats instructions", "follows documents", "denies"),
-        "unfaithful",
-    ),
-    "cites nothing": ("nothing shown",),
-    "cites wrong documents": (
-        *("cites unknown documents", "same answer", "answers from memory"),
-        "answers other questions",
-    ),
-    "cites unretrieved documents": ("answers other questions",),
-    "same documents": ("nothing shown", "unknown documents"),
-    "denies": ("other language",),
-    **dict.fromkeys(
-        ("contradicts its citations", "contradicts its context"),
-        (
-            *("stale text", "other language", "raw format", "answers other questions"),
-            *("broken characters", "hedges", "repeats the question"),
-        ),
-    ),
-    "incomplete": (
-        *("breaks off", "hedges", "denies", "foreign numbers", "foreign names", "other language"),
-        *("stale text", "wrong part", "answers other questions", "same answer"),
-    ),
-    "something else": (
-        *("breaks off", "hedges", "denies", "foreign numbers", "foreign names", "other language"),
-        *("stale text", "wrong part", "answers other questions", "same answer", "incomplete"),
-        *("repeats the question", "raw format", "ignores its context", "same documents", "padded"),
-        *("contradicts its citations", "contradicts its context", "empty answer"),
-        *("unfilled template", "broken characters", "drops units"),
-    ),
-}
-"""What says the same in a more telling way, where it is about most of the same answers."""
-
-
-_FEWEST_IN_RUN = 3
+_FEWEST, _FEWEST_IN_RUN = 2, 3
 _SHARE = 0.3
 _SENTENCE_WORDS = 4
 _MINE, _THEIRS = 0.3, 0.6
 _MOST_REFERENCES = 2000
-
-RunFinding = tuple[str, str, str, Sequence[AnswerView], Sequence[AnswerView]]
-"""Kind, words, what is counted, the answers it can be about and those it is about."""
-
-
-def compare_answers(
-    views: Sequence[AnswerView], references: Iterable[ReferenceAnswer] = ()
-) -> Iterator[RunFinding]:
-    """Everything that is found by comparing answers with each other, and with all references."""
-    yield from _same_answer(views)
-    yield from _same_sentence(views)
-    yield from _other_questions(views, references)
-    yield from _same_documents(views)
-    yield from _best_last(views)
+_MORE = 0.3
+_NEAREST = 5
 
 
-def _same_answer(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
+def _same_answer(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
     attempted = [view for view in views if view.attempted]
     hit = _most_common(attempted, lambda view: normalize(view.text))
-    if _is_many(hit, attempted):
-        yield "same answer", "are the same text", "answers", attempted, hit
+    return _if_many(attempted, hit, f": {shorten(hit[0].text)}" if hit else "")
 
 
-def _same_sentence(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
+def _same_sentence(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
     attempted = [view for view in views if view.attempted]
     counts = Counter(each for view in attempted for each in _long_sentences(view))
-    if not counts:
-        return
-    sentence, _ = counts.most_common(1)[0]
+    sentence, _number = counts.most_common(1)[0] if counts else ("", 0)
     hit = [view for view in attempted if sentence in _long_sentences(view)]
-    if _is_many(hit, attempted):
-        yield "same sentence", "have a sentence in common", "answers", attempted, hit
+    return _if_many(attempted, hit, f": {shorten(sentence)}")
 
 
 def _long_sentences(view: AnswerView) -> set[str]:
     return {normalize(each) for each in view.sentences if len(words(each)) >= _SENTENCE_WORDS}
 
 
-def _other_questions(
-    views: Sequence[AnswerView], references: Iterable[ReferenceAnswer]
-) -> Iterator[RunFinding]:
-    """Answers that say what the reference of another question says, and not that of their own."""
-    covered = [view for view in views if view.attempted and len(view.reference_stems) >= 3]
-    expected_of = {view.case.query_id: view.reference_stems for view in covered}
-    for reference in islice(references, _MOST_REFERENCES):
-        if len(found := frozenset(stems(reference.answer or ""))) >= 3:
-            expected_of.setdefault(reference.query_id, found)
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """What belongs to one question: the words of its reference, those of both, its key facts."""
 
-    def answers_another(view: AnswerView) -> bool:
-        said = frozenset(stems(view.text))
-        if _overlap(said, view.reference_stems) > _MINE:
-            return False
-        return any(
-            _overlap(said, expected) >= _THEIRS
-            for query_id, expected in expected_of.items()
-            if query_id != view.case.query_id
+    query_id: str
+    reference: frozenset[str]
+    profile: frozenset[str]
+    facts: tuple[Fact, ...]
+
+
+def _other_questions(views: Sequence[AnswerView], references: Sequence[ReferenceAnswer]) -> Covered:
+    covered = [view for view in views if view.attempted and view.reference_stems]
+    expected = _expectations(covered, references)
+    found = [(view, other) for view in covered if (other := _answered_question(view, expected))]
+    if len(found) < max(_FEWEST_IN_RUN, 0.1 * len(covered)):
+        return _NONE
+    order = {view.case.query_id: place for place, view in enumerate(views)}
+    texts = {view.case.query_id: view.case.question for view in views}
+    steps = Counter(order[view.case.query_id] - order.get(other, -1) for view, other in found)
+    view, other = next((each for each in found if each[1] in texts), found[0])
+    detail = f", for example {shorten(view.case.question)}"
+    if other in texts:
+        detail += f" gets the answer of {shorten(texts[other])}"
+    if 2 * steps[1] > len(found):
+        detail += f"; {steps[1]} of them that of the question before: a cache, or off by one?"
+    return Covered(covered, [view for view, _ in found], detail)
+
+
+def _expectations(
+    views: Sequence[AnswerView], references: Sequence[ReferenceAnswer]
+) -> list[_Expected]:
+    found = {
+        view.case.query_id: _Expected(
+            view.case.query_id,
+            view.reference_stems,
+            view.reference_stems | set(stems(view.case.question)),
+            view.case.reference.facts,
         )
-
-    hit = [view for view in covered if answers_another(view)]
-    if len(hit) >= max(_FEWEST_IN_RUN, 0.1 * len(covered)):
-        yield "answers other questions", "answer another question", "answers", covered, hit
-
-
-def _overlap(said: frozenset[str], expected: frozenset[str]) -> float:
-    return len(said & expected) / len(expected)
+        for view in views
+    }
+    for each in references:
+        if said := frozenset(stems(each.answer or "")):
+            found.setdefault(each.query_id, _Expected(each.query_id, said, said, each.facts))
+    return list(found.values())
 
 
-def _same_documents(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
+def _answered_question(view: AnswerView, expected: Sequence[_Expected]) -> str | None:
+    """The question that an answer belongs to, where that is another than its own."""
+    if view.correct or view.stated:
+        return None
+    said = frozenset(stems(view.text))
+    others = [each for each in expected if each.query_id != view.case.query_id]
+    own = view.reference_stems
+    if len(own) >= 3 and len(said & own) <= _MINE * len(own):
+        for each in others:
+            long_enough = len(each.reference) >= 3
+            if long_enough and len(said & each.reference) >= _THEIRS * len(each.reference):
+                return each.query_id
+    fits = len(said & (own | set(stems(view.case.question)))) + _MORE * len(said)
+    nearest = sorted(others, key=lambda each: -len(said & each.profile))[:_NEAREST]
+    for each in nearest:
+        fitting = len(said & each.profile) >= fits and each.facts
+        if fitting and all(states(view.text, fact) for fact in each.facts):
+            return each.query_id
+    return None
+
+
+def _same_documents(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
     covered = [view for view in views if view.case.seen_ids]
-    hit = _most_common(covered, lambda view: view.case.seen_ids)
-    if _is_many(hit, covered):
-        yield "same documents", "got the same documents", "questions", covered, hit
+    return _if_many(covered, _most_common(covered, lambda view: view.case.seen_ids))
 
 
-def _best_last(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
+def _best_last(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
     """Rankings whose one needed document is at the end more often than at the beginning."""
     covered = [
         view
@@ -241,9 +220,65 @@ def _best_last(views: Sequence[AnswerView]) -> Iterator[RunFinding]:
     ]
     last = [view for view in covered if view.case.retrieved[-1] in view.case.needed]
     first = [view for view in covered if view.case.retrieved[0] in view.case.needed]
-    if _is_many(last, covered) and len(last) > 2 * len(first):
-        words = "have the document that is needed in the last place: is the ranking reversed?"
-        yield "best last", words, "rankings", covered, last
+    return _if_many(covered, last) if len(last) > 2 * len(first) else _NONE
+
+
+# "Source: Prices", "(Source: the handbook, page 3)", "According to the Members' Handbook,".
+_SOURCE = re.compile(
+    r"(?:^|[\s(\[*])(?i:sources?|references?|quellen?|fuentes?)\W{0,3}:\W*(?P<label>[^\n)\]*;]{3,120})"
+    r"|\b(?i:according to|as (?:stated|described|reported|mentioned|noted|explained) (?:in|by)|"
+    r"as per|laut|gemäß|selon|según) (?:(?:the|our|its|dem|der|le|la|el) )?[\"“„']?"
+    r"(?P<name>[^\W\d_a-zß-ÿ][\w'’-]*(?: (?:(?:of|and|the|for) )*[^\Wa-zß-ÿ][\w'’-]*)+)"
+)
+_PARTS = re.compile(r",|;|\n| - ")
+_OF_ANY_SOURCE = frozenset(
+    map(
+        stem,
+        words(
+            "source document page section chapter edition version article file paragraph context "
+            "passage table figure title http https www com org net html pdf"
+        ),
+    )
+)
+_ALIKE = 2 / 3
+
+
+def named_sources(view: AnswerView) -> list[str]:
+    """The sources that an answer names in its text."""
+    found = _SOURCE.finditer(view.case.answer or "")
+    return [(match["label"] or match["name"]).strip() for match in found]
+
+
+def _unknown_sources(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
+    """Answers that name a source whose words are in no title, in no id and in nothing shown."""
+    covered = [view for view in views if view.attempted and view.documents]
+    naming = [view for view in covered if named_sources(view)]
+    if len(naming) < _FEWEST:
+        return _NONE
+    documents = naming[0].documents.values()
+    titles = [frozenset(stems(f"{each.title} {each.id}")) for each in documents]
+    if 2 * sum(bool(each.title) for each in documents) < len(titles):
+        return _NONE  # nobody knows what they are called
+    holding: dict[str, list[frozenset[str]]] = {}
+    for title in titles:
+        for word in title:
+            holding.setdefault(word, []).append(title)
+
+    def is_known(source: str, view: AnswerView) -> bool:
+        unknown = False
+        for part in _PARTS.split(source):
+            said = {each for each in stems(part) if len(each) > 2} - _OF_ANY_SOURCE
+            near = [title for word in said for title in holding.get(word, ())]
+            if any(len(said & title) >= _ALIKE * len(said) for title in near):
+                return True
+            unknown = unknown or bool(said - view.shown_stems)
+        return not unknown
+
+    found = [(v, each) for v in naming for each in named_sources(v) if not is_known(each, v)]
+    hit = list({id(view): view for view, _ in found}.values())
+    if len(hit) < max(_FEWEST, 0.1 * len(covered)):
+        return _NONE
+    return Covered(covered, hit, f", for example {shorten(found[0][1])}")
 
 
 def _most_common(
@@ -256,5 +291,54 @@ def _most_common(
     return [view for view in views if key(view) == value]
 
 
-def _is_many(hit: Sequence[AnswerView], of: Sequence[AnswerView]) -> bool:
-    return len(hit) >= max(_FEWEST_IN_RUN, _SHARE * len(of))
+def _if_many(of: Sequence[AnswerView], hit: Sequence[AnswerView], detail: str = "") -> Covered:
+    many = len(hit) >= max(_FEWEST_IN_RUN, _SHARE * len(of))
+    return Covered(of, hit, detail) if many else _NONE
+
+
+CHECKS: tuple[AnswerCheck | RunCheck, ...] = (
+    RunCheck("same answer", "are the same text", _same_answer),
+    RunCheck(
+        "answers other questions",
+        "answer another question",
+        _other_questions,
+        explained_by=("same answer",),
+    ),
+    RunCheck(
+        "names unknown sources",
+        "name a source that is no document",
+        _unknown_sources,
+        explained_by=("same answer",),
+    ),
+    *ANSWER_CHECKS,
+    RunCheck(
+        "same sentence",
+        "have a sentence in common",
+        _same_sentence,
+        explained_by=(
+            *("same answer", "padded", "repeats instructions", "follows documents", "denies"),
+            *("unfaithful", "asks back", "shows its reasoning", "names unknown sources"),
+        ),
+    ),
+    RunCheck(
+        "same documents",
+        "got the same documents",
+        _same_documents,
+        what="questions",
+        explained_by=("nothing shown", "unknown documents"),
+    ),
+    RunCheck(
+        "best last",
+        "have the document that is needed in the last place: is the ranking reversed?",
+        _best_last,
+        what="rankings",
+    ),
+)
+"""Every check, the most telling first: a finding is one row."""
+
+FINDING_KINDS = (
+    "follows planted documents",
+    "repeats planted documents",
+    *(check.kind for check in CHECKS),
+)
+"""Every kind, the most telling first."""

@@ -1,4 +1,4 @@
-"""Numbers and units in one spelling ("twenty-one minutes" is "21 min"), and negations."""
+"""Numbers, units and dates in one spelling ("twenty-one minutes" is "21 min"), and negations."""
 
 import re
 from collections.abc import Iterator
@@ -94,10 +94,31 @@ _QUANTITY = re.compile(
 )
 
 
+MONTHS = words(
+    "january february march april may june july august september october november december"
+)
+_MONTH = rf"(?P<{{}}>{'|'.join(MONTHS)}|januar|februar|märz|mai|juni|juli|oktober|dezember)"
+# "4th of November", "November 4, 2026", "2026-11-04"; not "in May 20 people", "you may 4".
+_DATE = re.compile(
+    rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of )?{_MONTH.format('month')}\b"
+    rf"|\b{_MONTH.format('first')} (?P<second>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (?=\d{{4}}\b))?"
+    r"(?! (?!at\b|and\b|to\b|until\b|from\b|in\b|on\b|each\b|every\b|of\b|is\b|because\b)[^\W\d_])"
+    r"|\b(?P<year>\d{4})-(?P<iso>0[1-9]|1[0-2])-(?P<last>[0-3]\d)\b"
+)
+
+
+def _date(match: re.Match[str]) -> str:
+    if match["year"]:
+        return f"{int(match['last'])} {MONTHS[int(match['iso']) - 1]} {match['year']}"
+    blank = " " if match[0].endswith(" ") else ""
+    return f"{match['day'] or match['second']} {match['month'] or match['first']}{blank}"
+
+
 @remember_short
 def canonical(text: str) -> str:
-    """A normalized text with number words as digits and units in one spelling."""
+    """A normalized text with number words as digits, units and dates in one spelling."""
     digits = _EITHER_NUMBER.sub(r"\1 \3 or \2 \3", _NUMBER_WORDS.sub(_digits, text))
+    digits = _DATE.sub(_date, digits)
     amounts = _CURRENCY.sub(_amount, _SCALED.sub(_scaled, digits))
     return _AFTER.sub(_unit, amounts)
 

@@ -1,0 +1,269 @@
+"""The checks of what an answer rests on: its words against what was shown, and its citations."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import dropwhile
+
+from assay.answer.prompt import cited_places
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example
+from assay.measure.answers.form_checks import answered, attempted
+from assay.measure.answers.quantities import quantities, spellings_of
+from assay.text import stem, stems
+
+_ITEMS = re.compile(
+    r",|;|\b(?:and|or|as well as|und|oder|et|y|e|for|by|with|without|during|except|unless)\b"
+)
+_ITEM_WORDS = 4
+
+
+def _shown(view: AnswerView) -> bool:
+    return view.attempted and bool(view.shown)
+
+
+def _citing(view: AnswerView) -> bool:
+    return view.attempted and bool(view.case.citations)
+
+
+def _judged_citing(view: AnswerView) -> bool:
+    """An answer that could have cited the right document: it was shown, or the answer is right."""
+    known = view.case.needed | view.case.relevant_ids
+    could = bool(known & set(view.case.seen_ids)) or view.correct is True
+    return _citing(view) and view.case.answerable and bool(known) and could
+
+
+def _cites_wrong(view: AnswerView) -> bool:
+    return not (view.case.needed | view.case.relevant_ids) & set(view.case.citations)
+
+
+def _cites_unshown(view: AnswerView) -> bool:
+    known = [each for each in view.case.citations if each in view.documents]
+    return bool(set(known) - set(view.case.seen_ids) - set(view.case.retrieved))
+
+
+def _cites_all(view: AnswerView) -> bool:
+    cited, shown = set(view.case.citations), set(view.case.seen_ids)
+    right = cited & (view.case.needed | view.case.relevant_ids)
+    return len(cited) >= 3 and cited >= shown and 2 * len(right) < len(cited)
+
+
+def _from_memory(view: AnswerView) -> bool:
+    if view.others.no_context:
+        return True
+    return not view.case.needed & set(view.case.seen_ids) and not view.shows_a_fact
+
+
+def _ignores_what_it_was_shown(view: AnswerView) -> bool:
+    """By words alone: with one figure changed, an answer still rests on what was shown."""
+    return bool(view.sentences) and all(map(view.is_foreign, view.sentences))
+
+
+def _marks_nothing(view: AnswerView) -> bool:
+    """A number in brackets beyond everything that was shown, retrieved or cited."""
+    case = view.case
+    most = max(len(case.contexts), len(case.retrieved), len(case.citations))
+    return any(not 1 <= place <= most for place in cited_places(case.answer or ""))
+
+
+def _added_item(view: AnswerView) -> str:
+    """A part of a sentence, after another that is wholly known, without a word that was shown,
+    asked or expected: one more item of a list, or a clause that was added.
+    """
+    known = view.shown_stems | view.reference_stems
+    for sentence in view.sentences:
+        items = [(found, part) for part in _ITEMS.split(sentence) if (found := set(stems(part)))]
+        for found, part in dropwhile(lambda each: not each[0] <= known, items):
+            if len(found) <= _ITEM_WORDS and not found & known:
+                return part.strip()
+    return ""
+
+
+def _drops_a_unit(view: AnswerView) -> bool:
+    """A key figure without the unit that everything shown has with it, and nobody asked for."""
+    asked = set(stems(view.case.question))
+    expected = set(quantities(view.case.reference.answer or ""))
+    units = dict[str, set[str]]()
+    for text in view.shown:
+        for value, unit in quantities(text):
+            units.setdefault(value, set()).add(unit)
+    for value, unit in quantities(view.text):
+        shown = units.get(value, {""})
+        wanted = [each.unit for each in expected if each.value == value and each.unit]
+        if not unit and wanted and "" not in shown and not asked & _unit_stems(wanted[0]):
+            return True
+    return False
+
+
+def _unit_stems(unit: str) -> set[str]:
+    return {stem(each) for each in (unit, *spellings_of(unit))}
+
+
+def _contradicted(hit: Sequence[AnswerView]) -> str:
+    """Which sorts of contradiction, and the first with both sides."""
+    found = [each for view in hit for each in view.contradictions]
+    kinds = Counter(str(each.kind) for each in found).most_common()
+    which = ", ".join(f"{kind} {number}" for kind, number in kinds)
+    shown = next((each for each in found if each.said and each.source), None)
+    if shown is None:
+        return f" ({which})" if which else ""
+    return f' ({which}), for example "{shown.said}" where the source has "{shown.source}"'
+
+
+_NOT_ITS_OWN = ("same answer", "answers other questions", "nothing shown", "stale text")
+_OTHER_TEXT = ("other language", "repeats instructions", "shows its reasoning", "raw format")
+_UNREADABLE = ("unfilled template", "broken characters")
+_NO_ANSWER = ("asks back", "names a document", "repeats the question")
+_OF_A_SOURCE = ("names unknown sources", "contradicts itself")
+
+_CONTRADICTIONS = (
+    *("stale text", "other language", "raw format", "answers other questions", "hedges"),
+    *("broken characters", "repeats the question", "contradicts itself", "unfilled template"),
+)
+
+CONTRADICTION_CHECKS = (
+    AnswerCheck(
+        "contradicts its citations",
+        "contradict what they cite",
+        _citing,
+        lambda view: bool(view.contradictions),
+        detail=_contradicted,
+        explained_by=_CONTRADICTIONS,
+    ),
+    AnswerCheck(
+        "contradicts its context",
+        "contradict what they were shown",
+        lambda view: attempted(view) and bool(view.case.seen_ids) and not view.case.citations,
+        lambda view: bool(view.contradictions),
+        detail=_contradicted,
+        explained_by=_CONTRADICTIONS,
+    ),
+)
+
+GROUNDING_CHECKS = (
+    AnswerCheck(
+        "dangling marks",
+        "have a citation mark that points at nothing that was shown",
+        lambda view: view.attempted and bool(view.case.seen_ids or view.case.contexts),
+        _marks_nothing,
+    ),
+    AnswerCheck(
+        "foreign items",
+        "add an item or a clause that nothing shown holds",
+        _shown,
+        lambda view: bool(_added_item(view)),
+        0.2,
+        detail=example(_added_item),
+        explained_by=(
+            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE, "padded"),
+            *("hedges", "ignores its context", "denies", "answers from memory"),
+            "answers and declines",
+        ),
+    ),
+    AnswerCheck(
+        "drops units",
+        "state a figure without its unit or currency",
+        lambda view: answered(view) and bool(view.shown),
+        _drops_a_unit,
+        explained_by=_UNREADABLE,
+    ),
+    AnswerCheck(
+        "answers from memory",
+        "are right although nothing that was shown holds the answer: they are from memory",
+        lambda view: answered(view) and view.correct is True,
+        _from_memory,
+        0.2,
+        explained_by=("nothing shown",),
+    ),
+    AnswerCheck(
+        "ignores its context",
+        "have no sentence that rests on what was shown: the context is ignored",
+        _shown,
+        _ignores_what_it_was_shown,
+        0.3,
+        detail=example(lambda view: view.sentences[0]),
+        explained_by=(
+            *(*_NOT_ITS_OWN, *_UNREADABLE, *_NO_ANSWER, "other language"),
+            "answers from memory",
+        ),
+    ),
+    AnswerCheck(
+        "unfaithful",
+        "have a sentence that nothing shown supports",
+        _shown,
+        lambda view: bool(view.unsupported),
+        0.25,
+        detail=example(lambda view: view.unsupported[0]),
+        explained_by=(
+            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE),
+            *("ignores its context", "padded", "foreign numbers", "denies", "foreign items"),
+            *("answers and declines", "hedges", "wrong number", "wrong date", "wrong name"),
+        ),
+    ),
+    AnswerCheck(
+        "foreign numbers",
+        "state a number that nothing shown holds",
+        _shown,
+        lambda view: bool(view.foreign_numbers),
+        0.15,
+        detail=example(lambda view: min(view.foreign_numbers)),
+        explained_by=(
+            *(*_NOT_ITS_OWN, *_OF_A_SOURCE, "ignores its context", "raw format"),
+            *("wrong number", "wrong date"),
+        ),
+    ),
+    AnswerCheck(
+        "foreign names",
+        "state a name that nothing shown holds",
+        _shown,
+        lambda view: bool(view.foreign_names),
+        0.25,
+        detail=example(lambda view: min(view.foreign_names).title()),
+        explained_by=(
+            *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE),
+            *("ignores its context", "foreign items", "wrong name"),
+        ),
+    ),
+    AnswerCheck(
+        "cites unknown documents",
+        "cite a document that does not exist",
+        lambda view: _citing(view) and bool(view.documents),
+        lambda view: any(each not in view.documents for each in view.case.citations),
+        detail=example(
+            lambda view: next(each for each in view.case.citations if each not in view.documents)
+        ),
+    ),
+    AnswerCheck(
+        "cites wrong documents",
+        "cite the wrong document",
+        _judged_citing,
+        _cites_wrong,
+        explained_by=(
+            *("cites unknown documents", "same answer", "answers from memory"),
+            "answers other questions",
+        ),
+    ),
+    AnswerCheck(
+        "cites unretrieved documents",
+        "cite a document that was not retrieved",
+        lambda view: _citing(view) and bool(view.case.seen_ids),
+        _cites_unshown,
+        explained_by=("answers other questions",),
+    ),
+    AnswerCheck(
+        "cites everything", "cite everything that was retrieved", _judged_citing, _cites_all, 0.5
+    ),
+    AnswerCheck(
+        "cites nothing",
+        "cite nothing",
+        answered,
+        lambda view: not view.case.citations,
+        0.3,
+        explained_by=("nothing shown", *_NO_ANSWER),
+    ),
+    AnswerCheck(
+        "repeats citations",
+        "cite the same document twice",
+        _citing,
+        lambda view: view.case.repeated_citations > 0,
+    ),
+)

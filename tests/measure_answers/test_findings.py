@@ -1,0 +1,167 @@
+"""What a finding says: which value stands for which, where it comes from, and what it quotes."""
+
+import pytest
+
+from assay.data.dataset import Document, Fact, ReferenceAnswer
+from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.answer_view import AnswerView
+from assay.measure.answers.findings import AnswerFinding, find_faults
+from assay.measure.answers.wrong_values import Origin, ValueKind, find_wrong_value
+
+DOCUMENTS = {
+    "rent": Document(
+        "rent",
+        "Berth fees",
+        "A berth of 8 metres costs 84 pounds a year. A mooring costs 46 pounds a year. "
+        "Fees are due on 4 November. The office shuts at 9:15 pm.",
+    ),
+    "staff": Document("staff", "Staff", "The treasurer is Phil Tarrant. The chair is Ada Moss."),
+    "old": Document("old", "Fees of 2023", "A berth of 8 metres costs 72 pounds a year."),
+}
+ASKED = {
+    "fee": ("What does a berth cost?", "A berth costs 84 pounds a year.", "84", "rent"),
+    "due": ("When are fees due?", "Fees are due on 4 November.", "4 November", "rent"),
+    "who": ("Who is the treasurer?", "The treasurer is Phil Tarrant.", "Tarrant", "staff"),
+    "shut": ("When does the office shut?", "The office shuts at 9:15 pm.", "9:15 pm", "rent"),
+}
+
+
+def view(query_id: str, answer: str, correct: bool | None = None) -> AnswerView:
+    question, reference, fact, document = ASKED[query_id.rstrip("0123456789")]
+    facts = (Fact(fact, (fact,)),)
+    case = AnswerCase(
+        query_id,
+        question,
+        ReferenceAnswer(query_id, reference, facts, (document,)),
+        answer=answer,
+        retrieved=tuple(DOCUMENTS),
+        citations=(document,),
+    )
+    return AnswerView(case, DOCUMENTS, fact in answer if correct is None else correct)
+
+
+def findings(*views: AnswerView, quote: bool = True) -> list[AnswerFinding]:
+    return find_faults(views, quote=quote)
+
+
+@pytest.mark.parametrize(
+    ("query_id", "answer", "kind", "said", "origin"),
+    [
+        ("fee", "A berth costs 46 pounds a year.", "number", "46 pounds", Origin.RIGHT),
+        ("fee", "A berth of 8 metres costs 72 pounds.", "number", "72 pounds", Origin.OTHER),
+        ("fee", "A berth costs 48 pounds a year.", "number", "48 pounds", Origin.NOWHERE),
+        ("due", "Fees are due on 2026-04-11.", "date or time", "11 April", Origin.NOWHERE),
+        ("due", "Fees are due on November 6.", "date or time", "6 November", Origin.NOWHERE),
+        ("shut", "The office shuts at 9:50 pm.", "date or time", "9:50 pm", Origin.NOWHERE),
+        (
+            "shut",
+            "From May to July the office shuts at 915.",
+            "date or time",
+            "915",
+            Origin.NOWHERE,
+        ),
+        ("who", "Ada Moss is the treasurer.", "name", "Ada Moss", Origin.RIGHT),
+        ("who", "The treasurer is Zoe Bligh.", "name", "Zoe Bligh", Origin.NOWHERE),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_origin(
+    query_id: str, answer: str, kind: str, said: str, origin: Origin
+) -> None:
+    found = view(query_id, answer).wrong_value
+    assert found is not None
+    assert (found.kind, found.said, found.origin) == (kind, said, origin)
+
+
+def test_the_same_number_with_another_unit_is_a_wrong_unit() -> None:
+    fact = Fact("30 minutes", ("30 minutes",))
+    found = find_wrong_value(
+        "It may be used for 30 hours.", "How long?", "For 30 minutes.", [fact], ["30 minutes"], []
+    )
+    assert found == (ValueKind.UNIT, "30 minutes", "30 hours", Origin.NOWHERE)
+
+
+@pytest.mark.parametrize(
+    ("query_id", "answer"),
+    [
+        ("fee", "It depends on the committee."),  # no number at all
+        ("fee", "A mooring is 8 metres long."),  # a length is no price
+        ("due", "Fees are due on 04/11/2026."),  # which may be the right day
+        ("who", "The treasurer is elected in spring."),
+        ("who", "Nobody knows."),  # a capital that begins a sentence
+    ],
+)
+def test_what_stands_in_no_place_of_the_expected_value_is_none(query_id: str, answer: str) -> None:
+    assert view(query_id, answer).wrong_value is None
+
+
+def test_a_finding_counts_wrong_values_and_says_where_they_come_from() -> None:
+    (found, *_) = findings(
+        view("fee1", "A berth costs 46 pounds a year."),
+        view("fee2", "A berth of 8 metres costs 72 pounds a year."),
+    )
+    assert found.words == (
+        '2 of 2 wrong answers give another number than expected (for example "46 pounds" for '
+        '"84 pounds"): 1 from elsewhere in the right document, '
+        "1 from another document that was shown"
+    )
+
+
+def test_a_private_run_has_findings_without_quotes() -> None:
+    views = [view(f"fee{n}", "A berth costs 46 pounds a year.") for n in range(3)]
+    for found in findings(*views, quote=False):
+        assert '"' not in found.words
+        assert "46" not in found.words
+
+
+SAID = {
+    "contradicts itself": (
+        "A berth costs 84 pounds a year. However, a berth costs 90 pounds a year.",
+        "The treasurer is Phil Tarrant. In fact the treasurer is not Phil Tarrant.",
+    ),
+    "names unknown sources": (
+        "A berth costs 84 pounds a year (Source: Harbour Gazette, 3rd edition, page 9).",
+        "According to the Mariners Almanac, the treasurer is Phil Tarrant.",
+    ),
+    "names a document": ("Berth fees", "Please see the page Staff."),
+    "asks back": ("Which berth do you mean?", "Could you say which year you are asking about?"),
+    "shows its reasoning": (
+        "<think>Look at the fees.</think>A berth costs 84 pounds a year.",
+        "Thought: I look at the staff.\nThe treasurer is Phil Tarrant.",
+    ),
+    "unfilled template": ("A berth costs [AMOUNT] a year.", "The treasurer is [FULL NAME]."),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_the_first_finding_names_the_fault_and_quotes_it(kind: str) -> None:
+    fee, who = SAID[kind]
+    (found, *_) = findings(view("fee", fee), view("who", who))
+    assert found.kind == kind
+    assert found.number == 2
+
+
+SOUND = (
+    ("A berth costs 84 pounds a year. A mooring costs 46 pounds a year.", "Phil Tarrant."),
+    ("84 pounds a year (Source: Berth fees).", "Phil Tarrant.\n\nSource: Staff, page 2"),
+    ("84 pounds a year.\nSources: [1], document 2", "As Ada Moss says, it is Phil Tarrant."),
+    ("According to the Staff page, 84 pounds.", "According to Ada Moss, it is Phil Tarrant."),
+    ("According to the documents, 84 pounds a year.", "Source: https://a.example/x Phil Tarrant"),
+    ("A berth costs £84 a year. Do you need a mooring, too?", "Who? Phil Tarrant."),
+    ("**Final answer:** 84 pounds a year", "I think of Phil Tarrant [staff]."),
+    ("84 pounds [RENT], so 7 pounds a month", "Phil Tarrant [sic]"),
+)
+
+
+@pytest.mark.parametrize(("fee", "who"), SOUND)
+def test_a_right_answer_in_another_style_has_none_of_these(fee: str, who: str) -> None:
+    kinds = {each.kind for each in findings(view("fee", fee), view("who", who))}
+    assert kinds.isdisjoint(SAID)
+
+
+def test_the_answers_of_the_question_before_are_an_error_by_one() -> None:
+    ids = list(ASKED)
+    views = [view(each, ASKED[ids[place - 1]][1]) for place, each in enumerate(ids)]
+    (found, *_) = findings(*views)
+    assert found.kind == "answers other questions"
+    assert 'example "What does a berth cost?" gets the answer of' in found.words
+    assert "3 of them that of the question before" in found.words
