@@ -231,6 +231,19 @@ async def test_a_stream_is_read_whether_or_not_it_was_asked_for(streaming: bool)
     assert await asked(stream(working, artifact, complete), streaming=streaming) == ["d1"]
 
 
+async def test_a_stream_without_artifacts_leaves_them_in_the_task() -> None:
+    """As fasta2a 2.1 has it: the stream says that the task is completed, and nothing else."""
+    complete = {"statusUpdate": {"taskId": "t7", "status": {"state": "TASK_STATE_COMPLETED"}}}
+
+    def answer(call: dict[str, Any]) -> Response:
+        if call["method"] == "GetTask":
+            assert call["params"]["id"] == "t7"
+            return JSONResponse(done(call))
+        return stream(complete)(call)
+
+    assert await asked(answer, streaming=True) == ["d1"]
+
+
 async def test_an_error_may_come_in_the_middle_of_a_stream() -> None:
     def answer(call: dict[str, Any]) -> Response:
         error = {"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32603, "message": "x"}}

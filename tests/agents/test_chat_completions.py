@@ -90,6 +90,7 @@ async def test_answer_citations_and_sources_are_read(request_body: str, end: str
         ({"content": "Yes."}, {"citations": ["https://x/doc-3"]}, ("doc-3",), ()),
         ({"content": [{"type": "text", "text": "Yes [doc-1]."}]}, {}, None, ("doc-1",)),
         ({"content": "No idea [sic]."}, {}, (), ()),
+        ({"content": "See [Tea](https://x/doc-4.html#a)."}, {}, None, ("doc-4",)),
     ],
 )
 async def test_citations_and_ids_are_found_where_services_put_them(

@@ -102,6 +102,40 @@ def test_an_application_that_only_answers_has_no_ids() -> None:
     assert read("Yes, clearly.", "answer=re:(Yes)") == AgentAnswer((), "Yes")
 
 
+NUMBERS = ("1", "2", "3", "7", "17")
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"),
+    [
+        ([{"rank": 1, "ref": 17}, {"rank": 2, "ref": 3}], ("17", "3")),
+        ([{"rank": 0, "ref": 17}, {"rank": 1, "ref": 3}], ("17", "3")),
+        ([{"likes": 7, "ref": 17}, {"likes": 7, "ref": 3}], ("17", "3")),
+        ([{"ref": 1}, {"ref": 2}], ("1", "2")),
+        ({"columns": ["s", "ref"], "rows": [["x", 17], ["y", 3]]}, ("17", "3")),
+        ({"titles": ["One", "Two"], "keys": ["17", "3"]}, ("17", "3")),
+        ([{"url": "https://h/kb/17.html?from=3#top"}, {"url": "https://h/kb/3"}], ("17", "3")),
+    ],
+    ids=["rank", "rank from 0", "the same", "only", "table", "parallel lists", "address"],
+)
+def test_the_field_and_the_list_with_most_ids_of_the_data_set_are_taken(
+    value: Any, ids: tuple[str, ...]
+) -> None:
+    assert read(value, known=NUMBERS).doc_ids == ids
+
+
+def test_a_place_in_the_list_is_never_settled_on() -> None:
+    reader = AnswerReader({}, NUMBERS)
+    first, second = [{"rank": 1, "ref": 99}], [{"rank": 1, "ref": 17}, {"rank": 2, "ref": 3}]
+    reader.read(Received.from_text(json.dumps(first * 2)))
+    assert reader.read(Received.from_text(json.dumps(second))).doc_ids == ("17", "3")
+
+
+def test_of_two_numbers_that_may_be_the_id_none_is_guessed() -> None:
+    with pytest.raises(AgentFailure, match=r"'views' and 'ref' both hold numbers .* doc_id=ref"):
+        read([{"views": 7, "ref": 17}, {"views": 2, "ref": 3}], known=NUMBERS)
+
+
 def test_without_ids_they_are_detected_by_the_data_set() -> None:
     value = {"hits": [{"id": 9, "source": "d1"}, {"id": 8, "source": "d2"}]}
     assert read(value, known=("d1", "d2")).doc_ids == ("d1", "d2")

@@ -16,7 +16,7 @@ IDS = ("note-7", "note-2")
     ("text", "pattern"),
     [
         ("1. **Coffee** (id: note-7)\n2. **Tea** (id: note-2)", r"\(id: ([^\)]+)\)"),
-        ("- note-7: coffee\n- note-2: tea", r"\- ([^:]+):"),
+        ("- note-7: coffee\n- note-2: tea", r"\- ([^:\s]+):"),
         ("See [note-7] and [note-2].", r"\[([^\]]+)\]"),
         ("ID: note-7\nTitle: x\n\nID: note-2\nTitle: y", r"ID: (\S+)"),
         ("| note-7 | coffee |\n| note-2 | tea |", r"(?m)^\| (\S+)"),
@@ -24,7 +24,8 @@ IDS = ("note-7", "note-2")
         ("id:note-7 id:note-2", r"id:(\S+)"),
         ("I recommend note-7 first, then note-2.", r"\b(note\-\d+)\b"),
         ("see note-7 (ref: note-7) and (ref: note-2).", r"\(ref: ([^\)]+)\)"),
-        ("<a href='/d/note-7.html'>x</a><a href='/d/note-2.html'>y</a>", r"=./d/([^\.]+)\."),
+        ("<a href='/d/note-7.html'>x</a><a href='/d/note-2.html'>y</a>", r"=./d/([^\.\s]+)\."),
+        ("Steep it. Then wait.\n\nSources:\n1. note-7.md\n2. note-2.md", r"\. ([^\.\s]+)\."),
     ],
 )
 def test_a_pattern_is_made_of_what_surrounds_the_ids(text: str, pattern: str) -> None:
@@ -47,6 +48,7 @@ def test_there_is_no_pattern_for_ids_that_have_nothing_in_common() -> None:
         ({"a": {"b": [{"c": "note-7"}, {"c": "note-2"}]}}, "ids=a.b[].c"),
         ({"results": {"note-7": 0.9, "note-2": 0.8}}, "ids=results.keys(@)"),
         ([["note-7", "note-2"]], "ids=[][]"),
+        ({"rows": [[1.5, "note-7", "Tea"], [1, "note-2", "Tea"]]}, "ids=rows[*][1]"),
         ({"text": 'One is "note-7", one is "note-2".'}, r'ids=re:is \\"([^\\]+)\\'),
     ],
 )

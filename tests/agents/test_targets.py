@@ -71,6 +71,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("http:agent-rag=RAG_ANSWER", "http", "agent-rag=RAG_ANSWER", ""),
         ("HTTPS://h", "url", "https://h", ""),
         ("http://h/?a=b/c", "url", "http://h/?a=b/c", ""),
+        ("http://h/s?q={query}&k={top_k}", "rest", "http://h/s?q={query}&k={top_k}", ""),
     ],
 )
 def test_a_target_is_read_once(text: str, kind: str, address: str, fragment: str) -> None:

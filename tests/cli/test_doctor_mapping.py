@@ -171,3 +171,18 @@ def test_a_number_of_results_that_was_not_passed_on_is_told(
     assert done.returncode == 0, done.stderr
     said = "warning: every answer has exactly 3 documents, --top-k is 5" in done.stderr
     assert said is warned, done.stderr
+
+
+@pytest.mark.parametrize(("empty", "warned"), [(6, True), (3, False)])
+def test_a_target_that_loads_behind_empty_answers_is_told(
+    empty: int, warned: bool, tmp_path: Path, run_assay: Any
+) -> None:
+    (tmp_path / "slow.py").write_text(
+        f"ASKED = []\ndef find(query, top_k):\n    ASKED.append(query)\n"
+        f"    return {NOTES[:5]!r} if len(ASKED) > {empty} else []\n"
+    )
+    options = ("--dataset", "notes", "--num-queries", "12", "--concurrency", "1")
+    done = run_assay("eval", "python:slow:find", *options)
+    assert done.returncode == 0, done.stderr
+    words = "the first 6 answers were empty and 6 of the 6 after them were not"
+    assert (words in done.stderr) is warned, done.stderr

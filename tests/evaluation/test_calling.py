@@ -6,7 +6,7 @@ import pytest
 from assay.agents import AgentAnswer, AgentInfo
 from assay.data import Query
 from assay.errors import AgentFailure, FailureKind
-from assay.evaluation.calling import KEPT_IDS, ask, retry_policy
+from assay.evaluation.calling import KEPT_IDS, RATE_SECONDS, Refusals, ask, retry_policy
 from assay.net.breaker import CircuitBreaker
 from assay.run.calls import Call
 
@@ -93,3 +93,50 @@ async def test_the_target_says_when_to_retry_within_limits(after: float, pause: 
     policy = replace(retry_policy(5, 3), sleep=sleep)
     await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
     assert slept == [pause]
+
+
+@pytest.mark.parametrize(("after", "most"), [(None, 200), (1.0, 121), (3600.0, 3)])
+async def test_a_rate_limit_is_waited_for_whatever_the_retries(
+    after: float | None, most: int
+) -> None:
+    """How often we ask is our doing: no query may lose its points to it."""
+    busy = AgentFailure(FailureKind.AGENT_ERROR, "HTTP 429", retryable=True, retry_after=after)
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def asked_of(agent: Scripted, retries: int) -> Call:
+        policy = replace(retry_policy(5, retries), sleep=sleep)
+        return await ask(lambda query: agent.ask(query.text, 5), QUERY, policy, CircuitBreaker())
+
+    for_ever = await asked_of(Scripted([busy] * 1000), 1)
+    assert (for_ever.failure, for_ever.message) == (FailureKind.AGENT_ERROR, "HTTP 429")
+    assert 3 <= for_ever.attempts <= most
+    assert RATE_SECONDS - 60 <= sum(slept) <= RATE_SECONDS
+    assert (await asked_of(Scripted([busy, busy, ANSWER]), 1)).doc_ids == ("d1",)
+    assert (await asked_of(Scripted([busy, ANSWER]), 0)).attempts == 1
+
+
+def refused(status: int) -> Call:
+    failed = FailureKind.AGENT_ERROR if status else None
+    return Call("q", (), 1.0, 1, failure=failed, message=f"HTTP {status}" if status else "")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "stops"),
+    [
+        ([401] * 5, 401),
+        ([403] * 5, 403),
+        ([0, 401, 401, 401, 401, 401], 401),
+        ([0, 429, 429, 401, 429, 429], 429),
+        ([0, *[403] * 9], 0),
+        ([401, 401, 401, 401, 0, 401, 401, 401, 401], 0),
+        ([500] * 9, 0),
+    ],
+)
+def test_a_target_that_refuses_five_queries_in_a_row_is_noticed(
+    statuses: list[int], stops: int
+) -> None:
+    refusals = Refusals()
+    assert [refusals.add(refused(status)) for status in statuses][-1] == stops

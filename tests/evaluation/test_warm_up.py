@@ -197,9 +197,7 @@ async def test_an_agent_that_refuses_every_credential_is_asked_no_further(
     service = Service([JSONResponse({"error": "bad key"}, 401)] * 7, ready=ready)
     data = make_dataset(20)
     async with serving(service.app) as url:
-        with pytest.raises(
-            TargetError, match="HTTP 401 for each of the first 5 queries"
-        ) as refusal:
+        with pytest.raises(TargetError, match="HTTP 401 for 5 queries in a row") as refusal:
             await evaluated(url, data, tmp_path, concurrency=1)
         assert "--header 'Authorization: Bearer $TOKEN', then continue with" in str(refusal.value)
         assert len(service.searches) == 5 + (ready is None)
@@ -211,6 +209,29 @@ async def test_an_agent_that_refuses_every_credential_is_asked_no_further(
         run = await Evaluation.plan(config, data).resume(open_agent(config, data), folder)
     assert run.report.failures == {}
     assert run.report.summary.successful_queries == 20
+
+
+async def test_a_token_that_expires_in_the_middle_costs_no_points(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    service = Service([], ready=JSONResponse({"status": "ready"}))
+    data = make_dataset(20)
+    valid = 8
+
+    async def search(request: Request) -> Response:
+        expired = len(service.searches) >= valid
+        return JSONResponse({}, 401) if expired else await service._search(request)
+
+    app = Starlette(routes=[Route("/search", search), Route("/health/ready", service._ready)])
+    async with serving(app) as url:
+        with pytest.raises(TargetError, match="HTTP 401 for 5 queries in a row"):
+            await evaluated(url, data, tmp_path, concurrency=1)
+        (folder,) = list_runs(tmp_path)
+        config = folder.read_config()
+        valid = 20
+        run = await Evaluation.plan(config, data).resume(open_agent(config, data), folder)
+    assert run.report.summary.successful_queries == len(set(service.searches)) == 20
+    assert run.report.failures == {}
 
 
 @pytest.mark.parametrize(("refused", "left"), [(4, 20), (9, 5)], ids=["some", "few queries"])

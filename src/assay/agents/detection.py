@@ -80,7 +80,7 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"\s*\[([^\]]+)\]")
-_MARK = re.compile(r"\[([^\[\]\n]{1,200})\]")
+_MARK = re.compile(r"\[([^\[\]\n]{1,200})\](?:\(([^()\s]{1,500})\))?")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
 
 Form = Callable[[str], str]
@@ -104,7 +104,12 @@ def _in_brackets(value: str) -> str:
     return match[1] if match else ""
 
 
-_FORMS: tuple[Form, ...] = (_as_is, _in_brackets, _after_scheme, _last_step)
+def _page_name(value: str) -> str:
+    """`note-7` of `https://host/kb/note-7.html?from=search#top`."""
+    return _last_step(re.split(r"[?#]", value, maxsplit=1)[0])
+
+
+_FORMS: tuple[Form, ...] = (_as_is, _in_brackets, _after_scheme, _last_step, _page_name)
 
 
 class IdDetector:
@@ -154,17 +159,50 @@ class IdDetector:
         names = [name for name in (*_IDS, *_columns(rows[0])) if name in rows[0]]
         present = (self._field,) if self._field else names
         # Whatever it is called, a field with ids of the data set is the id's field.
-        others = () if self._field else (name for name in rows[0] if name not in names)
-        for name in (*present, *others):
-            for form in _FORMS:
-                if any(form(row.get(name) or "") in self._known for row in rows):
-                    self._settled = (name, form)
-                    return self._settled
-        return (next(iter(present), "doc_id"), _as_is)  # no known id yet: wait for the next answer
+        others = () if self._field else [name for name in rows[0] if name not in names]
+        found = [each for name in present if (each := self._known_values(name, rows))]
+        found += sorted(
+            (each for name in others if (each := self._known_values(name, rows))),
+            key=lambda each: -len(each[2]),
+        )
+        # Where ids are numbers, a place in the list looks like one.
+        certain = [each for each in found if each[2] != _places_of(each[2])]
+        if not certain:
+            name, form, _ = next(iter(found), (next(iter(present), "doc_id"), _as_is, ()))
+            return name, form  # wait for the next answer
+        (name, form, values), *rest = certain
+        rivals = [each for each in rest if name in others and len(each[2]) == len(values)]
+        if rivals and all(map(str.isdecimal, values)) and rivals[0][2] != values:
+            raise AgentFailure(
+                FailureKind.INVALID_ANSWER,
+                f"the fields {name!r} and {rivals[0][0]!r} both hold numbers that are ids of the "
+                f"data set; name the one that is the id: --map doc_id={rivals[0][0]}",
+            )
+        self._settled = (name, form)
+        return self._settled
+
+    def _known_values(
+        self, name: str, rows: Sequence[Mapping[str, str | None]]
+    ) -> tuple[str, Form, tuple[str, ...]] | None:
+        """A field with the form of its ids and those that the data set knows, each once."""
+        texts = [row.get(name) or "" for row in rows]
+        known = {
+            form: tuple(each for each in dict.fromkeys(map(form, texts)) if each in self._known)
+            for form in _FORMS
+        }
+        best = max(_FORMS, key=lambda form: len(known[form]))
+        return (name, best, known[best]) if known[best] else None
 
 
-def detect_list(value: Any, depth: int = _DEEPEST) -> list[Any] | None:
-    """The list that holds the results: by its name, else the only one there is.
+def _places_of(values: Sequence[str]) -> tuple[str, ...]:
+    """The numbers of as many places, from 0 where the values begin with it, else from 1."""
+    first = 0 if values[0] == "0" else 1
+    return tuple(map(str, range(first, first + len(values))))
+
+
+def detect_list(value: Any, known: Container[str] = (), depth: int = _DEEPEST) -> list[Any] | None:
+    """The list that holds the results: by its name, else the only one there is, or the only one
+    with ids of the data set.
 
     A list in a list, as servers answer that take several queries at once, is the inner one.
     """
@@ -177,12 +215,16 @@ def detect_list(value: Any, depth: int = _DEEPEST) -> list[Any] | None:
         if found and all(type(each) in (str, int) for each in found):
             return list(map(str, found))
     for name in _LISTS:
-        if name in value and (found := detect_list(value[name], depth - 1)) is not None:
+        if name in value and (found := detect_list(value[name], known, depth - 1)) is not None:
             return found
     lists = [each for each in value.values() if isinstance(each, list)]
     if not lists:  # an object of another name may hold it
-        inner = (detect_list(each, depth - 1) for each in value.values() if isinstance(each, dict))
+        inner = (
+            detect_list(each, known, depth - 1) for each in value.values() if isinstance(each, dict)
+        )
         lists = [each for each in inner if each is not None]
+    if len(lists) > 1:
+        lists = [each for each in lists if find_known(each, known) is not None]
     return lists[0] if len(lists) == 1 else None
 
 
@@ -221,13 +263,16 @@ def marked_sources(answer: str | None, sources: Sequence[str]) -> tuple[str, ...
 
 
 def marked_ids(text: str | None, known: Container[str]) -> tuple[str, ...]:
-    """Ids of the data set in brackets, each once: `[doc-1]`, `[doc-1, doc-2]`."""
-    found = (
-        name.strip()
-        for mark in _MARK.findall(text or "")
-        for name in (mark, *re.split(r"[,;]", mark))
-    )
-    return tuple(dict.fromkeys(name for name in found if name in known))
+    """Ids of the data set in brackets, each once: `[doc-1]`, `[doc-1, doc-2]`; and what a Markdown
+    link leads to, `[Tea](https://host/doc-1.html)`.
+    """
+    found: dict[str, None] = {}
+    for mark in _MARK.finditer(text or ""):
+        names = (name.strip() for name in (mark[1], *re.split(r"[,;]", mark[1])))
+        found |= dict.fromkeys(name for name in names if name in known)
+        if mark[2] and (linked := known_form(mark[2], known)):
+            found[linked] = None
+    return tuple(found)
 
 
 def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
@@ -237,6 +282,8 @@ def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
     if not depth:
         return None
     if isinstance(value, list):
+        if (column := _known_column(value[:20], known)) is not None:
+            return f"[*][{column}]"
         found = (find_known(each, known, depth - 1) for each in value[:20])
         inner = next((each for each in found if each is not None), None)
         return None if inner is None else f"[].{inner}".replace("].[", "][").rstrip(".")
@@ -250,6 +297,19 @@ def find_known(value: Any, known: Container[str], depth: int = 8) -> str | None:
                 return f"{step}.keys(@)"
             return f"{step}.{inner}".replace(".[", "[").rstrip(".")
     return None
+
+
+def _known_column(rows: Sequence[Any], known: Container[str]) -> int | None:
+    """Which column of a table holds ids; None of anything else, or of lists that hold only ids."""
+    cells = [
+        (column, find_known(cell, known, 0) is not None)
+        for row in rows
+        for column, cell in enumerate(row if isinstance(row, list) else ())
+    ]
+    hits = [column for column, hit in cells if hit]
+    if not hits or len(hits) == len(cells):
+        return None
+    return max(dict.fromkeys(hits), key=hits.count)
 
 
 def strings_in(value: Any, depth: int = 8) -> Iterator[str]:

@@ -221,7 +221,7 @@ class AnswerReader:
         if "results" in self._evaluate:
             items = self._evaluate["results"](received)
         else:
-            items = detect_list(value)
+            items = detect_list(value, self._known)
         if not isinstance(items, list):
             raise _invalid(
                 "the answer has no list of documents; received "
@@ -231,7 +231,7 @@ class AnswerReader:
 
     def _has_list(self, received: Received) -> bool:
         return received.value is not _MISSING and (
-            "results" in self._mapping or detect_list(received.value) is not None
+            "results" in self._mapping or detect_list(received.value, self._known) is not None
         )
 
     def _texts(self, key: str, received: Received) -> Texts | None:

@@ -4,6 +4,9 @@ import re
 
 from assay.errors import FailureKind
 
+REFUSED_CREDENTIALS = (401, 403)
+RATE_LIMITED = 429
+
 _STATUS = re.compile(r"\bHTTP (\d{3})\b")
 
 _KINDS: dict[str, str] = {
@@ -20,18 +23,22 @@ _FUNCTION_KINDS: dict[str, str] = {
     '{"doc_ids": [...], "answer": "..."}',
     FailureKind.AGENT_ERROR: "fix the function at the line in the message",
 }
+_MAPPED_KINDS: dict[str, str] = {
+    FailureKind.PROTOCOL: "compare the URL, --request and --header with what the service expects",
+    FailureKind.INVALID_ANSWER: "name the ids with --map ids=EXPR; where the answer has none, as "
+    "of a job that is only accepted, write a function: docs/targets.md, 'Other services'",
+}
 _STATUSES = {
     404: "nothing is at this path: check the URL",
     405: "the path exists and takes another method: check the URL",
     408: "the agent gave up waiting: make it faster, or lower --concurrency",
     413: "the agent refuses requests of this size: raise its limit",
     421: "the server refuses this host name: call it by a name that it allows",
-    429: "the agent is at its limit: lower --concurrency, or raise the limit",
+    RATE_LIMITED: "the agent is at its limit: lower --concurrency, or raise the limit",
     502: "a proxy cannot reach the agent: check that the agent behind it is running",
     503: "the agent is loading or overloaded: wait, raise --warm-up, or lower --concurrency",
     504: "a proxy gave up waiting for the agent: raise the proxy's timeout",
 }
-REFUSED_CREDENTIALS = (401, 403)
 _REFUSED = "compare the request with what the service expects: the URL, --request and --header"
 _CREDENTIALS = {
     "mcp": "set MCP_SERVER_TOKEN to a token that the server accepts",
@@ -50,7 +57,7 @@ def remedy_for(failure: str, message: str, target: str) -> str:
         message: what is said about it, with its HTTP status if there was one.
         target: the kind of the target.
     """
-    number = _status_of(message)
+    number = status_of(message)
     if number in REFUSED_CREDENTIALS:
         default = "set AGENT_TOKEN to a token that the agent accepts"
         return _CREDENTIALS.get(target, default)
@@ -58,16 +65,12 @@ def remedy_for(failure: str, message: str, target: str) -> str:
         return _STATUSES[number]
     if 400 <= number < 500 and target in ("rest", "openai"):
         return _REFUSED
-    kinds = _KINDS | _FUNCTION_KINDS if target == "python" else _KINDS
+    own = {"python": _FUNCTION_KINDS, "rest": _MAPPED_KINDS, "openai": _MAPPED_KINDS}
+    kinds = _KINDS | own.get(target, {})
     return kinds[failure]
 
 
-def credentials_refused(message: str) -> int:
-    """The HTTP status of a failed call that was refused for its credentials; 0 of any other."""
-    number = _status_of(message)
-    return number if number in REFUSED_CREDENTIALS else 0
-
-
-def _status_of(message: str) -> int:
+def status_of(message: str) -> int:
+    """The HTTP status that the message of a failed call names; 0 if it names none."""
     status = _STATUS.search(message)
     return int(status[1]) if status else 0

@@ -35,7 +35,8 @@ def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
     """
     path = find_known(value, known)
     if path is not None:
-        return f"ids={path if '[]' in path or path.endswith('keys(@)') else f'[{path}]'}"
+        many = "[]" in path or "[*]" in path or path.endswith("keys(@)")
+        return f"ids={path if many else f'[{path}]'}"
     # A string inside JSON has its quotes escaped in the raw text, which is searched first.
     pattern = suggest_pattern("\n".join(strings_in(value)), known)
     if not pattern or any(each not in known for each in re.findall(pattern, text[:_READ])):
@@ -137,7 +138,9 @@ def _pattern(label: str, after: set[str]) -> str:
     escaped = re.escape(label).replace("\\ ", " ").replace("'", ".")  # for a shell's quotes
     if end and not end.isspace():
         closing = "." if end == "'" else re.escape(end)
-        return f"{escaped}([^{closing}]+){closing}"
+        # A bracket ends an id and nothing else; a full stop ends the sentence before it, too.
+        inside = rf"{closing}\s" if end in _TRAILING else closing
+        return f"{escaped}([^{inside}]+){closing}"
     return f"{escaped}(\\S+)"
 
 

@@ -48,7 +48,8 @@ def parse_target(text: str) -> Target:
     if _BARE_ADDRESS.match(written) and CONTRACT_TARGET.fullmatch(written):
         return _of_kind(TARGET_KINDS["http"], written, text)
     if _BARE_ADDRESS.match(written):
-        return _of_kind(TARGET_KINDS["url"], written, text)
+        own = "rest" if "{query}" in written else "url"  # a place for the query makes it a request
+        return _of_kind(TARGET_KINDS[own], written, text)
     prefix, colon, rest = written.partition(":")
     kind = TARGET_KINDS.get(prefix.lower())
     if not colon or kind is None or kind.name == "url":

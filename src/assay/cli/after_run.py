@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -184,6 +185,18 @@ def _warn_about_count(run: "Run") -> None:
         )
 
 
+def _warn_about_loading(run: "Run") -> None:
+    """Nothing from the first answers and something from nearly all later ones: it was loading."""
+    empty = [not row.retrieved_docs for row in sorted(run.rows(), key=attrgetter("at"))]
+    early = empty.index(False) if False in empty else 0
+    later = empty[early:]
+    if early >= _ENOUGH_ANSWERS <= len(later) and sum(later) <= 0.1 * len(later):
+        warn(
+            f"the first {early} answers were empty and {len(later) - sum(later)} of the "
+            f"{len(later)} after them were not: was the target still loading? Measure it again"
+        )
+
+
 def print_run(run: "Run", as_json: bool) -> None:
     """The result on stdout; gates, warnings and what is left to do on stderr."""
     show_run(run, as_json)
@@ -201,6 +214,7 @@ def print_run(run: "Run", as_json: bool) -> None:
     if answered:
         _warn_about_ids(run)
         _warn_about_count(run)
+        _warn_about_loading(run)
     trouble = answers.trouble if answers else None
     if trouble:
         say(f"not all answers were judged: {trouble}")

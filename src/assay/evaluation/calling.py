@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from assay.agents.protocol import AgentAnswer
-from assay.agents.remedies import credentials_refused
+from assay.agents.remedies import RATE_LIMITED, REFUSED_CREDENTIALS, status_of
 from assay.data.dataset import Query
 from assay.errors import AgentFailure, FailureKind, RunError
 from assay.net.breaker import CircuitBreaker, CircuitLost
@@ -114,9 +114,13 @@ KEPT_IDS = 1000
 OUTAGES = frozenset({FailureKind.CONNECTION, FailureKind.TIMEOUT})
 """What says that the target is gone; an error that it answers with is a finding."""
 
-FIRST_REFUSED = 5
-"""So many queries are refused for their credentials, and no other was answered: the run stops. One
-refusal may be about one query, or the first call of a session."""
+MOST_REFUSED = 5
+"""So many queries in a row are refused for what they do not hold: the run stops. One refusal may be
+about one query, or the first call of a session."""
+
+RATE_SECONDS = 120.0
+"""How long one query waits in all for a target that says it is asked too often: many limits are
+those of a minute."""
 
 Put = Callable[[Query], Awaitable[AgentAnswer]]
 """How a query is put to the target: alone, or with a context of our choice."""
@@ -147,22 +151,28 @@ _UNORDERED = (
 )
 
 
-class FirstRefusals:
-    """Notices an agent that refuses the credentials of every call, from the first one on.
+class Refusals:
+    """Notices a target that refuses whatever it is sent: credentials that it never accepted, or no
+    longer (401), and a rate or quota that waiting did not help with (429). Once something was
+    answered, 403 may be about the query.
 
-    `query_ids` are those that were refused.
+    `query_ids` are those that were refused in a row.
     """
 
     def __init__(self) -> None:
         self.query_ids: list[str] = []
-        self._others = False
+        self._answered = False
 
     def add(self, call: Call) -> int:
         """The HTTP status of the refusals where it is time to stop, else 0."""
-        status = credentials_refused(call.message) if call.failure else 0
-        self._others |= not status
+        status = status_of(call.message) if call.failure else 0
+        refused = (*REFUSED_CREDENTIALS[: 1 if self._answered else 2], RATE_LIMITED)
+        if status not in refused:
+            self._answered = True
+            self.query_ids.clear()
+            return 0
         self.query_ids.append(call.query_id)
-        return status if not self._others and len(self.query_ids) == FIRST_REFUSED else 0
+        return status if len(self.query_ids) == MOST_REFUSED else 0
 
 
 async def run_calls(
@@ -259,9 +269,10 @@ async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreak
     """Ask until there is an answer, a permanent failure, or no attempt left.
 
     The latency is that of the last attempt alone: delays between attempts are ours, not the
-    agent's.
+    agent's. How often we ask is ours as well: where that is too often, no number of retries counts,
+    unless there are none, but `RATE_SECONDS`.
     """
-    attempts = 0
+    attempts, waited = 0, 0.0
     while True:
         attempts += 1
         ticket = await breaker.enter()
@@ -272,7 +283,15 @@ async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreak
             breaker.record(ticket, outage=False)
             return _answered(query, outcome, latency_ms, attempts)
         breaker.record(ticket, outage=outcome.kind in OUTAGES)
-        if not outcome.retryable or policy.gives_up(attempts, outcome.retry_after):
+        waits = policy.attempts > 1 and status_of(str(outcome)) == RATE_LIMITED
+        backoff = replace(policy, first_delay=2.0, max_delay=32.0) if waits else policy
+        delay = backoff.delay(attempts, outcome.retry_after)
+        spent = (
+            waited + delay > RATE_SECONDS
+            if waits
+            else policy.gives_up(attempts, outcome.retry_after)
+        )
+        if spent or not outcome.retryable:
             return Call(
                 query_id=query.id,
                 doc_ids=(),
@@ -282,7 +301,8 @@ async def ask(put: Put, query: Query, policy: RetryPolicy, breaker: CircuitBreak
                 message=str(outcome),
                 said=outcome.said,
             )
-        await policy.sleep(policy.delay(attempts, outcome.retry_after))
+        waited += delay
+        await policy.sleep(delay)
 
 
 async def _attempt(put: Put, query: Query, timeout: float | None) -> AgentAnswer | AgentFailure:

@@ -18,10 +18,10 @@ from assay.agents.targets import parse_target
 from assay.data.dataset import Dataset, Query
 from assay.errors import FailureKind, RunError, TargetError
 from assay.evaluation.calling import (
-    FIRST_REFUSED,
+    MOST_REFUSED,
     OUTAGES,
     ConcurrencyLimit,
-    FirstRefusals,
+    Refusals,
     answer_warnings,
     ask_alone,
     every_query_is_asked,
@@ -235,9 +235,9 @@ class Evaluation:
                 return resolver.resolve(await agent.ask(query.text, self.config.top_k))
 
             outage: list[str] = []
-            refusals = FirstRefusals()
+            refusals = Refusals()
             # One that runs here, such as a Python function, has no token of ours to refuse.
-            stops_when_refused = isinstance(agent, ReportsReadiness) and len(todo) > FIRST_REFUSED
+            stops_when_refused = isinstance(agent, ReportsReadiness) and len(todo) > MOST_REFUSED
 
             def record(call: Call) -> None:
                 with _disk_errors(folder):
@@ -256,7 +256,7 @@ class Evaluation:
                     with _disk_errors(folder):
                         for query_id in refusals.query_ids:
                             writer.withdraw(query_id)
-                    raise _credentials_error(status, agent, folder)
+                    raise _refusal_error(status, agent, folder)
                 for warning in answer_warnings(call, told):
                     listener.say(warning)
 
@@ -363,11 +363,11 @@ class Evaluation:
         return Run(folder, report)
 
 
-def _credentials_error(status: int, agent: Agent, folder: RunFolder) -> TargetError:
+def _refusal_error(status: int, agent: Agent, folder: RunFolder) -> TargetError:
     """By name: callers of a server are told, too, and need not know its folders."""
     remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", agent.info.protocol)
     return TargetError(
-        f"HTTP {status} for each of the first {FIRST_REFUSED} queries, so no other was sent; "
+        f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent; "
         f"{remedy}, then continue with: assay eval --resume {folder.name}"
     )
 

@@ -30,8 +30,8 @@ _CALL_SHARE = 0.2
 _MOST_TIMES = 6
 """How many times as long as `--warm-up` an agent is waited for that shows progress."""
 _LOADING = re.compile(
-    r"\b(?:load|start|warm|boot|initiali|prepar|index)ing\b|not (?:yet )?ready|unavailable|"
-    r"try again|later",
+    r"\b(?:load|start|warm|boot|initiali[sz]|prepar|index)ing\b|unavailable|try again|later|"
+    r"not (?:yet )?(?:been )?(?:ready|loaded|started|built|initiali[sz]ed)",
     re.IGNORECASE,
 )
 
@@ -221,4 +221,5 @@ def words_of(failure: AgentFailure) -> str:
 def _may_pass(failure: AgentFailure) -> bool:
     """Whether the agent may only be starting: it says so, or does not answer at all."""
     gone = failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
-    return failure.retryable or gone or _LOADING.search(words_of(failure)) is not None
+    said = failure.said or str(failure)  # a message of ours may name an address such as /loading
+    return failure.retryable or gone or _LOADING.search(said) is not None

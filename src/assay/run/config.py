@@ -116,7 +116,8 @@ class RunConfig(TargetSettings):
     )
     retries: int = _option(
         3,
-        "How many times to retry after a temporary failure: connection errors, 429, 502 to 504.",
+        "How many times to retry after a temporary failure: connection errors, 502 to 504. 429 is "
+        "waited for up to two minutes, unless this is 0.",
         metavar="N",
         label="Retries",
         widget="number",

@@ -8,6 +8,7 @@ into floats.
 import asyncio
 import logging
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import httpx
@@ -170,6 +171,9 @@ class A2AAgent:
         await self._exchange(dialect, dialect.question(text, stream=self._streaming), reply)
         if not reply.finished:
             await self._wait_for(dialect, reply)
+        elif reply.only_says_done and reply.task_id is not None:
+            with suppress(AgentFailure):  # then what came is all there is
+                await self._exchange(dialect, dialect.task(reply.task_id), reply)
         return reply
 
     async def _wait_for(self, dialect: Dialect, reply: A2AReply) -> None:

@@ -174,6 +174,13 @@ class A2AReply:
             return True
         return self.state == "completed" or self.state in _REFUSALS
 
+    @property
+    def only_says_done(self) -> bool:
+        """Whether nothing came but that the task is completed, as the streams of some servers end
+        whose artifacts are in the task alone.
+        """
+        return self.state == "completed" and not (self._message or self._status or self._artifacts)
+
     def feed(self, result: object) -> None:
         """Take in one result. Raises `AgentFailure` for one that the protocol does not know."""
         kind, value = _unwrap(result)
