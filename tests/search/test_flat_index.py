@@ -1,5 +1,6 @@
 """A small index in memory finds what the engine finds."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,6 +128,31 @@ def test_a_large_index_has_none_also_when_it_grew(
     assert not list((tmp_path / "test").glob(f"*/{FOLDER}"))
     with open_index(store, WordEmbedder()) as opened:
         assert opened.search("green tea", 1)[0].doc_id == "tea"
+
+
+def test_the_engine_opens_a_small_index_without_reading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words are in a file, not counted again, and a search with conditions finds the same."""
+    store = EdgeStore(tmp_path, "test")
+    monkeypatch.setattr(engine, "_SMALL_THRESHOLD_KB", 1)
+    build_index(DOCUMENTS, WordEmbedder(), store)
+    assert ("Mmap", "cold") in _word_indexes(tmp_path)
+    with open_index(store, WordEmbedder()) as opened:
+        for mode in ZERO_SHOT:
+            whole = opened.search("water", 5, mode=mode)
+            within = opened.search("water", 5, mode=mode, filters={"year": {"gte": 0}})
+            assert [hit.doc_id for hit in whole] == [hit.doc_id for hit in within], mode
+    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 6)  # now it is a large one
+    build_index([*DOCUMENTS, Document("mate", "Mate", "Mate.")], WordEmbedder(), store)
+    assert {memory for _, memory in _word_indexes(tmp_path)} == {"cached"}
+
+
+def _word_indexes(folder: Path) -> set[tuple[str, str]]:
+    """Kind and memory of the engine's BM25 index in each segment."""
+    configs = [json.loads(path.read_bytes()) for path in folder.glob("test/*/**/segment.json")]
+    indexes = [one["config"]["sparse_vector_data"]["bm25"]["index"] for one in configs]
+    return {(one["index_type"], one["memory"]) for one in indexes}
 
 
 @pytest.mark.parametrize("count", [1, 3, 500, 1000])

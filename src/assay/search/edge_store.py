@@ -9,7 +9,6 @@ changed afterwards, so there is nothing to log. As it is the log that the engine
 processes can then search one index at the same time.
 """
 
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -26,7 +25,14 @@ from assay.progress import Progress
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
-from assay.search.flat_index import FlatCandidates, FlatIndex, FlatPoint, remove_flat, write_flat
+from assay.search.flat_index import (
+    FlatCandidates,
+    FlatIndex,
+    FlatPoint,
+    has_flat,
+    remove_flat,
+    write_flat,
+)
 from assay.search.fusion import PointCandidates
 from assay.search.index_changes import batches
 from assay.search.index_files import (
@@ -39,6 +45,7 @@ from assay.search.index_files import (
     name_live_generation,
     read_manifest,
     refuse_full_disk,
+    remove_generations_but,
     seal,
     writer_lock,
 )
@@ -58,6 +65,8 @@ from assay.search.store import (
 
 # Vectors of less than this many KB are compared one by one as they are: see `FlatIndex`.
 _INDEXING_THRESHOLD_KB = 20_000
+# From this many on, the engine opens the files of such an index without reading them.
+_SMALL_THRESHOLD_KB = 256
 # Those of a larger index are compared one by one too, by copies of 4 bits a number; the best are
 # scored by the whole vectors. That finds what comparing whole vectors finds, and to some 100,000
 # vectors costs less than walking a graph of neighbors (HNSW) that finds as much; making a graph
@@ -66,12 +75,12 @@ _NO_GRAPH = edge.HnswIndexConfig(m=0, ef_construct=64, full_scan_threshold=10_00
 _RESCORED = edge.SearchParams(
     quantization=edge.QuantizationSearchParams(rescore=True, oversampling=2.0)
 )
+_WHOLE = edge.SearchParams(quantization=edge.QuantizationSearchParams(ignore=True))
 # So many KB of vectors are a segment: what is open at a time, and one thread's part of a search.
 _SEGMENT_KB = 200_000
 _POINTS_IN_A_CALL = 512
 _POINTS_IN_A_PAGE = 5000
-# About 60 MB.
-_PLACES_KEPT = 200_000
+_PLACES_KEPT = 200_000  # about 60 MB
 
 
 class EdgeSearcher:
@@ -110,7 +119,7 @@ class EdgeSearcher:
             limit=limit,
             query=edge.Query.Nearest(_vector(vector), using=signal),
             filter=_filter(where, among),
-            params=_RESCORED if signal == DENSE else None,
+            params=(_WHOLE if self._flat else _RESCORED) if signal == DENSE else None,
             with_payload=False,
         )
         with engine_errors(self._where):
@@ -156,14 +165,8 @@ class EdgeSearcher:
             return [Found(*kept[one], score) for one, score in scores]
 
     def _read_places(self, ids: Sequence[Any]) -> dict[Any, tuple[str, int, int]]:
-        if not ids:
-            return {}
-        places = {}
-        for record in self._shard.retrieve(list(ids), with_payload=PLACE, with_vector=False):
-            payload = record.payload or {}
-            place = payload["doc_id"], payload["chunk_index"], payload["total_chunks"]
-            places[record.id] = place
-        return places
+        records = self._shard.retrieve(list(ids), PLACE, with_vector=False) if ids else ()
+        return {record.id: _place(record) for record in records}
 
     def close(self) -> None:
         """Close the engine; the files stay."""
@@ -238,9 +241,10 @@ class EdgeStore:
     def writer(self, manifest: Manifest, *, from_live: bool) -> Iterator[IndexWriter]:
         """The next generation: a copy of the live one, or empty. Removed unless committed."""
         live = self._live()
-        self._remove_all_but(live)
+        remove_generations_but(self._home, live)
         generation = self._home / uuid.uuid4().hex[:12]
-        config = _config(manifest.dimension)
+        small = from_live and live is not None and has_flat(live)
+        config = _config(manifest.dimension, small=small)
         try:
             with disk_errors(self._home):
                 if from_live and live is not None:
@@ -252,7 +256,7 @@ class EdgeStore:
                     shard = edge.EdgeShard.create(str(generation), config)
             yield _EdgeWriter(self._home, generation, shard, manifest)
         finally:
-            self._remove_all_but(self._live())
+            remove_generations_but(self._home, self._live())
 
     def _manifest_of(self, generation: Path) -> Manifest:
         return Manifest.from_json(read_manifest(generation), self.where)
@@ -260,22 +264,14 @@ class EdgeStore:
     def _live(self) -> Path | None:
         return live_generation(self._home)
 
-    def _remove_all_but(self, live: Path | None) -> None:
-        """Old generations, and what killed writers left. A process that still searches an old one
-        has its files open, and so keeps them.
-        """
-        for path in self._home.iterdir() if self._home.is_dir() else ():
-            if path.is_dir() and path != live:
-                shutil.rmtree(path, ignore_errors=True)
-
 
 class _EdgeWriter:
     def __init__(
         self, home: Path, generation: Path, shard: edge.EdgeShard, manifest: Manifest
     ) -> None:
         self._home, self._generation = home, generation
-        self._shard, self._manifest = shard, manifest
-        self._in_a_segment = max(1, _SEGMENT_KB * 1024 // (4 * manifest.dimension))
+        self._shard, self._manifest, self._dimension = shard, manifest, manifest.dimension
+        self._in_a_segment = max(1, _SEGMENT_KB * 1024 // (4 * self._dimension))
         self._open_points = 0
 
     def write(self, points: Sequence[Point]) -> None:
@@ -305,36 +301,39 @@ class _EdgeWriter:
         """Seal the generation and make it the live one."""
         with disk_errors(self._home):
             self._end_segment()
-            self._shard.flush()
+            size = 4 * self._dimension * self._shard.count(edge.CountRequest(exact=True))
+            small = size <= _INDEXING_THRESHOLD_KB * 1024
+            self._reload(_config(self._dimension, small=small))
+            self._end_segment()
+            self._reload()  # the engine rewrites a few files when it first does: let it do so now
+            remove_flat(self._generation)  # of the live index, if this one began as its copy
+            if small:
+                refuse_full_disk(self._home, 2 * size)
+                write_flat(self._generation, _flat_points(self._shard), self._dimension)
             self._shard.close()
-            # The engine rewrites a few files when it first loads a shard: let it do so now.
-            shard = edge.EdgeShard.load(str(self._generation))
-            self._write_flat(shard)
-            shard.close()
             seal(self._generation, self._manifest.as_json())
             name_live_generation(self._home, self._generation)
 
-    def _write_flat(self, shard: edge.EdgeShard) -> None:
-        """Where the engine has no graph: it would compare every point, too."""
-        remove_flat(self._generation)  # of the live index, if this one began as its copy
-        count, dimension = shard.count(edge.CountRequest(exact=True)), self._manifest.dimension
-        if count * dimension * 4 <= _INDEXING_THRESHOLD_KB * 1024:
-            refuse_full_disk(self._home, 2 * count * dimension * 4)
-            write_flat(self._generation, _flat_points(shard), dimension)
+    def _reload(self, config: edge.EdgeConfig | None = None) -> None:
+        self._shard.close()
+        self._shard = edge.EdgeShard.load(str(self._generation), config)
 
 
 def _flat_points(shard: edge.EdgeShard) -> Iterator[FlatPoint]:
     for record in _scrolled(shard, with_payload=PLACE, with_vector=True):
-        payload, vectors = record.payload or {}, cast("dict[str, Any]", record.vector or {})
+        vectors = cast("dict[str, Any]", record.vector or {})
         words = vectors.get(BM25)
         yield FlatPoint(
             str(record.id),
-            payload["doc_id"],
-            payload["chunk_index"],
-            payload["total_chunks"],
+            *_place(record),
             np.array(vectors[DENSE], np.float32),  # a list takes eight times the memory
             SparseVector(words.indices, words.values) if words is not None else None,
         )
+
+
+def _place(record: edge.Record) -> tuple[str, int, int]:
+    payload = record.payload or {}
+    return payload["doc_id"], payload["chunk_index"], payload["total_chunks"]
 
 
 def _scrolled(shard: edge.EdgeShard, **wanted: Any) -> Iterator[edge.Record]:
@@ -355,9 +354,9 @@ def _edge_point(point: Point) -> edge.Point:
     return edge.Point(point.id, vectors, dict(point.payload))
 
 
-def _config(dimension: int) -> edge.EdgeConfig:
-    """Everything is mapped from its file into memory, so that the system can take it back."""
-    mapped = edge.Memory.Cached
+def _config(dimension: int, *, small: bool) -> edge.EdgeConfig:
+    """Mapped from files, so that the system can take memory back. `small`: not even read."""
+    mapped = edge.Memory.Cold if small else edge.Memory.Cached
     return edge.EdgeConfig(
         vectors={DENSE: edge.EdgeVectorParams(dimension, edge.Distance.Cosine, memory=mapped)},
         sparse_vectors={BM25: edge.EdgeSparseVectorParams(memory=mapped)},
@@ -366,7 +365,8 @@ def _config(dimension: int) -> edge.EdgeConfig:
             bits=edge.TurboQuantBitSize.Bits4, memory=mapped
         ),
         optimizers=edge.EdgeOptimizersConfig(
-            indexing_threshold=_INDEXING_THRESHOLD_KB, max_segment_size=_SEGMENT_KB
+            indexing_threshold=_SMALL_THRESHOLD_KB if small else _INDEXING_THRESHOLD_KB,
+            max_segment_size=_SEGMENT_KB,
         ),
         payload_memory=mapped,
         wal_enabled=False,

@@ -57,12 +57,8 @@ class FlatIndex:
 
     @classmethod
     def of(cls, generation: Path) -> "FlatIndex | None":
-        """That of a generation; None for a large index, or one of an earlier version, which had no
-        arrays or others.
-        """
-        folder = generation / FOLDER
-        names = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
-        return cls(folder) if all((folder / name).is_file() for name in names) else None
+        """That of a generation, if it `has_flat`."""
+        return cls(generation / FOLDER) if has_flat(generation) else None
 
     @cached_property
     def doc_ids(self) -> list[str]:
@@ -185,6 +181,12 @@ class FlatCandidates:
     def _rows(self, doc_id: str) -> tuple[int, int]:
         number = self._flat.number_of[doc_id]
         return int(self._flat.starts[number]), int(self._flat.starts[number + 1])
+
+
+def has_flat(generation: Path) -> bool:
+    """Not a large index, nor one of an earlier version, which had no arrays or others."""
+    names = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
+    return all((generation / FOLDER / name).is_file() for name in names)
 
 
 def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) -> None:

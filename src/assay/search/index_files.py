@@ -60,6 +60,15 @@ def name_live_generation(home: Path, generation: Path) -> None:
     atomic_write(home / _CURRENT, generation.name.encode("ascii"))
 
 
+def remove_generations_but(home: Path, live: Path | None) -> None:
+    """Old generations, and what killed writers left. A process that still searches an old one
+    has its files open, and so keeps them.
+    """
+    for path in home.iterdir() if home.is_dir() else ():
+        if path.is_dir() and path != live:
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def seal(generation: Path, manifest: JsonObject) -> None:
     """Nothing is written to the generation after this; a power cut leaves all of it or nothing.
 
