@@ -1,4 +1,10 @@
-"""Data sets: documents, queries, relevance judgments, reference answers."""
+"""Data sets: documents, queries, relevance judgments, reference answers.
+
+What reads files is imported when it is first used: a search needs only what a document is.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from assay.data.cache import cache_folder
 from assay.data.dataset import (
@@ -10,8 +16,10 @@ from assay.data.dataset import (
     Query,
     ReferenceAnswer,
 )
-from assay.data.load import load_dataset
-from assay.data.qrels import read_qrels, read_run
+
+if TYPE_CHECKING:
+    from assay.data.load import load_dataset
+    from assay.data.qrels import read_qrels, read_run
 
 __all__ = [
     "UNANSWERABLE",
@@ -26,3 +34,15 @@ __all__ = [
     "read_qrels",
     "read_run",
 ]
+
+_MODULE_OF = {
+    "load_dataset": "assay.data.load",
+    "read_qrels": "assay.data.qrels",
+    "read_run": "assay.data.qrels",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)

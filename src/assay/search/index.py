@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,6 +150,8 @@ def describe_index(
     `live`: what the index there says; where it is of the same documents, they are not counted
     again. For the metric see `with_metric_of`.
     """
+    from importlib.metadata import version  # brings email: opening an index does not need it
+
     corpus = corpus_digest(documents)
     model = live.bm25 if live is not None and live.corpus == corpus else None
     if model is None or (model.settings, model.analyzer) != (bm25, ANALYZER):

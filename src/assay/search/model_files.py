@@ -9,13 +9,12 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
 from assay.data.cache import cache_folder
 from assay.errors import DataError, SearchError
-from assay.files import atomic_write, read_file
+from assay.files import atomic_write, open_file, read_file
 from assay.net.redact import redact_url
 
 URL_VARIABLE = "ASSAY_MODEL_URL"
@@ -56,14 +55,14 @@ TOKENIZER = ModelFile(
 
 
 def read_model_file(file: ModelFile) -> bytes:
-    """The file from its package, else from the cache, else downloaded; `SearchError` if none has
+    """The file from the cache, else from its package, else downloaded; `SearchError` if none has
     it, which says what was tried.
     """
     tried = []
     for place, read in _places(file):
         try:
             content = read()
-        except (PackageNotFoundError, DataError, OSError) as error:
+        except (ImportError, DataError, OSError) as error:
             tried.append(f"{place}: {error or type(error).__name__}")
             continue
         found = hashlib.sha256(content).hexdigest()
@@ -80,13 +79,15 @@ def read_model_file(file: ModelFile) -> bytes:
 
 
 def _places(file: ModelFile) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    yield f"package {file.package}", lambda: _packaged(file)
     yield "cache", lambda: read_file(_copy(file), limit=_MAX_BYTES)
+    yield f"package {file.package}", lambda: _packaged(file)
     for url in _addresses(file):
         yield redact_url(url), lambda url=url: _download(url, file.name)  # type: ignore[misc]
 
 
 def _packaged(file: ModelFile) -> bytes:
+    from importlib.metadata import distribution  # brings email; the cache has the file as a rule
+
     return Path(str(distribution(file.package).locate_file(file.path))).read_bytes()
 
 
@@ -118,17 +119,16 @@ def _download(url: str, name: str) -> bytes:
         return read_file(path)
 
 
-def kept_file(name: str, build: Callable[[], bytes]) -> bytes:
-    """A model made from these, from the cache: checked against the SHA-256 beside it, and built
-    where it is not there or is damaged.
+def kept_file(name: str, build: Callable[[], bytes]) -> bytes | Path:
+    """A model made from these: its file in the cache, checked against the SHA-256 beside it, or
+    built where it is not there or is damaged, and then its content.
     """
-    try:
+    with suppress(DataError, OSError):
         path = cache_folder() / "models" / name
-        content = read_file(path)
-        if hashlib.sha256(content).hexdigest().encode() == read_file(digest_file(path)):
-            return content
-    except (DataError, OSError):
-        pass
+        with open_file(path) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found.encode() == read_file(digest_file(path)):
+            return path
     content = build()
     with suppress(DataError, OSError):
         path = cache_folder() / "models" / name

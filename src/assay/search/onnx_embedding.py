@@ -154,7 +154,7 @@ def session_settings() -> Mapping[str, str]:
     is set to its slower, exact mode only on those.
     """
     model = kept_file(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = _session("probe", model, {}, _providers("cpu"))
     sums = session.run(None, {"values": np.full((1, 64), 255, np.uint8)})[0]
     exact = bool(np.all(np.asarray(sums) == _PROBE_RESULT))
     return {} if exact else {"session.x64quantprecision": "1"}
