@@ -1,6 +1,7 @@
 """Intervals, paired tests, correction and sample sizes."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,7 +18,15 @@ from assay.measure.resampling import (
     flipped_means,
     resample_count,
 )
-from assay.measure.statistics import student_t
+from assay.measure.statistics import (
+    PairedComparison,
+    SampleSummary,
+    below,
+    compare_strata,
+    shared_ranks,
+    student_t,
+    summarize_strata,
+)
 
 RNG = np.random.default_rng(7)
 
@@ -30,7 +39,7 @@ def test_a_summary_has_the_population_figures() -> None:
 
 
 def test_no_query_and_one_query_have_no_interval() -> None:
-    assert (summarize([]).mean, summarize([]).low) == (0.0, None)
+    assert summarize([]) == SampleSummary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
     one = summarize([0.7])
     assert (one.mean, one.std, one.low, one.high) == (0.7, 0.0, None, None)
 
@@ -145,6 +154,7 @@ def test_what_is_no_score_has_an_interval_too() -> None:
     assert summary.low is not None
     assert summary.high is not None
     assert -3 <= summary.low < summary.mean < summary.high <= 40
+    assert (summarize([0.5, 1.5, 1.5]).high or 0) > 1
 
 
 @pytest.mark.parametrize("values", [[0.1, float("nan")], [[0.1], [0.2]], [float("inf")]])
@@ -208,7 +218,52 @@ def test_scores_of_different_queries_cannot_be_paired() -> None:
 
 
 def test_nothing_compared_is_no_difference() -> None:
-    assert compare_paired([], []).p_value == 1.0
+    nothing = PairedComparison(0, 0.0, 0.0, 0.0, None, None, 1.0, 0, 0, 0)
+    assert compare_paired([], []) == nothing
+
+
+@pytest.mark.parametrize(
+    ("strata", "half"),
+    [
+        ([[0.0, 1.0], [0.2, 0.4, 0.6]], 12.7062 * math.sqrt(0.5 / 2 + 0.04 / 3) / 2),
+        ([[0.0, 0.5, 1.0], [0, 0.25, 0.5, 0.75, 1]], 3.18245 * math.sqrt(11 / 96) / 2),
+        ([[0.5, 0.5], [0.3, 0.3, 0.3]], 0.0),
+    ],
+)
+def test_a_mean_over_sets_has_the_interval_of_welch(strata: list[list[float]], half: float) -> None:
+    """By hand: 1.1 and 3.5 degrees of freedom, of which whole ones count."""
+    mean, low, high = summarize_strata(strata)
+    assert mean == pytest.approx(np.mean([np.mean(each) for each in strata]))
+    assert [low, high] == pytest.approx([mean - half, mean + half], abs=1e-5)
+
+
+def test_a_mean_over_sets_needs_queries_of_each() -> None:
+    assert summarize_strata([[0.5], [0.1, 0.3]]) == (0.35, None, None)
+    for strata in ([], [[0.5], []]):
+        with pytest.raises(UsageError, match="at least one query of each"):
+            summarize_strata(strata)
+
+
+def test_every_set_counts_the_same_in_a_comparison() -> None:
+    """Of 256 flips, with one set of two large gains and one of six small losses."""
+    gains, losses = [1.0, 1.0], [-0.3] * 6
+    found = compare_strata([([0.0] * 2, gains), ([0.0] * 6, losses)])
+    assert found.difference == pytest.approx(0.35)
+    flips = [
+        abs(np.mean(signs[:2] * np.array(gains)) + np.mean(signs[2:] * np.array(losses))) / 2
+        for signs in map(np.array, product((-1, 1), repeat=8))
+    ]
+    assert found.p_value == pytest.approx(np.mean(np.array(flips) > 0.35 - 1e-9), abs=0.02)
+    noise = compare_strata([([0.1 + 0.2, 0.5], [0.3, 0.6])])
+    assert noise.p_value == pytest.approx(1.0)  # one query differs, by whichever sign
+
+
+def test_those_that_the_best_of_a_rank_does_not_beat_share_it() -> None:
+    assert shared_ranks([5, 4, 3, 2, 1], lambda best, one: best - one > 1) == [1, 1, 3, 3, 5]
+
+
+def test_no_end_of_an_interval_is_above_the_ceiling() -> None:
+    assert [below(None, 0.5), below(0.7, 0.5), below(0.3, 0.5)] == [None, 0.5, 0.3]
 
 
 def test_holm_is_the_published_step_down() -> None:
@@ -230,6 +285,7 @@ def test_sample_sizes_are_those_of_the_t_test() -> None:
     assert queries_needed(0.2, 0.1) == 34
     assert queries_needed(0.2, 0.05) == 128
     assert queries_needed(0.0, 0.05) == 2
+    assert queries_needed(0.2, 0.1, alpha=0.001) == 74  # 68.3 and half of 3.29 squared
     assert queries_needed(0.2, 0.1, power=0.9) > queries_needed(0.2, 0.1)
 
 
@@ -237,6 +293,12 @@ def test_sample_sizes_are_those_of_the_t_test() -> None:
 def test_an_impossible_sample_size_is_refused(std: float, difference: float) -> None:
     with pytest.raises(UsageError, match="must be > 0"):
         queries_needed(std, difference)
+
+
+@pytest.mark.parametrize("given", [{"power": 1}, {"power": 0}, {"alpha": 1}, {"alpha": 0}])
+def test_an_impossible_level_of_a_test_is_refused(given: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="power and alpha must be between 0 and 1"):
+        queries_needed(0.2, 0.1, **given)
 
 
 # scipy.special.stdtrit of scipy 1.16, negated.
