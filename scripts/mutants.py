@@ -1,12 +1,12 @@
 """Mutation testing of the core: change one thing in the code, and see whether a test notices.
 
-    .venv/bin/python scripts/mutants.py [--sample 12 | --all | --at FILE[:LINE]] [--seed 17] [AREA...]
+    .venv/bin/python scripts/mutants.py [--sample 12 | --all | --at FILE[:LINE]] [AREA...]
     .venv/bin/python scripts/mutants.py --known
 
 A sample of all mutants of each area is tried, the same for the same seed. The tests of the area run
 once with coverage, which says which of them execute which line; each mutant then runs those of its
-line, the quickest first, in a fork of this process, on a copy of the sources. `--known` tries those
-that once survived.
+line, the nearest and quickest first, in a fork of this process, on a copy of the sources. `--known`
+tries those that once survived.
 
 mutmut and cosmic-ray run the whole suite, or a copy of the project, for each mutant; half of this
 suite starts servers and processes, so that a mutant would take minutes.
@@ -115,7 +115,9 @@ class TestsOfLines:
     """For each file the tests by line."""
 
     def covering(self, mutant: "Mutant") -> list[str]:
-        """The tests that may notice it, the quickest first, as many as the time allows."""
+        """The tests that may notice it, as many as the time allows: first those in the file that
+        is named after the module, and the quickest of each.
+        """
         lines = self.contexts.get(mutant.path, {})
         first, last = mutant.lines
         found = {
@@ -126,7 +128,8 @@ class TestsOfLines:
         left = SECONDS
         if not names and found == {""}:
             names, left = list(self.seconds), SECONDS_OF_ANY
-        for name in sorted(names, key=self.seconds.__getitem__):
+        own = f"test_{Path(mutant.path).stem}.py"
+        for name in sorted(names, key=lambda name: (own not in name, self.seconds[name])):
             left -= self.seconds[name]
             if left < 0 and chosen:
                 break

@@ -64,6 +64,16 @@ def test_an_unknown_document_earns_nothing_and_keeps_its_place(known: set[str]) 
 def test_a_repeated_unknown_document_is_one_of_each() -> None:
     scores = score_rankings({"q": ["x", "x"]}, {"q": {"y": 1}}, METRICS, known={"y"})
     assert [e.kind for e in scores.violations.examples] == ["duplicate", "unknown"]
+    assert [e.kind for e in scores.violations.examples_of("unknown")] == ["unknown"]
+
+
+@pytest.mark.parametrize("known", [{"y"}, {"y": 1}, ["y"]])
+def test_a_ranking_of_unknown_documents_alone_and_one_of_none(known: set[str]) -> None:
+    scores = score_rankings(
+        {"p": ["x"], "q": []}, {"p": {"y": 1}, "q": {"y": 1}}, [AP], known=known
+    )
+    assert scores.violations.counts["unknown"].tolist() == [1, 0]
+    assert scores.violations.counts["surplus"].tolist() == [0, 0]
 
 
 def test_documents_beyond_top_k_are_cut_and_reported_as_nothing_else() -> None:

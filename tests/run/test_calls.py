@@ -1,6 +1,7 @@
 import errno
 import os
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -8,18 +9,66 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.answer.passages import ContextChunk
 from assay.errors import FailureKind, RunError
 from assay.files import is_locked
-from assay.run.calls import Call, CallLog, CallWriter
+from assay.privacy import WITHHELD
+from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, with_quote
 
 GOOD = Call("q1", ("d1", "d2"), 1.5, 1, at=0.25, returned=2)
 BAD = Call("q2", (), 2.0, 4, at=0.5, failure=FailureKind.TIMEOUT, message="no answer within 2 s")
 ANSWER = Call("q3", ("d1",), 1.0, 1, returned=1, answer="It is so [d1].", citations=("d1",))
+FULL = replace(
+    ANSWER,
+    contexts=(ContextChunk("It is so.", "c1", "d1"),),
+    unknown_keys=("colour",),
+    scores=(0.5,),
+    asked_again=True,
+)
 
 
-@pytest.mark.parametrize("call", [GOOD, BAD, ANSWER])
+@pytest.mark.parametrize("call", [GOOD, BAD, replace(BAD, said="busy"), ANSWER, FULL])
 def test_a_call_survives_its_record(call: Call) -> None:
     assert Call.from_json(call.to_json()) == call
+
+
+def test_a_record_says_how_it_went_and_leaves_out_what_did_not_happen() -> None:
+    assert Call("q", ("d1",), 1.23456, 1, returned=1).to_json() == {
+        "query_id": "q",
+        "status": "ok",
+        "at": 0,
+        "latency_ms": 1.235,
+        "attempts": 1,
+        "doc_ids": ("d1",),
+        "returned": 1,
+    }
+    failed = replace(BAD, at=1.23456).to_json()
+    assert (failed["status"], failed["at"], "returned" in failed) == ("failed", 1.235, False)
+    assert failed["failure"] == {"kind": "timeout", "message": "no answer within 2 s"}
+    assert with_quote("HTTP 503", "busy") == "HTTP 503; it said: busy"
+    assert with_quote("HTTP 503", "") == "HTTP 503"
+
+
+def test_what_is_withdrawn_took_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    with CallWriter(path) as writer:
+        writer.withdraw("q1")
+    record = orjson.loads(path.read_bytes())
+    assert list(record.values()) == ["q1", "withdrawn", 0, 0, 0]
+
+
+def test_a_private_run_keeps_texts_in_memory_and_known_ids_on_disk() -> None:
+    private = PrivateTexts({"d1"})
+    call = replace(FULL, doc_ids=("d1", "Jane"), citations=("d1",), message="no Jane")
+    written = private.withhold(call)
+    assert written.doc_ids[0] == "d1"
+    assert written.doc_ids[1].startswith("unknown-")
+    assert (written.answer, written.contexts, written.message) == (None, (), WITHHELD)
+    assert private.withhold(GOOD).message == ""
+    restored = private.restore(written)
+    assert restored == replace(call, doc_ids=written.doc_ids, message=WITHHELD)
+    assert private.restore(BAD) == BAD
+    assert repr(private) == "PrivateTexts(known={'d1'})"
 
 
 def test_calls_are_read_in_the_order_asked_for_and_the_last_one_counts(tmp_path: Path) -> None:
@@ -56,6 +105,31 @@ def test_a_torn_last_line_is_passed_over_then_cut_off(
     with CallWriter(path) as writer:
         writer.append(ANSWER)
     assert len(CallLog(path)) == complete + 1
+
+
+@pytest.mark.parametrize("torn", [1, 4095, 4096, 9000])
+def test_a_torn_line_is_cut_off_however_long_it_is(tmp_path: Path, torn: int) -> None:
+    """The end of the last line is looked for in blocks of 4,096 bytes, from the end."""
+    path = tmp_path / "calls.jsonl"
+    with CallWriter(path) as writer:
+        writer.append(GOOD)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"x" * torn)
+    CallWriter(path).close()
+    assert path.read_bytes() == whole
+
+
+def test_an_error_within_is_not_hidden_by_one_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(RunError, match="Input/output error"), CallWriter(tmp_path / "calls.jsonl"):
+        pass
+    with pytest.raises(KeyError, match="first"), CallWriter(tmp_path / "calls.jsonl"):
+        raise KeyError("first")
 
 
 def test_a_log_on_a_read_only_disk_is_reported(

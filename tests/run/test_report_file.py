@@ -49,6 +49,17 @@ def test_a_report_that_was_formatted_anew_is_read_all_the_same(run: Run) -> None
     assert run.folder.read_report() == run.report
 
 
+def test_the_whole_has_the_comparison_and_the_answers(run: Run) -> None:
+    folder, report = run.folder, run.folder.read_json()
+    folder.comparison_file.write_text('{"difference": 0.5}')
+    folder.answers_file.write_bytes(b'{"n": 1}\r\n{"n": 2}\n{"n": 3}\n')
+    assert folder.read_json() == {
+        **report,
+        "comparison": {"difference": 0.5},
+        "answer_results": [{"n": 1}, {"n": 2}, {"n": 3}],
+    }
+
+
 def test_the_figures_are_found_without_looking_at_the_rows(run: Run) -> None:
     """What follows is no JSON: whoever read it would fail."""
     content = run.folder.report_file.read_bytes()

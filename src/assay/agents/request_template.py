@@ -32,7 +32,7 @@ _BRACED = re.compile(r"(?<!\$)\{(\w+)\}")
 _URL_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_URL_VALUES = re.compile(r"[?&]([^=&#\s]+)=([^&#\s]+)")
+_URL_VALUES = re.compile(r"[?&]([^=&#?\s]+)=([^&#\s]+)")
 _MOST_BODY_BYTES = 1_000_000
 
 Contexts = Sequence[Mapping[str, str]]

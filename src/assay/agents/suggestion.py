@@ -19,8 +19,8 @@ _READ = 100_000
 _MOST_IDS = 50
 _LONGEST_LABEL = 24
 _MOST_GROUPS = 5
-_LAST_SIGNS = re.compile(r"[\[(*#\"-]+\s?$")
-_LAST_WORD = re.compile(r"[^\w\s]*\w+\W*$")
+_LAST_SIGNS = re.compile(r"(?<![\[(*#\"-])[\[(*#\"-]++\s?$")
+_LAST_WORD = re.compile(r"(?:(?<![^\w\s])[^\w\s]++|(?<!\S))\w++\W*+$")
 
 _Place = tuple[int, int]
 

@@ -201,7 +201,7 @@ def _plain(content: str) -> str:
 _BEGIN = re.compile(r"<(?:top|topic)(?:\s[^>]{0,1000})?>", re.IGNORECASE)
 _END = re.compile(r"</(?:top|topic)>", re.IGNORECASE)
 _NUMBER = re.compile(r"""number\s?=\s?["']?([^"'>\s]+)""", re.IGNORECASE)
-_NUM = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_NUM = re.compile(r"<num>\s*+(?:Number:\s*+)?([^\s<]+)", re.IGNORECASE)
 # Of the older topics no field is closed: a text ends where the next tag begins.
 _TEXT = re.compile(r"<(?:title|query)>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 _MAX_BLOCK = 10_000  # lines

@@ -23,7 +23,7 @@ _CONTROLS = re.compile(
 # Patterns of API keys: services quote a wrong key back, in part or in full.
 _KEY = re.compile(r"\b(?:sk|pk|key|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
 _PLAIN_HOST = re.compile(r"(\[[^\]@]*\]|[^:@\[\]]*)(:\d*)?")
-_URL = re.compile(r"""['"]?\b[a-z][a-z0-9+.-]*://[^\s'",;)]+['"]?""", re.IGNORECASE)
+_URL = re.compile(r"""['"]?[a-z][a-z0-9+.-]{0,30}://[^\s'",;)]+['"]?""", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/?#]*@")
 _HOST_AND_PORT = re.compile(
     r"(?:\blocalhost|\b\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\]):\d{1,5}\b"
@@ -31,7 +31,7 @@ _HOST_AND_PORT = re.compile(
 # In quotes a path may hold spaces. Drives and backslashes are those of Windows.
 _PATH = re.compile(
     r"""(?P<quote>['"])(?:[^'"\n]*[/\\])(?P<quoted>[^'"/\\\n]*)(?P=quote)"""
-    r"""|(?:[A-Za-z]:)?[^\s'",;:(]*[/\\](?P<bare>[^\s/\\'",;:)]*)"""
+    r"""|(?:(?<![^\s'",;:(])(?:[A-Za-z]:)?|(?=[/\\]))[^\s'",;:(]*[/\\](?P<bare>[^\s/\\'",;:)]*)"""
 )
 _QUOTE_LENGTH = 200
 QUOTE_LENGTH = 300
@@ -39,7 +39,7 @@ _QUOTED_BYTES = 20 * QUOTE_LENGTH
 _MESSAGE_FIELDS = ("message", "detail", "error_description", "reason", "title", "error")
 _PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 
 
 def redact_url(url: str) -> str:

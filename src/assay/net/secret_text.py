@@ -42,7 +42,7 @@ _SHORT_NAME = re.compile(
     r"(?i:p|pw|pass|code|app_?id|client_?id|credentials?|session|sid|ticket|sas)"
 )
 
-_QUERY_VALUE = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<secret>[^&#\s'\"]+)")
+_QUERY_VALUE = re.compile(r"[?&](?P<name>[^=&#?\s]+)=(?P<secret>[^&#\s'\"]+)")
 _FRAGMENT_VALUE = re.compile(r"[#&](?P<name>[^=&#\s]+)=(?P<secret>[^&#\s'\"]+)")
 # A key may be a part of the path, as in the addresses of webhooks, or be the fragment.
 _URL = re.compile(
@@ -66,11 +66,14 @@ _ARGUMENT = re.compile(r"^arg\.(?P<name>[\w.-]+)=(?P<secret>.+)$", re.DOTALL)
 _VALUE = r"(?:'(?P<quoted>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<secret>[^\s'\"]+))"
 _VARIABLE = re.compile(rf"(?:^|[\s:'\"=])[A-Za-z_]\w*={_VALUE}")
 _OPTION = re.compile(
-    rf"--?[\w-]*(?:key|token|secret|password|passwd|auth)[\w-]*(?:=|\s+){_VALUE}", re.IGNORECASE
+    r"(?<![\w-])(?=\w*-[\w-]*(?:key|token|secret|password|passwd|auth))"
+    rf"[\w-]++(?:=|\s++){_VALUE}",
+    re.IGNORECASE,
 )
 _HEADER = re.compile(
-    r"\b(?:authorization|proxy-authorization|cookie|x-[\w-]*(?:key|token|auth)[\w-]*)\s*:\s*"
-    r"(?P<secret>[^'\"]+?)(?=['\"]|$)",
+    r"(?:\b(?:authorization|proxy-authorization|cookie)"
+    r"|(?<![\w-])(?=[\w-]*\bx-)(?=[\w-]*(?:key|token|auth))[\w-]++)"
+    r"\s*+:\s*+(?P<secret>[^'\"]++)",
     re.IGNORECASE,
 )
 _COMMAND = "mcp-stdio:"

@@ -18,7 +18,7 @@ UNKNOWN = "note:"
 
 _TITLE_LENGTH = 100
 _DROPPED = re.compile(r'[*|/\\:"<>?]')
-_MARKER = re.compile(r"\s*\[([^\]]+)\]\s*")
+_MARKER = re.compile(r"(?<!\s)\s*+\[([^\]]{1,200})\]\s*")
 # ` (2)`: how the app distinguishes two notes of one title.
 _NUMBERED = re.compile(r"\s\(\d+\)$")
 

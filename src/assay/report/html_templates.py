@@ -85,8 +85,8 @@ def render_fragment(template: str, **values: Any) -> str:
 _TABLE = re.compile(r"<table\b[^>]*>.*?</table>", re.DOTALL)
 _CELL = re.compile(r"<(?P<row>tr\b)|<(?P<tag>t[dh])\b(?P<attributes>[^>]*)>")
 _HEADINGS = re.compile(r"<thead>\s*<tr[^>]*>(.*?)</tr>", re.DOTALL)
-_HEADING = re.compile(r"<th\b(?P<attributes>[^>]*)>(?P<words>.*?)</th>", re.DOTALL)
-_UNREAD = re.compile(r"<span aria-hidden=[^>]*>.*?</span>|<[^>]*>", re.DOTALL)
+_HEADING = re.compile(r"<th\b(?P<attributes>[^<>]*)>(?P<words>.*?)</th>", re.DOTALL)
+_UNREAD = re.compile(r"<span aria-hidden=[^<>]*>.*?</span>|<[^<>]*>", re.DOTALL)
 _COLSPAN = re.compile(r'colspan="(\d+)"')
 _WIDE_TABLE = 7
 
@@ -146,7 +146,8 @@ def style_sheet() -> str:
 
 def breakable(name: str) -> Markup:
     """A name or address that a narrow window breaks after a mark, and not between letters."""
-    return Markup(re.sub(r"([/:._-]+)(?=\w)", r"\1<wbr>", str(escape(printable(name)))))
+    shown = str(escape(printable(name)))
+    return Markup(re.sub(r"(?<![/:._-])([/:._-]++)(?=\w)", r"\1<wbr>", shown))
 
 
 def moment(iso: str) -> str:

@@ -35,7 +35,7 @@ _MAX_ADDRESSES = 10_000
 
 _NAME = r"\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+)"
 _HOST = re.compile(rf"(?:{_NAME})(?::\d+)?", re.IGNORECASE)
-_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://(?:{_NAME})(?::\d+)?", re.IGNORECASE)
+_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]{{0,30}}://(?:{_NAME})(?::\d+)?", re.IGNORECASE)
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 

@@ -295,7 +295,7 @@ REFUSAL_CHECKS = (
 
 # A message that cuts its quotation short still quotes: so many characters in a row are no accident.
 _WINDOW = 12
-_UNICODE_ESCAPE = re.compile(r"\\+u([0-9a-f]{4})", re.IGNORECASE)
+_UNICODE_ESCAPE = re.compile(r"(?<!\\)\\++u([0-9a-f]{4})", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[^0-9a-z]+")
 
 

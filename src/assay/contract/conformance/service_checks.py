@@ -23,7 +23,7 @@ _DEEPEST = 20
 # An address of a machine: a URL, an IPv4 address, or a host with a port. A time of day and a
 # version have no letter before the colon or no port after it.
 _ADDRESS = re.compile(
-    r"""[a-z][a-z0-9+.-]*://[^\s"'/]
+    r"""[a-z][a-z0-9+.-]{0,30}://[^\s"'/]
         | (?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])
         | \blocalhost\b
         | (?<![\w.-])[a-z][\w-]*(?:\.[\w-]+)*:(?:80|\d{3,5})(?!\w)

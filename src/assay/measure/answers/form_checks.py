@@ -33,7 +33,7 @@ _ROLE = re.compile(
 )
 _REASONING = re.compile(
     r"</?(?:think(?:ing)?|thoughts?|reasoning|scratchpad|reflection|analysis|plan)>|"
-    r"^\W*(?:thought|action|action input|observation|scratchpad|chain of thought)\s*:",
+    r"^[^\w\n]*(?:thought|action|action input|observation|scratchpad|chain of thought)\s*:",
     re.IGNORECASE | re.MULTILINE,
 )
 _FORMATTED = re.compile(r"\s*(?:[{\[]\s*[\"'{\[\]}]|```|<[a-z!?/]|---\n)", re.IGNORECASE)

@@ -16,7 +16,7 @@ _EMPHASIS = re.compile(
     r"(?<![\w*])(\*{1,3}|_{1,3})(?=[^\s*_])([^\n*]{1,300}?)(?<=[^\s*_])\1(?![\w*])"
 )
 _PICTURES = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
-_PICTURE_END = re.compile(rf"[\s{_PICTURES}]+$")
+_PICTURE_END = re.compile(rf"(?<![\s{_PICTURES}])[\s{_PICTURES}]++$")
 _SOURCE_LABEL = (
     r"(?:sources?|references?|citations?|cited|footnotes?|see also|further reading|read more|"
     r"quellen?|références|fuentes?|fonti?|bronn?en)"

@@ -39,7 +39,7 @@ _UNKNOWN_SHARE = 0.5
 _WANTED = re.compile(
     r"https?://[^\s)>\]\"']+"
     r"|[\"“'‘`\[]([^\"”'’`\]]{4,80})[\"”'’`\]]"
-    r"|\b[a-z][\w-]*\d[\w-]*\b"
+    r"|\b[a-z][\w-]{0,60}?\d[\w-]*\b"
 )
 _DEMANDS = re.compile(rf"(?:please |then |and )?{_DEMAND}\b")
 _LONG_ENOUGH, _SHORT = 6, 5

@@ -24,7 +24,7 @@ from assay.text import sentences
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
-_FENCE = re.compile(r"\A\s*```\w*\s*|\s*```\s*\Z")
+_FENCE = re.compile(r"\A\s*+```\w*+\s*|```\s*+\Z")
 _WRAPPING = " \t\r\n.!*_`\"'“”‘’()[]"
 
 

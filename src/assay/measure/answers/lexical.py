@@ -28,7 +28,7 @@ is 0.87, against as many of the best other documents for the same questions 0.04
 _JOINS = r"[.,:/^]"
 # A minus belongs to its number, a dash between two numbers or words does not.
 _UNSIGNED = r"(?<!^-)(?<!\W-)"
-_LAST_WORD = re.compile(r"(?P<number>\d ?)?(?P<word>[^\W\d_]+)$")
+_LAST_WORD = re.compile(r"(?:(?P<number>\d ?)|(?<![^\W\d_]))(?P<word>[^\W\d_]++)$")
 # "12%" and "40min" are also written with a blank.
 _UNIT = re.compile(r"(?<=\d) ?(?=[^\W\d_]{2}|[%‰°€$£])|(?<=[€$£]) ?(?=\d)")
 _STEM, _SHORT_STEM = 4, 3

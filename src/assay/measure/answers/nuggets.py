@@ -41,7 +41,7 @@ figures.
 """
 
 PROMPT = "nugget_assignment"
-_WORD = re.compile(r"[\w.,:/]*\w")
+_WORD = re.compile(r"[.,:/]{0,3}\w++(?:[.,:/]{1,9}+\w++)*+")
 _MAX_ANSWER = 20_000
 _UNLIKE = 0.2
 

@@ -74,7 +74,7 @@ _WORD = "|".join((*_ONES, *_TENS, *_SCALES))
 _NUMBER_WORDS = re.compile(rf"\b(?:(?:{_WORD})(?:[ -](?:and )?|\b))+(?<![ -])")
 _LONE = frozenset({"one", "hundred", "thousand", "million", "billion", "second"})
 _AFTER = re.compile(
-    r"(?P<number>\d[\d.,:]*) ?(?:"
+    r"(?P<number>\d[\d.,:]{0,30}+) ?(?:"
     + "|".join(f"(?P<u{place}>{forms})" for place, forms in enumerate(_UNITS.values()))
     + r")(?![\w])"
 )
@@ -90,7 +90,9 @@ _ANY_QUANTITY = re.compile(
     + r")(?!\w))?"
 )
 _QUANTITY = re.compile(
-    r"(?P<number>-?\d[\d.,:]*) (?P<unit>" + "|".join(map(re.escape, _NAMES)) + r")(?:s|ute.*)?"
+    r"(?P<number>-?\d[\d.,:]{0,30}+) (?P<unit>"
+    + "|".join(map(re.escape, _NAMES))
+    + r")(?:s|ute.*)?"
 )
 
 

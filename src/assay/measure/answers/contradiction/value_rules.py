@@ -19,15 +19,16 @@ _TIME = re.compile(
     r"(?P<part>[ap]\.?m\b|(?:in the |at |this |every )?(?:morning|noon|afternoon|evening|night)\b)"
 )
 _RATE = re.compile(
-    r"(?P<value>\d[\d.,]*\d|\d)(?P<unit> ?[^\W\d_]+| ?[%€$£])?"
+    r"(?P<value>\d(?:[\d.,]{0,30}\d)?+)(?P<unit> ?[^\W\d_]+| ?[%€$£])?"
     r" ?(?:per|/) ?(?P<per>[^\W\d_]+)"
-    r"|(?P<value2>\d[\d.,]*\d|\d)(?P<unit2> ?[^\W\d_]+| ?[%€$£])? (?:a|an|each|every) "
+    r"|(?P<value2>\d(?:[\d.,]{0,30}\d)?+)(?P<unit2> ?[^\W\d_]+| ?[%€$£])? (?:a|an|each|every) "
     r"(?P<per2>second|minute|hour|day|night|week|weekend|month|quarter|season|year|person|head|piece)\b"
 )
 _DATE = re.compile(r"\b(?:\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)|\d{4}-\d\d-\d\d)\b")
 # The last two of several, which may begin with a title: "Captain Ida Solheim".
 _FULL_NAME = re.compile(
-    r"(?:\b[A-ZÀ-Þ][\w'’-]+ )*\b([A-ZÀ-Þ][\w'’-]+) ([A-ZÀ-Þ][\w'’-]+)(?! [A-ZÀ-Þ])"
+    r"(?:\b[A-ZÀ-Þ][\w'’-]{1,40}+ ){0,5}"
+    r"\b([A-ZÀ-Þ][\w'’-]{1,40}+) ([A-ZÀ-Þ][\w'’-]{1,40}+)(?! [A-ZÀ-Þ])"
 )
 _OUTDATED = re.compile(
     r"^(?:[\w'’-]+:? ){0,3}?(?:until|till|formerly|previously|in the past)\b", re.I
