@@ -12,6 +12,7 @@ from assay.text import (
     detect_language,
     is_stop,
     normalize,
+    respelled,
     sentences,
     stem,
     stems,
@@ -211,3 +212,18 @@ def test_a_language_is_told_by_more_words_where_they_are_asked_for() -> None:
 def test_one_foreign_word_and_shared_words_tell_nothing() -> None:
     assert detect_language(["café Müller Straße Zürich Genève"]) is None
     assert detect_language(["de la de la de"]) != "english"
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("Mu\u0308ller", "in another Unicode form"),
+        ("kb%2Fnote%207", "percent-encoded"),
+        ("med-10", "in another case"),
+        (" MED-10", "with spaces around them"),
+        ("MED-10", ""),
+        ("MED-11", ""),
+    ],
+)
+def test_another_spelling_of_a_known_name_is_told(name: str, how: str) -> None:
+    assert respelled(name, {"M\u00fcller", "kb/note 7", "MED-10"}) == how

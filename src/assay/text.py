@@ -9,9 +9,10 @@ import re
 import threading
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from typing import Any
+from urllib.parse import unquote
 
 _DASHES = re.compile(r"[\u2010-\u2015\u2212]")
 _APOSTROPHES = re.compile(r"[\u2018\u2019\u02bc]")
@@ -332,6 +333,19 @@ def _first_marks(found: re.Match[str]) -> str:
         if run <= _MARKS:
             kept.append(sign)
     return "".join(kept)
+
+
+def respelled(name: str, known: Container[str]) -> str:
+    """How a name that is not known spells one that is, in words; empty if it does not."""
+    spelled = {
+        "in another Unicode form": [unicodedata.normalize(form, name) for form in ("NFC", "NFD")],
+        "percent-encoded": [unquote(name)],
+        "in another case": [name.lower(), name.upper()],
+        "with spaces around them": [name.strip()],
+    }
+    if name in known:
+        return ""
+    return next((how for how, names in spelled.items() if any(n in known for n in names)), "")
 
 
 def text_hash(text: str) -> str:

@@ -138,6 +138,15 @@ async def chat(request: Request) -> Response:
     return Response("".join([*lines, "data: [DONE]\n\n"]), media_type="text/event-stream")
 
 
+async def ask(request: Request) -> Response:
+    """An application that streams: its sources, then the pieces of its answer."""
+    found = best((await request.json())["question"], 5)
+    events: list[Any] = [{"sources": [{"id": doc_id} for doc_id, _ in found]}]
+    events += [{"delta": piece} for piece in ("It ", "is ", "so.")]
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    return Response("".join([*lines, "data: [DONE]\n\n"]), media_type="text/event-stream")
+
+
 async def models(_request: Request) -> Response:
     return JSONResponse({"object": "list", "data": [{"id": "my-rag"}, {"id": "other"}]})
 
@@ -154,5 +163,6 @@ app = Starlette(
         Route("/pages", pages),
         Route("/v1/chat/completions", chat, methods=["POST"]),
         Route("/v1/models", models),
+        Route("/ask", ask, methods=["POST"]),
     ]
 )

@@ -151,3 +151,13 @@ def test_unknown_ids_that_are_chunks_say_what_to_add(tmp_path: Path) -> None:
     better = evaluate(lambda q, k: ["pool#1", "bus#1"], TOWN, out=tmp_path, chunk_separator="#")
     assert better.report.violations["unknown"].hint is None
     assert better.metrics["ndcg@5"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("spelled", "how"),
+    [("PooL", "in another case"), ("pool%20", "")],
+)
+def test_unknown_ids_in_another_spelling_are_told(tmp_path: Path, spelled: str, how: str) -> None:
+    run = evaluate(lambda query, top_k: ["bus", spelled], TOWN, out=tmp_path)
+    hint = f"some are documents of the data set {how}: return the ids as the data set has them"
+    assert run.report.violations["unknown"].hint == (hint if how else None)

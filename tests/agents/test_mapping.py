@@ -124,6 +124,11 @@ def test_the_field_and_the_list_with_most_ids_of_the_data_set_are_taken(
     assert read(value, known=NUMBERS).doc_ids == ids
 
 
+def test_ids_that_are_the_names_of_files_are_found_in_paths() -> None:
+    value = [{"source": "s3://kb/a%20b.md?v=2"}, {"source": "/data/c.pdf"}]
+    assert read(value, known=("a b.md", "c.pdf")).doc_ids == ("a b.md", "c.pdf")
+
+
 def test_a_place_in_the_list_is_never_settled_on() -> None:
     reader = AnswerReader({}, NUMBERS)
     first, second = [{"rank": 1, "ref": 99}], [{"rank": 1, "ref": 17}, {"rank": 2, "ref": 3}]

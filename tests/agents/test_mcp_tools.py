@@ -28,6 +28,7 @@ def tool(name: str, about: str = "", required: tuple[str, ...] = (), **arguments
         ({"searchQuery": TEXT, "max_results": {"type": "number"}}, "searchQuery", "max_results"),
         ({"query": {"anyOf": [TEXT, {"type": "null"}]}, "n": NUMBER}, "query", "n"),
         ({"query": {"type": ["string", "null"]}, "limit": TEXT}, "query", None),
+        ({"query": TEXT, "maxHits": NUMBER, "page": NUMBER}, "query", "maxHits"),
         ({"query": TEXT}, "query", None),
     ],
 )

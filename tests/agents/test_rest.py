@@ -30,6 +30,7 @@ from assay.errors import AgentFailure, FailureKind, TargetError, UsageError
 from assay.net.outbound import OutboundPolicy
 
 DATA = load_dataset("notes")
+DATA_ID = next(iter(DATA.documents))
 VALUES: dict[str, str | int] = {"query": 'a "b" & c/d', "top_k": 5, "offset": 0, "page": 1}
 
 
@@ -353,3 +354,49 @@ async def test_a_service_is_evaluated_from_python_with_a_baseline_of_another_kin
     assert run.comparison is not None
     assert run.report.summary.successful_queries == 5
     assert run.report.config.headers == ("X-Tenant: a",)
+
+
+async def test_a_form_is_sent_where_the_header_says_so() -> None:
+    seen: list[tuple[list[str], bytes]] = []
+
+    async def search(request: Request) -> Response:
+        seen.append((request.headers.getlist("content-type"), await request.body()))
+        return JSONResponse({"ids": [DATA_ID]})
+
+    app = Starlette(routes=[Route("/s", search, methods=["POST"])])
+    header = "content-type: application/x-www-form-urlencoded"
+    body = '{"q": "{query}", "k": "{top_k}", "f": ["a b", 1], "all": true}'
+    async with serving(app) as url:
+        answer = await ask(f"{url}/s", body=body, headers=(header,))
+    assert answer.doc_ids == (DATA_ID,)
+    assert seen[-1] == (
+        ["application/x-www-form-urlencoded"],
+        b"q=coffee+and+sleep&k=5&f=a+b&f=1&all=true",
+    )
+    with pytest.raises(UsageError, match="needs an object of texts"):
+        agent_for("http://h/s", body='{"a": {"b": "{query}"}}', headers=(header,))
+
+
+SSE = (
+    'event: found\ndata: {"sources": [{"doc": "a"}, {"doc": "b"}]}\n\n'
+    'data: {"delta": "It is "}\n\ndata: {"delta": "so."}\n\ndata: [DONE]\n\n'
+)
+LINES = '{"hit": "a"}\n{"hit": "b"}\n{"said": "It is so."}\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "mapping"),
+    [
+        (SSE, "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
+        (SSE[:-2], "text/event-stream", ("ids=[].sources[].doc", 'answer=join(`""`, [].delta)')),
+        (LINES, "application/x-ndjson", ("ids=[].hit", "answer=[].said | [0]")),
+        (LINES, "text/plain", ('ids=re:"hit": "(.)"', 'answer=re:"said": "([^"]+)"')),
+    ],
+    ids=["events", "events that end early", "lines", "lines by pattern"],
+)
+async def test_a_stream_is_a_list_of_what_it_holds(
+    body: str, kind: str, mapping: tuple[str, ...]
+) -> None:
+    async with serving(one_route(lambda _request: Response(body, media_type=kind))) as url:
+        answer = await ask(f"{url}/s?q={{query}}", *mapping)
+    assert (answer.doc_ids, answer.answer) == (("a", "b"), "It is so.")

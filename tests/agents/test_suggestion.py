@@ -106,3 +106,22 @@ def test_a_deep_or_long_value_is_looked_through_in_bounds() -> None:
         deep = {"a": deep}
     assert suggest_answer(deep) == {}
     assert suggest_answer({str(number): number for number in range(50_000)}) == {}
+
+
+@pytest.mark.parametrize(
+    ("events", "answer"),
+    [
+        ([{"delta": piece} for piece in ("It ", "opens ", "at ", "seven.")], "[].delta"),
+        (
+            [{"choices": [{"delta": {"content": piece}}]} for piece in ("It ", "is ", "so.")],
+            "[].choices[0].delta.content",
+        ),
+    ],
+)
+def test_a_text_that_comes_in_pieces_is_joined(events: list[Any], answer: str) -> None:
+    assert suggest_answer(events)["answer"] == f'join(`""`, {answer})'
+
+
+def test_passages_are_no_pieces_of_a_text() -> None:
+    passages = [{"text": f"{PROSE} {number}"} for number in range(5)]
+    assert "join" not in suggest_answer(passages).get("answer", "")

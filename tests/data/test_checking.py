@@ -116,3 +116,15 @@ def test_columns_that_are_missing_are_told_once(tmp_path: Path) -> None:
     assert found.error_count == 2
     assert "fragen.csv:2: has no column for the query" in found.errors[0]
     assert "fragen.csv:22: has 3 cells" in found.errors[1]
+
+
+def test_an_id_that_only_looks_the_same_is_told(write_dataset: WriteDataset) -> None:
+    folder = write_dataset(
+        {
+            "corpus.jsonl": '{"_id": "M\u00fcller", "text": "one"}\n{"_id": "b", "text": "two"}\n',
+            "queries.jsonl": QUERIES,
+            "qrels/test.tsv": "q1\tMu\u0308ller\t1\nq1\tb\t1\n",
+        }
+    )
+    told = " ".join(check_dataset(folder).warnings)
+    assert "(the corpus has it in another Unicode form)" in told

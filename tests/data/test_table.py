@@ -38,6 +38,8 @@ def written(folder: Path, kind: str) -> Path:
         ".columns.json": json.dumps(columns),
         ".csv": '\ufeffquestion,answer\r\nHow long?,"Three\nminutes"\r\nWo?,Köln\r\n',
         ".semicolon.csv": 'question;answer\nHow long?;"Three\nminutes"\nWo?;Köln\n',
+        ".sep.csv": 'sep=|\r\nquestion|answer\r\nHow long?|"Three\nminutes"\r\nWo?|Köln\r\n',
+        ".utf16.csv": 'question\tanswer\r\nHow long?\t"Three\nminutes"\r\nWo?\tKöln\r\n',
         ".tsv": 'question\tanswer\nHow long?\t"Three\nminutes"\nWo?\tKöln\n',
     }
     if kind == ".parquet":
@@ -45,7 +47,8 @@ def written(folder: Path, kind: str) -> Path:
     elif kind == ".jsonl.gz":
         path.write_bytes(gzip.compress(lines.encode()))
     else:
-        path.write_text(texts[kind], encoding="utf-8", newline="")
+        encoding = "utf-16" if "utf16" in kind else "utf-8"
+        path.write_text(texts[kind], encoding=encoding, newline="")
     return path
 
 
@@ -53,7 +56,7 @@ def written(folder: Path, kind: str) -> Path:
     "kind",
     [
         *(".jsonl", ".ndjson", ".json", ".columns.json", ".csv", ".semicolon.csv", ".tsv"),
-        *(".parquet", ".jsonl.gz"),
+        *(".parquet", ".jsonl.gz", ".sep.csv", ".utf16.csv"),
     ],
 )
 def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
@@ -73,12 +76,13 @@ def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
 
 def test_a_csv_row_with_too_many_cells_names_the_line_where_it_begins(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text('a,b\n"1\n2",3\n4,5,6\n7,8\n')
-    first, bad, last = read_table(path)
-    assert str(bad) == f"{path}:4: has 3 cells, the header has 2"
-    assert isinstance(first, TableRow)
-    assert isinstance(last, TableRow)
-    assert (first.number, last.number) == (2, 5)
+    for before in (0, 1):
+        path.write_text("sep=,\n" * before + 'a,b\n"1\n2",3\n4,5,6\n7,8\n')
+        first, bad, last = read_table(path)
+        assert str(bad) == f"{path}:{4 + before}: has 3 cells, the header has 2"
+        assert isinstance(first, TableRow)
+        assert isinstance(last, TableRow)
+        assert (first.number, last.number) == (2 + before, 5 + before)
 
 
 def test_a_cell_may_be_larger_than_the_limit_of_the_csv_module(tmp_path: Path) -> None:

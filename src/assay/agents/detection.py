@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
@@ -104,12 +105,16 @@ def _in_brackets(value: str) -> str:
     return match[1] if match else ""
 
 
+def _file_name(value: str) -> str:
+    """`note 7.html` of `https://host/kb/note%207.html?from=search#top`."""
+    return unquote(re.split(r"[/\\]", re.split(r"[?#]", value, maxsplit=1)[0].rstrip("/"))[-1])
+
+
 def _page_name(value: str) -> str:
-    """`note-7` of `https://host/kb/note-7.html?from=search#top`."""
-    return _last_step(re.split(r"[?#]", value, maxsplit=1)[0])
+    return _SUFFIX.sub("", _file_name(value))
 
 
-_FORMS: tuple[Form, ...] = (_as_is, _in_brackets, _after_scheme, _last_step, _page_name)
+_FORMS = (_as_is, _in_brackets, _after_scheme, _last_step, _page_name, _file_name)
 
 
 class IdDetector:

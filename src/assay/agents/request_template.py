@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
@@ -34,6 +34,7 @@ _HEADER_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _URL_VALUES = re.compile(r"[?&]([^=&#?\s]+)=([^&#\s]+)")
 _MOST_BODY_BYTES = 1_000_000
+_FORM = "application/x-www-form-urlencoded"
 
 Contexts = Sequence[Mapping[str, str]]
 Values = Mapping[str, str | int | Contexts]
@@ -60,6 +61,11 @@ class HeaderTemplates:
     def parse(cls, texts: Sequence[str]) -> "HeaderTemplates":
         """Read every `Name: value`. Raises `UsageError`, also for a secret that is spelled out."""
         return cls(tuple(map(_parse_header, texts)))
+
+    @property
+    def say_form(self) -> bool:
+        """Whether the body is sent as a form and not as JSON."""
+        return any(n.lower() == "content-type" and v.startswith(_FORM) for n, v in self.written)
 
     def check_variables(self) -> None:
         """Raise `UsageError` for a variable that is not set."""
@@ -116,6 +122,11 @@ class RequestTemplate:
             raise UsageError(f"--method {method!r} is not one of {', '.join(METHODS)}")
         check_url(url)
         template = cls(verb, url, HeaderTemplates.parse(headers), body)
+        if template.headers.say_form and not _is_flat(body):
+            raise UsageError(
+                f"a body of {_FORM} needs an object of texts, numbers and lists of these in "
+                '--request: {"q": "{query}", "limit": "{top_k}"}'
+            )
         if "query" not in template.placeholders():
             raise UsageError(
                 "neither the URL nor --request contains {query}; write it where the query goes, "
@@ -150,9 +161,31 @@ class RequestTemplate:
         headers = {"Accept": "application/json"}
         content = None
         if self.body is not None:
-            content = orjson.dumps(fill_json(self.body, values))
-            headers["Content-Type"] = "application/json"
-        return WireCall(self.method, url, headers | self.headers.expand(), content, secrets)
+            filled = fill_json(self.body, values)
+            content = _form(filled) if self.headers.say_form else orjson.dumps(filled)
+            headers["Content-Type"] = _FORM if self.headers.say_form else "application/json"
+        given = self.headers.expand()
+        headers = {n: v for n, v in headers.items() if n not in map(str.title, given)} | given
+        return WireCall(self.method, url, headers, content, secrets)
+
+
+def _form(body: Mapping[str, Any]) -> bytes:
+    """A form with the values as JSON writes them: `true`, not `True`."""
+    texts = {
+        key: [each if isinstance(each, str) else json.dumps(each) for each in _as_list(value)]
+        for key, value in body.items()
+    }
+    return urlencode(texts, doseq=True).encode()
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_flat(body: Any) -> bool:
+    return isinstance(body, dict) and not any(
+        isinstance(each, dict | list) for value in body.values() for each in _as_list(value)
+    )
 
 
 def read_request(request: str) -> Any:
@@ -175,7 +208,8 @@ def read_request(request: str) -> Any:
         shown = " ".join(text.split())[:80]
         raise UsageError(
             f"{source} is not JSON: {error}; got {shown!r}. Placeholders stand inside quotes: "
-            '{"query": "{query}", "size": "{top_k}"}; for a body of another kind, use a function, '
+            f'{{"query": "{{query}}", "size": "{{top_k}}"}}; for a form, add --header '
+            f"'Content-Type: {_FORM}'; for a body of another kind, use a function, "
             "python:module:function"
         ) from None
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 
 import httpx
+import orjson
 
 from assay.agents.mapping import AnswerReader, Received, refuse_arguments
 from assay.agents.protocol import AgentAnswer, AgentInfo
@@ -22,8 +23,10 @@ from assay.answer.passages import Passage
 from assay.errors import AgentFailure, FailureKind, TargetError, UsageError, did_you_mean
 from assay.net.client import open_client
 from assay.net.http import HttpReply, exchange, failure_of_status, fetch
+from assay.net.json import parse_json
 from assay.net.outbound import UNRESTRICTED, OutboundPolicy, OutboundRefused, split_address
 from assay.net.redact import quote, redact_url
+from assay.net.sse import EventReader
 
 _INDEX = re.compile(r"[\w.,*@+-]{1,255}")
 
@@ -233,7 +236,24 @@ class RestAgent:
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
         reply = await send(self._http, call)
-        return self.reader.read(Received.from_text(reply.body))
+        return self.reader.read(received_from(reply))
+
+
+def received_from(reply: HttpReply) -> Received:
+    """What a service sent. Events of a stream, and JSON a line, are a list of JSON values."""
+    whole = Received.from_text(reply.body)
+    if str(reply.headers.get("content-type", "")).startswith("text/event-stream"):
+        parts = [event.data for event in EventReader(MAX_BYTES).feed(reply.body + b"\n\n")]
+        marks = {"[DONE]"}  # ends the streams of many
+    elif whole.problem:
+        parts, marks = whole.text.splitlines(), set()
+    else:
+        return whole
+    try:
+        values = [parse_json(part) for part in parts if part.strip() and part not in marks]
+    except orjson.JSONDecodeError:
+        return whole
+    return Received(whole.text, values) if len(values) > 1 else whole
 
 
 async def send(http: httpx.AsyncClient, call: WireCall) -> HttpReply:

@@ -145,7 +145,8 @@ def _pattern(label: str, after: set[str]) -> str:
 
 
 _ANSWER_NAMES = re.compile(
-    r"answer|output|response|reply|completion|generat|result|summary|content|text|message", re.I
+    r"answer|output|response|reply|completion|generat|result|summary|content|text|message|delta|token",
+    re.I,
 )
 _NO_ANSWER_NAMES = re.compile(
     r"question|query|prompt|input|instruction|system|error|status|model|url|uri|link|title|(?:^|_)id$",
@@ -171,6 +172,8 @@ def suggest_answer(value: Any, question: str = "") -> dict[str, str]:
         question: what was asked, which many applications send back.
     """
     found: dict[str, str] = {}
+    if isinstance(value, list) and (streamed := _streamed(value)):
+        return {"answer": f'join(`""`, [].{streamed})'}
     passages = max(_passage_lists(value), key=lambda each: each[1], default=None)
     inside = passages[0].partition("[")[0] if passages else None
     said = [
@@ -190,6 +193,23 @@ def suggest_answer(value: Any, question: str = "") -> dict[str, str]:
     if passages is not None:
         found["contexts"] = passages[0]
     return found
+
+
+def _streamed(events: Sequence[Any]) -> str:
+    """The path of a text that comes in pieces, one an event; empty if there is none."""
+    pieces: dict[str, list[str]] = {}
+    for event in events[:_MOST_STEPS] if all(isinstance(each, dict) for each in events) else ():
+        for path, text in _leaves(event):
+            if _ANSWER_NAMES.search(path) and not _NO_ANSWER_NAMES.search(path):
+                pieces.setdefault(path, []).append(text)
+    # A word an event or less; passages have more, and the same text again is no piece.
+    texts = {
+        path: "".join(each)
+        for path, each in pieces.items()
+        if 2 * len(set(each)) > len(each) > 2 and len("".join(each).split()) <= 3 * len(each)
+    }
+    longest = max(texts, key=lambda path: len(texts[path]), default="")
+    return longest if len(texts.get(longest, "").split()) >= _FEWEST_WORDS else ""
 
 
 def _leaves(value: Any, path: str = "", depth: int = _DEEPEST) -> Iterator[_Leaf]:

@@ -16,6 +16,7 @@ from assay.data.table import TableRow, read_table, table_suffix
 from assay.data.text_file import Findings, plain_file, short_repr
 from assay.errors import DataError
 from assay.net.json import JsonObject
+from assay.text import respelled
 
 DOC_IDS = ("doc_id", "docid", "docno", "document_id", "corpus_id", "_id", "id", "pid")
 TEXTS = ("text", "contents", "content", "body", "passage", "segment")
@@ -100,7 +101,9 @@ def keep_asked(
             judged += 1
             if documents and document_id not in documents:
                 missing += 1
-                findings.note(lacking, f"{document_id!r} for query {query_id!r}")
+                how = respelled(document_id, documents)
+                there = f" (the corpus has it {how})" if how else ""
+                findings.note(lacking, f"{document_id!r} for query {query_id!r}{there}")
     if judged and missing == judged:
         findings.note(
             "splits whose judgments name no document of the corpus, so that every score is 0 (were "

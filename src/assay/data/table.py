@@ -9,6 +9,7 @@ logs are dirty, and one bad line must not hide the others.
 import ast
 import csv
 import io
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -35,6 +36,8 @@ _MAX_ROW = 2 * _MAX_CELL
 _BATCH = 1024
 # A cell that a data frame wrote with Python's repr; larger ones are not worth the parser's memory.
 _MAX_LITERAL = 2**20
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_TOLD_DELIMITER = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line for spreadsheets
 # Spreadsheets run a cell that begins with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -246,7 +249,9 @@ def read_json(path: Path) -> Any:
 def _from_delimited(file: TextFile, delimiter: str) -> Iterator[TableRow | DataError]:
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
     try:
-        with file.open() as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+        with file.open() as stream:  # a spreadsheet's "Unicode text" begins with this mark
+            encoding = "utf-16" if stream.read(2) in _UTF_16 else "utf-8-sig"
+        with file.open() as stream, io.TextIOWrapper(stream, encoding, newline="") as text:
             yield from _cells(file, text, delimiter)
     except UnicodeDecodeError:
         for _ in file.lines():  # says which line it is
@@ -262,15 +267,19 @@ def _cells(
     lines = _RowLines(text)
     try:
         header_line = next(lines, "")
-        if delimiter == "," and "," not in header_line and ";" in header_line:
-            delimiter = ";"  # as spreadsheets write it where the comma is in numbers
+        before = 1
+        if told := _TOLD_DELIMITER.fullmatch(header_line):
+            delimiter, header_line, before = told[1], next(lines, ""), 2
+        elif delimiter == "," and "," not in header_line:
+            # As spreadsheets write it where the comma is in numbers, or as "Unicode text".
+            delimiter = next((each for each in ";\t" if each in header_line), ",")
         names = next(csv.reader([header_line], delimiter=delimiter), [])
     except csv.Error as error:
         raise DataError(f"is not valid CSV: {error}", file=file.label, line=1) from None
     header = [name.strip() for name in names]
     reader = csv.reader(lines, delimiter=delimiter)
     while True:
-        first = reader.line_num + 2  # after the header
+        first = reader.line_num + before + 1
         lines.begin_row()
         try:
             cells = next(reader, None)

@@ -142,7 +142,9 @@ class TextFile:
 
     def _not_utf8(self, line: int, raw: bytes, error: UnicodeDecodeError) -> DataError:
         byte = f"byte 0x{raw[error.start]:02x} in column {error.start + 1}"
-        return DataError(f"is not UTF-8 ({byte}); save it as UTF-8", file=self.label, line=line)
+        where = " (in a spreadsheet: 'CSV UTF-8')" if ".csv" in self.name.lower() else ""
+        what = f"is not UTF-8 ({byte}); save it as UTF-8{where}"
+        return DataError(what, file=self.label, line=line)
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -47,6 +47,7 @@ from assay.run.models import (
 )
 from assay.run.report_file import ReportWriter
 from assay.run.run_record import GateResult, Latency, PacingRecord
+from assay.text import respelled
 
 if TYPE_CHECKING:
     from assay.evaluation.answers.examination import AnswerExamination
@@ -371,8 +372,12 @@ def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> Violati
             for example in found
         ],
     )
-    separator = suggest_separator((each.doc_id for each in found), dataset.documents)
-    if kind != "unknown" or separator is None:
+    if kind != "unknown":
         return count
-    hint = f"these look like chunks of documents; add --chunk-separator {separator!r}"
-    return count.model_copy(update={"hint": hint})
+    separator = suggest_separator((each.doc_id for each in found), dataset.documents)
+    if separator is not None:
+        hint = f"these look like chunks of documents; add --chunk-separator {separator!r}"
+        return count.model_copy(update={"hint": hint})
+    spelled = next(filter(None, (respelled(each.doc_id, dataset.documents) for each in found)), "")
+    hint = f"some are documents of the data set {spelled}: return the ids as the data set has them"
+    return count.model_copy(update={"hint": hint}) if spelled else count

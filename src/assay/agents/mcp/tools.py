@@ -160,6 +160,13 @@ _TOP_K_NAMES = re.findall(
     r"\w+",
     "topk k limit n maxresults numresults nresults count size top pagesize perpage maxitems",
 )
+_RESULTS = (
+    r"(?:results?|hits|matches|docs|documents|items|chunks|passages|records|rows|entries|notes"
+    r"|articles|sources)"
+)
+_NUMBER_OF_RESULTS = re.compile(
+    rf"(?:max|maximum|num|number|numberof|n|top|limit){_RESULTS}|{_RESULTS}(?:count|limit)|first"
+)
 _QUERY_WORDS = {"query", "queries", "question", "questions"}
 # "collection_name", "query_type" and "search_id" name other things, whatever else they say.
 _OTHER_WORDS = re.compile(
@@ -353,11 +360,18 @@ def _top_k_argument(
     if "top_k" in mapping:
         return next((each for each in arguments if each.name == mapping["top_k"]), None)
     candidates = [
-        (each.path[:-1] != beside, len(each.path), _TOP_K_NAMES.index(_bare(each.path[-1])), each)
+        (each.path[:-1] != beside, len(each.path), place, each)
         for each in arguments
-        if each.takes_number and _bare(each.path[-1]) in _TOP_K_NAMES
+        if each.takes_number and (place := _top_k_place(_bare(each.path[-1]))) is not None
     ]
     return min(candidates, key=lambda row: row[:3])[3] if candidates else None
+
+
+def _top_k_place(name: str) -> int | None:
+    """How far down among the names for the number of results; None for another name."""
+    if name in _TOP_K_NAMES:
+        return _TOP_K_NAMES.index(name)
+    return len(_TOP_K_NAMES) if _NUMBER_OF_RESULTS.fullmatch(name) else None
 
 
 def _bare(name: str) -> str:
