@@ -251,8 +251,8 @@ def _prepare(dataset: Any, queries: Sequence[str], folder: Path) -> list[tuple[s
 
     from assay.search.bm25_index import Bm25Index
     from assay.search.chunks import document_vectors
-    from assay.search.edge_store import EdgeStore
     from assay.search.embedding import VectorCache, open_embedder
+    from assay.search.folder_store import FolderStore
     from assay.search.index import build_index, open_index
 
     documents, embedder = list(dataset.documents.values()), open_embedder()
@@ -279,7 +279,7 @@ def _prepare(dataset: Any, queries: Sequence[str], folder: Path) -> list[tuple[s
             return numpy.array([known[text] for text in texts])
 
     def hybrid() -> Ask:
-        store = EdgeStore(folder, "assay")
+        store = FolderStore(folder, "assay")
         build_index(documents, embedder, store)
         retriever = open_index(store, Known())
         return lambda query, _row: [hit.doc_id for hit in retriever.search(query, DEPTH)]

@@ -141,7 +141,7 @@ def index(
     """`assay index` of so many documents of 60 words, stage by stage, and queries afterwards."""
     from assay.cli.app import main as assay
     from assay.data import load_dataset
-    from assay.search import edge_store
+    from assay.search import folder_store
     from assay.search import index as building
     from assay.search.bm25 import Bm25Model
     from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
@@ -157,8 +157,8 @@ def index(
     stages.wrap(VectorCache, "embed", "vector cache")
     stages.wrap(TorchEmbedder, "embed", "embedding")
     stages.wrap(building, "_point", "points, BM25 weights")
-    stages.wrap(edge_store._EdgeWriter, "write", "writing")
-    stages.wrap(edge_store._EdgeWriter, "commit", "finishing")
+    stages.wrap(folder_store._Writer, "write", "writing")
+    stages.wrap(folder_store._Writer, "commit", "finishing")
     settings = EmbedderSettings(embedder=f"st:{model}", device=device)
     sys.argv = ["assay", "index", "--dataset", str(folder), "--embedder", settings.embedder]
     sys.argv += ["--device", device]

@@ -30,8 +30,8 @@ import numpy as np
 from assay.data import Document
 from assay.progress import Progress, silent
 from assay.search.cluster import ClusterSettings, Quantization
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import NO_PROMPTS, VectorCache, Vectors
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode, Retriever
 from assay.search.store import Store
@@ -213,7 +213,7 @@ def _status(process: str, name: str) -> float:
 @contextmanager
 def _store(folder: Path, settings: str) -> Iterator[tuple[Store, int | None]]:
     if not settings:
-        yield EdgeStore(folder / "index", "growth"), None
+        yield FolderStore(folder / "index", "growth"), None
         return
     from assay.search.server_store import ServerStore
 

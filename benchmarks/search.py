@@ -28,8 +28,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from assay.data import Dataset, load_dataset
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import Embedder, VectorCache, open_embedder
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode, Retriever
 
@@ -39,10 +39,10 @@ THREADS = 8
 OPENING = """
 import sys
 from pathlib import Path
-from assay.search.edge_store import EdgeStore
+from assay.search.folder_store import FolderStore
 from assay.search.embedding import open_embedder
 from assay.search.index import open_index
-with open_index(EdgeStore(Path(sys.argv[1]), "bench"), open_embedder()) as retriever:
+with open_index(FolderStore(Path(sys.argv[1]), "bench"), open_embedder()) as retriever:
     assert retriever.search("do statins cause breast cancer?", 5)
 """
 
@@ -62,7 +62,7 @@ def main() -> None:
         print("| what | measured | goal |\n|---|---|---|")
         _index(dataset, embedder, Path(folder))
         _opening(Path(folder))
-        with open_index(EdgeStore(Path(folder), "bench"), embedder) as retriever:
+        with open_index(FolderStore(Path(folder), "bench"), embedder) as retriever:
             queries = [query.text for query in dataset.queries.values()][: options.queries]
             for mode in ("bm25", "dense", "hybrid"):
                 _latency(retriever, queries, mode)
@@ -109,7 +109,7 @@ def _measure(dataset: Dataset, options: argparse.Namespace) -> dict[str, float]:
     with _cache(options.cache) as cache, tempfile.TemporaryDirectory() as folder:
         os.environ["ASSAY_CACHE"] = str(cache)
         embedder = open_embedder()
-        store = EdgeStore(Path(folder), "bench")
+        store = FolderStore(Path(folder), "bench")
         kind = "index with cached vectors" if options.cache else "first index"
         what = f"{kind} of {len(documents):,} documents, s of CPU"
         found[what] = _cpu(lambda: build_index(documents, embedder, store))
@@ -147,7 +147,7 @@ def _index(dataset: Dataset, embedder: Embedder, folder: Path) -> None:
     count = f"{len(documents):,} documents"
 
     def build(name: str) -> None:
-        build_index(documents, embedder, EdgeStore(folder, name))
+        build_index(documents, embedder, FolderStore(folder, name))
 
     _row(f"first index of {count}", _timed(lambda: build("bench")), "240 s")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

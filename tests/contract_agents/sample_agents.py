@@ -13,8 +13,8 @@ from tests.serve.serving import serving
 
 from assay.data import Dataset, Document
 from assay.progress import Progress
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import Embedder
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode
 from assay.serve.contract_agents.apps import TASKS, AgentResources, agents_app, path_of
@@ -58,12 +58,12 @@ def make_resources(
     dataset = Dataset("tiny", {each.id: each for each in documents}, {}, {})
 
     async def load_documents(_progress: Progress) -> Retrieval:
-        store = EdgeStore(folder, "data-set")
+        store = FolderStore(folder, "data-set")
         build_index(documents, words(), store)
         return Retrieval(dataset, open_index(store, words()), mode)
 
     knowledge = KnowledgeBases(
-        load or load_documents, lambda name: EdgeStore(folder, f"kb-{name}"), lambda: used, mode
+        load or load_documents, lambda name: FolderStore(folder, f"kb-{name}"), lambda: used, mode
     )
     return AgentResources(knowledge, read_policy(), pubmed=PubMed(pubmed))
 

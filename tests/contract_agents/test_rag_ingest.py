@@ -13,7 +13,7 @@ from tests.search.conftest import running_server
 from tests.search.samples import WordEmbedder
 
 from assay.contract.envelope import chunk_id, split_chunk_id
-from assay.search.edge_store import EdgeStore
+from assay.search.folder_store import FolderStore
 from assay.serve.contract_agents.apps import open_resources
 from assay.serve.contract_agents.rag_ingest import cut_document
 
@@ -165,7 +165,7 @@ async def test_a_folder_of_a_data_set_is_not_a_knowledge_base(
 ) -> None:
     """`data-set` is the collection of the data set, beside those of knowledge bases."""
     await agents.run("RAG_RETRIEVE", {"query": "tea"})
-    assert EdgeStore(tmp_path / "bases", "data-set").manifest() is not None
+    assert FolderStore(tmp_path / "bases", "data-set").manifest() is not None
     answer = await agents.run("RAG_RETRIEVE", {"query": "tea", "knowledgeBase": "data-set"})
     assert answer["error"]["code"] == "TASK_FAILED"
 

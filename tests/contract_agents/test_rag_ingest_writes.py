@@ -16,8 +16,9 @@ from tests.contract_agents.sample_agents import make_resources, running_agents, 
 from tests.search.samples import WordEmbedder
 
 from assay.progress import Progress, silent
-from assay.search.edge_store import EdgeSearcher, EdgeStore
 from assay.search.embedding import Vectors
+from assay.search.flat_index import FlatIndex
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.store import Stored
 from assay.serve.contract_agents.knowledge_bases import OpenIndexes
@@ -30,7 +31,7 @@ _writes = st.lists(
 )
 
 
-class _OwnChunksOnly(EdgeStore):
+class _OwnChunksOnly(FolderStore):
     """Notes which points are read, and refuses to list them all."""
 
     def __init__(self, folder: Path) -> None:
@@ -42,8 +43,9 @@ class _OwnChunksOnly(EdgeStore):
         self.listed += 1
         return super().contents()
 
-    def open(self) -> EdgeSearcher:
-        searcher, fetch = super().open(), EdgeSearcher.fetch
+    def open(self) -> FlatIndex:
+        searcher, fetch = super().open(), FlatIndex.fetch
+        assert isinstance(searcher, FlatIndex)
 
         def noted(ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
             found = fetch(searcher, ids, vectors=vectors)
@@ -67,7 +69,7 @@ def test_a_write_reads_the_chunks_of_its_own_documents_alone(tmp_path: Path) -> 
 
 
 def test_a_document_of_many_chunks_is_replaced_whole(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path, "kb-lab")
+    store = FolderStore(tmp_path, "kb-lab")
     replace_documents("lab", {"a"}, chunks("a", *map(str, range(100))), words(), store)
     report = replace_documents("lab", {"a"}, chunks("a", "0", "x"), words(), store)
     assert (report.added, report.changed, report.removed) == (0, 1, 98)
@@ -82,7 +84,7 @@ def test_the_same_chunks_are_the_same_index_however_they_got_there(
 ) -> None:
     last: dict[str, list[str]] = {}
     with TemporaryDirectory() as folder:
-        stepwise, at_once = (EdgeStore(Path(folder), name) for name in ("kb-one", "kb-two"))
+        stepwise, at_once = (FolderStore(Path(folder), name) for name in ("kb-one", "kb-two"))
         for write in filter(None, writes):
             last |= write
             new = [chunk for name, texts in write.items() for chunk in chunks(name, *texts)]
@@ -96,7 +98,7 @@ def test_the_same_chunks_are_the_same_index_however_they_got_there(
 
 def test_what_an_earlier_version_wrote_is_taken_over(tmp_path: Path) -> None:
     """Its manifest has no sums; and so much longer texts change how BM25 weighs all of them."""
-    store = EdgeStore(tmp_path, "kb-lab")
+    store = FolderStore(tmp_path, "kb-lab")
     build_index(chunks("old", "brewed") + chunks("gone", "stale"), words(), store)
     for text in ("steeped", "steeped " * 200):
         replace_documents("lab", {"new", "gone"}, chunks("new", text), words(), store)
@@ -112,7 +114,7 @@ def test_what_an_earlier_version_wrote_is_taken_over(tmp_path: Path) -> None:
 def test_what_a_version_with_another_bm25_wrote_is_upgraded_when_it_is_searched(
     tmp_path: Path,
 ) -> None:
-    store = EdgeStore(tmp_path, "kb-lab")
+    store = FolderStore(tmp_path, "kb-lab")
     replace_documents("lab", {"a", "b"}, chunks("a", "one") + chunks("b", "two"), words(), store)
     (path,) = tmp_path.glob("kb-lab/*/manifest.json")
     content = json.loads(path.read_text())
@@ -129,7 +131,7 @@ def test_what_a_version_with_another_bm25_wrote_is_upgraded_when_it_is_searched(
 
 
 def test_the_same_again_with_another_model_makes_all_chunks_anew(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path, "kb-lab")
+    store = FolderStore(tmp_path, "kb-lab")
     replace_documents("lab", {"a", "b"}, chunks("a", "one") + chunks("b", "two"), words(), store)
     other = WordEmbedder(name="other words", max_tokens=256)
     report = replace_documents("lab", {"a"}, chunks("a", "one"), other, store)
@@ -139,7 +141,7 @@ def test_the_same_again_with_another_model_makes_all_chunks_anew(tmp_path: Path)
 
 
 def test_a_write_that_is_called_off_at_the_last_moment_leaves_nothing(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path, "kb-lab")
+    store = FolderStore(tmp_path, "kb-lab")
     replace_documents("lab", {"a"}, chunks("a", "one"), words(), store)
     before = store.manifest()
 

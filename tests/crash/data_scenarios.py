@@ -172,11 +172,11 @@ def _prepare_index() -> None:
 
 
 def _index_digest(name: str = "tiny") -> Any:
-    from assay.search.edge_store import EdgeStore
+    from assay.search.folder_store import FolderStore
     from assay.search.index import open_index
 
     names = [each.name for each in Path("index").iterdir() if each.name.startswith(name)]
-    store = EdgeStore(Path("index"), names[0] if names else name)  # named after its embedder, too
+    store = FolderStore(Path("index"), names[0] if names else name)  # named after its embedder, too
     with open_index(store, WordEmbedder()) as retriever:
         found = {
             mode: [(hit.doc_id, hit.score) for hit in retriever.search("text 3", 20, mode=mode)]

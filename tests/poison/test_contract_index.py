@@ -18,14 +18,14 @@ from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.plan import open_agent
 from assay.evaluation.run import Run
 from assay.run.config import RunConfig
-from assay.search.edge_store import EdgeStore
+from assay.search.folder_store import FolderStore
 from assay.serve.contract_agents.apps import TASKS, agents_app
 
 
 def planted_in(folder: Path) -> set[str]:
     """The ids in all knowledge bases that are not documents of the data set."""
     bases = [path.name for path in folder.iterdir() if path.name.startswith("kb-")]
-    ids = {each for name in bases for each in EdgeStore(folder, name).contents()}
+    ids = {each for name in bases for each in FolderStore(folder, name).contents()}
     return {each.partition("__chunk_")[0] for each in ids} - TEA.documents.keys()
 
 

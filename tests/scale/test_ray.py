@@ -20,8 +20,8 @@ from assay.cli.app import app
 from assay.data import Document
 from assay.errors import AssayError, TargetError, UsageError
 from assay.ray_cluster import RayCluster, check_engine
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, configured_store, open_index
 from assay.search.ray_index import build_on_cluster
 from assay.search.retriever import Retriever
@@ -156,7 +156,7 @@ def test_an_index_survives_a_killed_worker(
         embedder = open_embedder(settings)
         found = _ranking(open_index(store, embedder))
         monkeypatch.delenv("QDRANT_URL", raising=False)
-        alone = EdgeStore(tmp_path / "alone", "alone")
+        alone = FolderStore(tmp_path / "alone", "alone")
         build_index(_DOCUMENTS, embedder, alone, cache=VectorCache(tmp_path / "alone.sqlite3"))
         expected = _ranking(open_index(alone, embedder))
         for ours, theirs in zip(found, expected, strict=True):
@@ -173,9 +173,9 @@ def test_what_is_embedded_is_not_embedded_again(
     with _serving(embeddings) as url:
         settings = EmbedderSettings(f"openai:letters@{url}")
         # As after an interruption: the first half is in the cache.
-        build_index(_DOCUMENTS[:160], open_embedder(settings), EdgeStore(tmp_path / "one", "one"))
+        build_index(_DOCUMENTS[:160], open_embedder(settings), FolderStore(tmp_path / "one", "one"))
         embeddings.texts.clear()
-        build_on_cluster(_DOCUMENTS, settings, EdgeStore(tmp_path / "all", "all"), "ray")
+        build_on_cluster(_DOCUMENTS, settings, FolderStore(tmp_path / "all", "all"), "ray")
         titles = {document.title for document in _DOCUMENTS}
         texts = [one for one in embeddings.texts if one.startswith("Title") and one not in titles]
     assert sorted(texts) == sorted(
@@ -188,7 +188,7 @@ def test_a_cluster_elsewhere_is_used_through_its_client_port(tmp_path: Path) -> 
     embeddings = _Embeddings(kills=False)
     with _serving(embeddings) as url:
         settings = EmbedderSettings(f"openai:letters@{url}")
-        store, told = EdgeStore(tmp_path / "one", "one"), []
+        store, told = FolderStore(tmp_path / "one", "one"), []
         report = build_on_cluster(
             _DOCUMENTS[:20],
             settings,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.search.samples import WordEmbedder
 
-from assay.search.edge_store import EdgeStore
+from assay.search.folder_store import FolderStore
 from assay.search.store import Store
 
 
@@ -114,7 +114,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 def empty_store(request: pytest.FixtureRequest, folder: Path) -> Store:
     """That of the engine `request.param`; `folder` is for the embedded one."""
     if request.param == "edge":
-        return EdgeStore(folder / "index", "test")
+        return FolderStore(folder / "index", "test")
     from assay.search.server_store import ServerStore
 
     server: QdrantServer = request.getfixturevalue("qdrant_server")

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from assay.cli.app import app
 from assay.errors import SearchError
 from assay.search import index_files
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import VectorCache
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.index_files import check_files, live_generation
 from assay.search.integrity import check_kept_files
@@ -35,20 +35,22 @@ from pathlib import Path
 import numpy as np
 from tests.search.samples import DOCUMENTS, WordEmbedder
 from assay.errors import SearchError
-from assay.search.edge_store import EdgeStore
+from assay.search import folder_store
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.index_files import live_generation
 
 home = Path(sys.argv[1])
+folder_store.FLAT_KB = int(sys.argv[2])
 
 def found():
-    with open_index(EdgeStore(home, "test"), WordEmbedder()) as retriever:
+    with open_index(FolderStore(home, "test"), WordEmbedder()) as retriever:
         return [
             [(hit.doc_id, round(hit.score, 6)) for hit in retriever.search(query, 5, mode=mode)]
             for query in ("brewed water", "saffron") for mode in ("bm25", "dense", "hybrid")
         ]
 
-build_index(DOCUMENTS, WordEmbedder(), EdgeStore(home, "test"))
+build_index(DOCUMENTS, WordEmbedder(), FolderStore(home, "test"))
 right = found()
 kinds = sorted({path.name for path in live_generation(home / "test").rglob("*") if path.is_file()})
 for name in [*kinds, "current"]:
@@ -68,16 +70,17 @@ for name in [*kinds, "current"]:
         noticed = ""
     except SearchError as error:
         noticed = str(error)
-    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(home, "test"))
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(home, "test"))
     print(json.dumps([name, noticed, found() == right]), flush=True)
 """
 
 
+@pytest.mark.parametrize(("flat_kb", "kinds"), [(20_000, 9), (0, 14)], ids=["arrays", "engine"])
 def test_a_flipped_bit_in_each_kind_of_file_of_an_index_is_noticed_and_mended(
-    tmp_path: Path,
+    tmp_path: Path, flat_kb: int, kinds: int
 ) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", WORKER, str(tmp_path / "index")],
+        [sys.executable, "-c", WORKER, str(tmp_path / "index"), str(flat_kb)],
         capture_output=True,
         text=True,
         timeout=100,
@@ -86,7 +89,7 @@ def test_a_flipped_bit_in_each_kind_of_file_of_an_index_is_noticed_and_mended(
     )
     assert run.returncode == 0, run.stderr[-2000:]
     outcomes = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(outcomes) > 14, "each kind of file is one line"
+    assert len(outcomes) > kinds, "each kind of file is one line"
     for name, noticed, same in outcomes:
         assert "rebuild it with: assay index" in noticed or "there is no index" in noticed, name
         assert same, name
@@ -104,26 +107,26 @@ def _flip(path: Path, place: int) -> None:
 def test_a_large_index_is_hashed_where_times_changed_and_entirely_on_demand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = EdgeStore(tmp_path, "test")
+    store = FolderStore(tmp_path, "test")
     build_index(DOCUMENTS, WordEmbedder(), store)
     monkeypatch.setattr(index_files, "HASHED_WHEN_OPENED", 0)
     generation = live_generation(tmp_path / "test")
     assert generation is not None
-    vectors = next(generation.rglob("chunk_0.mmap"))
+    vectors = next(generation.rglob("vectors.npy"))
     status = vectors.stat()
     _flip(vectors, 100)
     os.utime(vectors, ns=(status.st_atime_ns, status.st_mtime_ns))
     check_files(generation)  # by size and time alone
-    with pytest.raises(DamagedIndexError, match=r"chunk_0\.mmap does not match its checksum"):
+    with pytest.raises(DamagedIndexError, match=r"vectors\.npy does not match its checksum"):
         check_files(generation, every=True)
     os.utime(vectors)
-    with pytest.raises(DamagedIndexError, match=r"chunk_0\.mmap does not match its checksum"):
+    with pytest.raises(DamagedIndexError, match=r"vectors\.npy does not match its checksum"):
         store.open()
 
 
 def test_a_copied_index_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy has other times: what was hashed gets the time that it was sealed with."""
-    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
     generation = live_generation(tmp_path / "test")
     assert generation is not None
     for path in generation.rglob("*"):
@@ -139,7 +142,7 @@ def test_a_copied_index_is_hashed_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_an_index_without_checksums_still_opens(tmp_path: Path) -> None:
     """One of an earlier version, which lists only sizes."""
-    store = EdgeStore(tmp_path, "test")
+    store = FolderStore(tmp_path, "test")
     build_index(DOCUMENTS, WordEmbedder(), store)
     generation = live_generation(tmp_path / "test")
     assert generation is not None
@@ -147,7 +150,7 @@ def test_an_index_without_checksums_still_opens(tmp_path: Path) -> None:
     content = json.loads(manifest.read_bytes())
     sizes = {name: one["size"] for name, one in content["files"].items()}
     manifest.write_text(json.dumps({"manifest": content["manifest"], "sizes": sizes}))
-    with open_index(EdgeStore(tmp_path, "test"), WordEmbedder()) as retriever:
+    with open_index(FolderStore(tmp_path, "test"), WordEmbedder()) as retriever:
         assert retriever.search("water", 10)
 
 
@@ -189,7 +192,7 @@ def test_vectors_of_an_earlier_version_get_a_checksum_when_they_are_read(tmp_pat
 
 
 def test_doctor_finds_damage_in_all_that_is_kept(surroundings: Path) -> None:
-    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(surroundings / "index", "test"))
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(surroundings / "index", "test"))
     (surroundings / "models").mkdir()
     (surroundings / "models" / "one.onnx").write_bytes(b"a model")
     (surroundings / "models" / "one.onnx.sha256").write_text("0" * 64)
@@ -198,14 +201,14 @@ def test_doctor_finds_damage_in_all_that_is_kept(surroundings: Path) -> None:
     assert "damaged" in good["model one.onnx"]
     generation = live_generation(surroundings / "index" / "test")
     assert generation is not None
-    _flip(next(generation.rglob("chunk_0.mmap")), 100)
+    _flip(next(generation.rglob("vectors.npy")), 100)
     with sqlite3.connect(surroundings / "vectors.sqlite3") as database:
         database.execute("UPDATE vectors SET vector = zeroblob(2048)")
     database.close()
     result = CliRunner().invoke(app, ["doctor", "--deep", "--json"])
     assert result.exit_code == 1
     found = json.loads(result.stdout)["kept_files"]
-    assert "chunk_0.mmap does not match its checksum" in found["index test"]
+    assert "vectors.npy does not match its checksum" in found["index test"]
     assert "vectors do not match their checksums" in found["vector cache"]
 
 

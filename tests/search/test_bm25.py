@@ -335,9 +335,9 @@ def test_other_settings_build_the_index_again_and_are_refused_where_they_cannot(
 def test_an_index_of_the_earlier_format_is_refused_and_built_again(
     tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    from assay.search.edge_store import EdgeStore
+    from assay.search.folder_store import FolderStore
 
-    store = EdgeStore(tmp_path, "test")
+    store = FolderStore(tmp_path, "test")
     build_index(DOCUMENTS, embedder, store)
     (path,) = tmp_path.glob("test/*/manifest.json")
     content = json.loads(path.read_text())

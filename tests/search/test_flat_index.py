@@ -1,74 +1,122 @@
-"""A small index in memory finds what the engine finds."""
+"""A small index, kept as arrays, finds what the engine finds."""
 
-import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
-from assay.search import edge_store as engine
-from assay.search.edge_store import EdgeSearcher, EdgeStore
-from assay.search.flat_index import FOLDER, FlatIndex
+from assay.search import folder_store
+from assay.search.edge_engine import EdgeSearcher
+from assay.search.filters import conditions
+from assay.search.flat_index import FOLDER, FlatIndex, FlatPoint, write_flat
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
+from assay.search.index_files import live_generation, read_manifest, seal
 from assay.search.postings import best_rows
 from assay.search.retriever import Mode, Retriever
-from assay.search.store import point_id
+from assay.search.store import FLAT_KB, Point, point_id
 
 QUERIES = ("green tea", "brewed from water", "saffron", "onions and yeast", "nothing of it")
-ZERO_SHOT: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
+MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
+
+
+# Conditions, each of them alone; and documents whose metadata they are about.
+FILTERS: tuple[dict[str, object], ...] = (
+    {"year": 2020},
+    {"year": [2019, 2021]},
+    {"year": {"gte": 2020, "lt": 2021.5}},
+    {"year": 2020.0},
+    {"year": True},
+    {"tags": "hot"},
+    {"tags": {"gt": 3}},
+    {"done": True},
+    {"done": 1},
+    {"absent": "x"},
+    {"a.b": "c"},
+)
+METADATA: tuple[dict[str, object], ...] = (
+    {"year": 2020, "tags": ["hot", "sweet"], "done": True},
+    {"year": 2020.0, "tags": [1, 5], "done": 1},
+    {"year": "2020", "tags": "hot", "done": "true"},
+    {"year": 2021, "tags": [], "a.b": "c", "a": {"b": "d"}},
+    {"year": None, "tags": [[5]], "done": False},
+    {},
+)
+DESCRIBED = [
+    Document(f"d{number}", "", f"tea number {number}", metadata)
+    for number, metadata in enumerate(METADATA)
+]
+
+
+def kept(
+    folder: Path, documents: Sequence[Document], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Retriever]:
+    """The same documents as arrays and by the engine."""
+    for name, most in (("arrays", FLAT_KB), ("engine", 0)):
+        monkeypatch.setattr(folder_store, "FLAT_KB", most)
+        build_index(documents, WordEmbedder(), FolderStore(folder, name))
+        with open_index(FolderStore(folder, name), WordEmbedder()) as opened:
+            assert isinstance(opened._searcher, FlatIndex if most else EdgeSearcher)
+            yield opened
 
 
 @pytest.fixture
 def retriever(tmp_path: Path) -> Iterator[Retriever]:
-    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
-    with open_index(EdgeStore(tmp_path, "test"), WordEmbedder()) as opened:
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
+    with open_index(FolderStore(tmp_path, "test"), WordEmbedder()) as opened:
         yield opened
 
 
-def searcher_of(retriever: Retriever) -> EdgeSearcher:
+def searcher_of(retriever: Retriever) -> FlatIndex:
     searcher = retriever._searcher
-    assert isinstance(searcher, EdgeSearcher)
+    assert isinstance(searcher, FlatIndex)
     return searcher
 
 
-def answers(retriever: Retriever) -> list[dict[str, tuple[float, int, str]]]:
+def found(retriever: Retriever, **wanted: Any) -> list[dict[str, tuple[float, int, str]]]:
     """By document: two cosines that are equal but for the last bit may stand either way."""
-    found = [retriever.search(query, 5, mode=mode) for query in QUERIES for mode in ZERO_SHOT]
+    hits = [retriever.search(query, 5, mode=mode, **wanted) for query in QUERIES for mode in MODES]
     return [
-        {hit.doc_id: (round(hit.score, 5), hit.chunk_index, hit.text) for hit in hits}
-        for hits in found
+        {hit.doc_id: (round(hit.score, 5), hit.chunk_index, hit.text) for hit in each}
+        for each in hits
     ]
 
 
-def test_every_mode_finds_what_the_engine_finds(retriever: Retriever) -> None:
-    flat = answers(retriever)
-    searcher = searcher_of(retriever)
-    assert searcher._flat is not None
-    searcher._flat = None
-    assert answers(retriever) == flat
-    assert any(flat)
-
-
-def test_the_engine_is_asked_only_where_there_are_conditions(
-    retriever: Retriever, monkeypatch: pytest.MonkeyPatch
+def test_every_mode_finds_what_the_engine_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    searcher, placed = searcher_of(retriever), EdgeSearcher._placed
+    arrays, engine = (
+        (found(each), [parts.terms for _, parts in each.explain("green tea", 3, mode="bm25")])
+        for each in kept(tmp_path, DOCUMENTS, monkeypatch)
+    )
+    assert arrays == engine
+    assert any(arrays[0])
 
-    def counted(self: EdgeSearcher, points: list[object]) -> object:
-        asked.append("engine")
-        return placed(self, points)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(EdgeSearcher, "_placed", counted)
-    retriever.search("water", 5)
-    assert not asked
-    found = retriever.search("water", 5, filters={"year": 2020})
-    assert asked
-    assert {hit.doc_id for hit in found} <= {"coffee", "beer"}
-    assert searcher._flat is not None
+def test_conditions_are_met_by_the_same_documents_as_in_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [point_id(one.id, 0) for one in DESCRIBED]
+    arrays, engine = (
+        [
+            (
+                filters,
+                {hit.doc_id for hit in each.search("tea", 9, filters=filters, mode="dense")},
+                {hit.doc_id for hit in each.search("tea", 9, filters=filters, mode="bm25")},
+                each._searcher.matching(ids, conditions(filters)),
+            )
+            for filters in FILTERS
+        ]
+        for each in kept(tmp_path, DESCRIBED, monkeypatch)
+    )
+    assert arrays == engine
+    assert [near for _, near, _, _ in arrays[:3]] == [{"d0"}, {"d3"}, {"d0", "d1", "d3"}]
 
 
 def test_documents_that_another_signal_found_are_scored(retriever: Retriever) -> None:
@@ -99,60 +147,41 @@ def test_each_vector_and_each_query_has_scores_of_its_own(retriever: Retriever) 
 
 def test_best_come_first_and_equals_in_the_order_of_documents(tmp_path: Path) -> None:
     same = [Document(f"d{number:02}", "", "tea") for number in range(30, 0, -1)]
-    build_index(same, WordEmbedder(), EdgeStore(tmp_path, "test"))
-    with open_index(EdgeStore(tmp_path, "test"), WordEmbedder()) as opened:
+    build_index(same, WordEmbedder(), FolderStore(tmp_path, "test"))
+    with open_index(FolderStore(tmp_path, "test"), WordEmbedder()) as opened:
         found = searcher_of(opened).candidates().lexical(opened._bm25.query("tea"), 4)
     assert list(found) == ["d01", "d02", "d03", "d04"]
 
 
 def test_a_changed_index_has_its_own(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path, "test")
+    store = FolderStore(tmp_path, "test")
     build_index(DOCUMENTS, WordEmbedder(), store)
     new = Document("mate", "Mate", "Mate is drunk through a straw.")
     build_index([*DOCUMENTS[1:], new], WordEmbedder(), store)
     with open_index(store, WordEmbedder()) as opened:
-        for mode in ZERO_SHOT:
+        for mode in MODES:
             assert opened.search("mate straw", 5, mode=mode)[0].doc_id == "mate"
             assert "tea" not in {hit.doc_id for hit in opened.search("green tea", 5, mode=mode)}
 
 
-def test_a_large_index_has_none_also_when_it_grew(
+def test_an_index_that_grows_goes_to_the_engine_and_comes_back_when_it_shrinks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = EdgeStore(tmp_path, "test")
+    store = FolderStore(tmp_path, "test")
     build_index(DOCUMENTS[:2], WordEmbedder(), store)
     (generation,) = (tmp_path / "test").glob(f"*/{FOLDER}")
-    assert FlatIndex.of(generation.parent) is not None
-    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 6)  # three vectors of 2 KB
+    assert FlatIndex.is_in(generation.parent)
+    monkeypatch.setattr(folder_store, "FLAT_KB", 6)  # three vectors of 2 KB
     build_index(DOCUMENTS, WordEmbedder(), store)
     assert not list((tmp_path / "test").glob(f"*/{FOLDER}"))
     with open_index(store, WordEmbedder()) as opened:
         assert opened.search("green tea", 1)[0].doc_id == "tea"
-
-
-def test_the_engine_opens_a_small_index_without_reading_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its words are in a file, not counted again, and a search with conditions finds the same."""
-    store = EdgeStore(tmp_path, "test")
-    monkeypatch.setattr(engine, "_SMALL_THRESHOLD_KB", 1)
-    build_index(DOCUMENTS, WordEmbedder(), store)
-    assert ("Mmap", "cold") in _word_indexes(tmp_path)
+        assert len(opened.search("water", 10)) == len(DOCUMENTS)
+    build_index(DOCUMENTS[:2], WordEmbedder(), store)
+    files = [path.name for path in (tmp_path / "test").glob("*/*")]
+    assert sorted(files) == [FOLDER, "manifest.json"]  # nothing of the engine beside them
     with open_index(store, WordEmbedder()) as opened:
-        for mode in ZERO_SHOT:
-            whole = opened.search("water", 5, mode=mode)
-            within = opened.search("water", 5, mode=mode, filters={"year": {"gte": 0}})
-            assert [hit.doc_id for hit in whole] == [hit.doc_id for hit in within], mode
-    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 6)  # now it is a large one
-    build_index([*DOCUMENTS, Document("mate", "Mate", "Mate.")], WordEmbedder(), store)
-    assert {memory for _, memory in _word_indexes(tmp_path)} == {"cached"}
-
-
-def _word_indexes(folder: Path) -> set[tuple[str, str]]:
-    """Kind and memory of the engine's BM25 index in each segment."""
-    configs = [json.loads(path.read_bytes()) for path in folder.glob("test/*/**/segment.json")]
-    indexes = [one["config"]["sparse_vector_data"]["bm25"]["index"] for one in configs]
-    return {(one["index_type"], one["memory"]) for one in indexes}
+        assert [hit.doc_id for hit in opened.search("green tea")] == ["tea", "coffee"]
 
 
 @pytest.mark.parametrize("count", [1, 3, 500, 1000])
@@ -162,12 +191,51 @@ def test_of_equal_scores_at_the_end_of_a_list_the_lower_rows_stay(count: int) ->
     assert best_rows(scores, count).tolist() == expected
 
 
-def test_arrays_of_an_earlier_version_are_left_to_the_engine(tmp_path: Path) -> None:
-    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
-    (folder,) = (tmp_path / "test").glob(f"*/{FOLDER}")
-    for path in sorted(folder.iterdir()):
-        kept = path.read_bytes()
-        path.unlink()
-        assert FlatIndex.of(folder.parent) is None, path.name
-        path.write_bytes(kept)
-    assert FlatIndex.of(folder.parent) is not None
+def test_an_index_of_an_earlier_version_is_opened_by_the_engine_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had the engine's files, and arrays without payloads."""
+    store = FolderStore(tmp_path, "test")
+    build_index(DOCUMENTS[:3], WordEmbedder(), store)
+    (arrays,) = (tmp_path / "test").glob(f"*/{FOLDER}")
+    shutil.copytree(arrays, tmp_path / "arrays")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(folder_store, "FLAT_KB", 0)
+        build_index(DOCUMENTS[:4], WordEmbedder(), store)
+    generation = live_generation(tmp_path / "test")
+    assert generation is not None
+    shutil.copytree(tmp_path / "arrays", generation / FOLDER)
+    (generation / FOLDER / "payloads.npy").unlink()
+    seal(generation, read_manifest(generation))
+    with closing(store.open()) as searcher:
+        assert isinstance(searcher, EdgeSearcher)
+        assert len(list(searcher.entries())) == 4
+    build_index(DOCUMENTS, WordEmbedder(), store)
+    with closing(store.open()) as searcher:
+        assert isinstance(searcher, FlatIndex)
+        assert {doc_id for doc_id, _, _ in searcher.entries()} == {one.id for one in DOCUMENTS}
+
+
+def test_a_generation_is_written_again_as_it_was(tmp_path: Path) -> None:
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
+    with closing(FolderStore(tmp_path, "test").open()) as searcher:
+        assert isinstance(searcher, FlatIndex)
+        write_flat(tmp_path, searcher.points(), WordEmbedder().dimension)
+    (first,) = (tmp_path / "test").glob(f"*/{FOLDER}")
+    names = sorted(path.name for path in first.iterdir())
+    assert len(names) == 8
+    for name in names:
+        assert (tmp_path / FOLDER / name).read_bytes() == (first / name).read_bytes(), name
+
+
+def test_vectors_get_the_length_1(tmp_path: Path) -> None:
+    vectors = np.array([[3, 4], [0.6, 0.8], [0, 0]], np.float32)
+    payload = {"doc_id": "d", "chunk_index": 0, "total_chunks": 1}
+    points = [
+        FlatPoint.of(Point(str(row), vector, None, {**payload, "doc_id": f"d{row}"}))  # type: ignore[typeddict-item]
+        for row, vector in enumerate(vectors)
+    ]
+    write_flat(tmp_path, points, 2)
+    kept = np.load(tmp_path / FOLDER / "vectors.npy")
+    assert kept[0] == pytest.approx([0.6, 0.8])
+    assert kept[1:].tolist() == vectors[1:].tolist()

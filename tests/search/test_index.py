@@ -206,20 +206,20 @@ def test_a_document_counts_once_in_bm25_however_many_chunks_it_has(
     searcher = store.open()
     model = searcher.manifest.bm25
     assert model is not None
-    (one,) = searcher.nearest("bm25", model.query("saffron"), 10)
+    found = searcher.candidates().lexical(model.query("saffron"))
     searcher.close()
-    assert (one.doc_id, one.chunk_index) == ("soup", 0)
+    assert list(found) == ["soup"]
     weight = model.document(DOCUMENTS[4])
     term = dict(zip(weight.indices, weight.values, strict=True))
     (index,) = model.query("saffron").indices
     # ln(1 + (5 - 1 + 0.5) / (1 + 0.5)), with the 5 documents, not their chunks
-    assert one.score == pytest.approx(term[index] * 1.3862943, rel=1e-3)
+    assert found["soup"] == pytest.approx(term[index] * 1.3862943, rel=1e-3)
 
 
 def test_document_vectors_are_those_of_the_index(embedder: WordEmbedder, tmp_path: Path) -> None:
-    from assay.search.edge_store import EdgeStore
+    from assay.search.folder_store import FolderStore
 
-    store = EdgeStore(tmp_path, "test")
+    store = FolderStore(tmp_path, "test")
     build_index(DOCUMENTS, embedder, store)
     embedder.seen.clear()
     vectors = document_vectors(DOCUMENTS, embedder)

@@ -9,8 +9,8 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError
 from assay.search.bm25 import Bm25Settings
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import EmbedderSettings, VectorCache
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.index_parts import IndexPart, read_parts, take_vectors, write_part
 
@@ -30,12 +30,12 @@ def parts(tmp_path: Path) -> list[Path]:
 def test_parts_make_the_same_index_without_embedding_again(
     parts: list[Path], tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    whole = EdgeStore(tmp_path / "whole", "whole")
+    whole = FolderStore(tmp_path / "whole", "whole")
     build_index(DOCUMENTS, embedder, whole, cache=VectorCache(tmp_path / "whole.sqlite3"))
     cache = VectorCache(tmp_path / "merged.sqlite3")
     take_vectors(parts, cache)
     merging = WordEmbedder()
-    merged = EdgeStore(tmp_path / "merged", "merged")
+    merged = FolderStore(tmp_path / "merged", "merged")
     build_index(DOCUMENTS, merging, merged, cache=cache)
     assert merging.seen == []
     assert sum(part.documents for part in read_parts(parts)) == len(DOCUMENTS)

@@ -11,8 +11,8 @@ from tests.search.samples import WordEmbedder
 
 from assay.data import Document
 from assay.progress import Progress, silent
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import VectorCache, Vectors
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.metric import CorpusMetric, fit_metric
 from assay.search.store import DamagedIndexError, Manifest
@@ -110,7 +110,7 @@ def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_a_manifest_keeps_the_metric(tmp_path: Path) -> None:
-    store, some = EdgeStore(tmp_path / "index", "c"), documents()
+    store, some = FolderStore(tmp_path / "index", "c"), documents()
     build_index(some, StyleEmbedder(), store)
     manifest = store.manifest()
     assert manifest is not None
@@ -119,7 +119,7 @@ def test_a_manifest_keeps_the_metric(tmp_path: Path) -> None:
 
 
 def test_an_older_index_opens_without_a_metric(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path / "index", "c")
+    store = FolderStore(tmp_path / "index", "c")
     build_index(documents(), StyleEmbedder(), store)
     manifest = store.manifest()
     assert manifest is not None
@@ -130,7 +130,7 @@ def test_an_older_index_opens_without_a_metric(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [{"directions": "?"}, {"kept": [0.5, 0.5, 0.5]}, {"kept": "x"}])
 def test_a_damaged_metric_is_a_damaged_index(tmp_path: Path, damage: dict[str, object]) -> None:
-    store = EdgeStore(tmp_path / "index", "c")
+    store = FolderStore(tmp_path / "index", "c")
     build_index(documents(), StyleEmbedder(), store)
     manifest = store.manifest()
     assert manifest is not None
@@ -141,7 +141,7 @@ def test_a_damaged_metric_is_a_damaged_index(tmp_path: Path, damage: dict[str, o
 
 def test_queries_and_documents_are_compared_in_the_metric(tmp_path: Path) -> None:
     """A short query is as far from every text by its style: the metric brings the topic out."""
-    embedder, store = StyleEmbedder(), EdgeStore(tmp_path / "index", "c")
+    embedder, store = StyleEmbedder(), FolderStore(tmp_path / "index", "c")
     build_index(documents(), embedder, store)
     with open_index(store, embedder) as retriever:
         for mode in ("dense", "hybrid"):
@@ -156,7 +156,7 @@ def test_queries_and_documents_are_compared_in_the_metric(tmp_path: Path) -> Non
 
 
 def test_the_metric_stays_while_a_few_documents_change(tmp_path: Path) -> None:
-    embedder, store = StyleEmbedder(), EdgeStore(tmp_path / "index", "c")
+    embedder, store = StyleEmbedder(), FolderStore(tmp_path / "index", "c")
     build_index(documents(), embedder, store)
     first = store.manifest()
     report = build_index(documents(43), embedder, store)
@@ -168,7 +168,7 @@ def test_the_metric_stays_while_a_few_documents_change(tmp_path: Path) -> None:
 
 
 def test_it_is_fitted_again_when_the_corpus_has_more_than_doubled(tmp_path: Path) -> None:
-    embedder, store = StyleEmbedder(), EdgeStore(tmp_path / "index", "c")
+    embedder, store = StyleEmbedder(), FolderStore(tmp_path / "index", "c")
     build_index(documents(7), embedder, store)
     few = store.manifest()
     build_index(documents(40), embedder, store)
@@ -182,7 +182,7 @@ def test_it_is_fitted_again_when_the_corpus_has_more_than_doubled(tmp_path: Path
 
 
 def test_nothing_is_embedded_for_an_index_that_is_ready(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path / "index", "c")
+    store = FolderStore(tmp_path / "index", "c")
     build_index(documents(), StyleEmbedder(), store)
     again = StyleEmbedder()
     build_index(documents(), again, store)

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import assay
 from assay.cli.app import app
 from assay.errors import SearchError, SearchUnavailable, UsageError
-from assay.search.edge_store import EdgeStore
 from assay.search.embedding import EmbedderSettings
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.reranking import open_reranker, with_reranker
 
@@ -67,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
 def test_the_first_documents_are_ordered_by_the_reranker(
     server: RerankServer, tmp_path: Path, embedder: WordEmbedder
 ) -> None:
-    store = EdgeStore(tmp_path / "index", "test")
+    store = FolderStore(tmp_path / "index", "test")
     build_index(DOCUMENTS, embedder, store)
     settings = EmbedderSettings(reranker=f"tei:{server.url}")
     with with_reranker(open_index(store, embedder), settings) as retriever:

@@ -208,9 +208,9 @@ class BuiltinAgent:
         embedder = open_embedder(self._embedder)
         store = None
         if self._index is not None:
-            from assay.search.edge_store import EdgeStore
+            from assay.search.folder_store import FolderStore
 
-            store = EdgeStore(self._index, "documents")
+            store = FolderStore(self._index, "documents")
         retriever = open_retriever(
             self._dataset,
             embedder=embedder,

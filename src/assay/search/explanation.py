@@ -9,7 +9,7 @@ import numpy as np
 from assay.search.bm25 import Bm25Model, SparseVector
 from assay.search.embedding import Vectors
 from assay.search.fusion import LEXICAL_WEIGHT
-from assay.search.store import Searcher, point_id
+from assay.search.store import Searcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +80,17 @@ def term_shares(
 ) -> dict[str, dict[str, float]]:
     """What each word of the query adds to the BM25 score of these documents.
 
-    The engine is asked word by word: it has the weights, and a chunk has only a part of the text.
+    The index is asked word by word: it has the weights, and a chunk has only a part of the text.
     """
     query = model.query(text)
     values = dict(zip(query.indices, query.values, strict=True))
-    among = [point_id(doc_id, 0) for doc_id in doc_ids]
     found: dict[str, dict[str, float]] = {doc_id: {} for doc_id in doc_ids}
     for term in dict.fromkeys(model.terms(text)):
         index = zlib.crc32(term.encode())
-        if index not in values or not among:
+        if index not in values:
             continue
         word = SparseVector([index], [values[index]])
-        for one in searcher.nearest("bm25", word, len(among), among=among):
-            if one.score > 0:
-                found[one.doc_id][term] = float(np.float32(one.score))
+        for doc_id, score in searcher.candidates().lexical_of(doc_ids, word).items():
+            if score > 0:
+                found[doc_id][term] = float(np.float32(score))
     return found

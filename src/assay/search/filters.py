@@ -66,9 +66,15 @@ def _bounds(field: str, value: Mapping[Any, Any]) -> dict[str, float]:
 def holds(condition: FilterCondition, metadata: Mapping[str, object]) -> bool:
     """Whether metadata meets a condition, for a search in memory."""
     value = metadata.get(json.loads(condition.key.removeprefix("metadata.")))
-    if condition.bounds is None:
-        found = value if isinstance(value, list) else [value]
-        return any(one == wanted for one in found for wanted in condition.values)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return all(_WITHIN[name](value, bound) for name, bound in condition.bounds.items())
+    found: list[Any] = value if isinstance(value, list) else [value]
+    bounds = condition.bounds
+    if bounds is None:  # true is not 1, and 2020.0 not 2020, to an engine
+        return any(
+            type(one) is type(wanted) and one == wanted
+            for one in found
+            for wanted in condition.values
+        )
+    return any(
+        type(one) in (int, float) and all(_WITHIN[name](one, bounds[name]) for name in bounds)
+        for one in found
+    )

@@ -1,19 +1,19 @@
-"""A small index in memory: every document is scored, so what is found is exact.
+"""A small index as arrays: every document is scored, so what is found is exact.
 
-The engine answers each call of a query with hundreds of points as objects, which takes longer than
-the products. A small index is also kept as one matrix of vectors and one list of BM25 postings,
-mapped from files of its generation: a signal is then one product, and only the best documents
-become objects. Searches with conditions on metadata, and the texts, stay with the engine.
+An engine answers each call of a query with hundreds of points as objects, which takes longer than
+the products, and is slow to open. A small index is one matrix of vectors, one list of BM25 postings
+and the payloads, mapped from files of its generation: a signal is one product, and only the best
+documents become objects.
 """
 
 import json
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,23 @@ from numpy.typing import NDArray
 from assay.files import read_file
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
+from assay.search.filters import FilterCondition, holds
 from assay.search.fusion import DEPTH, ranks_in
+from assay.search.index_files import damaged_index
 from assay.search.postings import Postings, best_rows
+from assay.search.store import ChunkPayload, Manifest, Point, Stored
 
 FOLDER = "flat"
 _POINTS = "points.json"
-_ARRAYS = ("vectors", *(one.name for one in fields(Postings)))
+_ARRAYS = ("vectors", *(one.name for one in fields(Postings)), "payloads", "payload_ends")
+_FILES = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
 
 _Floats = NDArray[np.float32]
 _Array = NDArray[Any]
 
 
 class FlatPoint(NamedTuple):
-    """What a search needs of a point."""
+    """A chunk, as it is written."""
 
     id: str
     doc_id: str
@@ -41,24 +45,115 @@ class FlatPoint(NamedTuple):
     total_chunks: int
     dense: Vectors
     bm25: SparseVector | None
+    payload: bytes
+    """In JSON."""
+
+    @classmethod
+    def of(cls, point: Point) -> Self:
+        """What is written of a point."""
+        payload = point.payload
+        place = payload["doc_id"], payload["chunk_index"], payload["total_chunks"]
+        written = json.dumps(payload, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return cls(point.id, *place, point.dense, point.bm25, written)
+
+    def point(self) -> Point:
+        """The point that it was made of."""
+        return Point(self.id, self.dense, self.bm25, _parsed(self.payload))
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk, about."""
+        words = len(self.bm25.indices) if self.bm25 else 0
+        return self.dense.nbytes + 8 * words + len(self.payload) + 200
 
 
 class FlatIndex:
-    """Scores every point of a small index; safe to ask from several threads."""
+    """Searches a generation that is a few arrays; safe to ask from several threads."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, generation: Path, manifest: Manifest) -> None:
+        folder = generation / FOLDER
+        self._manifest = manifest
         # Read now: a writer may remove the folder at any time, and what is mapped then stays.
-        self._listed = read_file(folder / _POINTS)
-        self._vectors, *postings = (
-            np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
-            for name in _ARRAYS
-        )
+        try:
+            self._listed = read_file(folder / _POINTS)
+            self._vectors, *postings, self._payloads, self._payload_ends = (
+                np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
+                for name in _ARRAYS
+            )
+        except (OSError, ValueError) as error:
+            raise damaged_index(generation, str(error)) from error
         self._postings = Postings(*postings)
 
-    @classmethod
-    def of(cls, generation: Path) -> "FlatIndex | None":
-        """That of a generation, if it `has_flat`."""
-        return cls(generation / FOLDER) if has_flat(generation) else None
+    @staticmethod
+    def is_in(generation: Path) -> bool:
+        """Whether a generation has all the files: not a large one, and not one of an earlier
+        version, which had the engine's files and other arrays.
+        """
+        return all((generation / FOLDER / name).is_file() for name in _FILES)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the index says about itself."""
+        return self._manifest
+
+    def candidates(self, where: Sequence[FilterCondition] = ()) -> "FlatCandidates":
+        """For one query: see `Searcher`."""
+        if not where:
+            return FlatCandidates(self)
+        rows = self.starts[:-1].tolist()
+        return FlatCandidates(self, np.array([self._meets(row, where) for row in rows], bool))
+
+    def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
+        """Those of the points that exist, with their dense vectors if asked for."""
+        known = [(one, self._row_of[one]) for one in ids if one in self._row_of]
+        return [
+            Stored(one, self._payload(row), self.vector(row).tolist() if vectors else ())
+            for one, row in known
+        ]
+
+    def matching(self, ids: Sequence[str], where: Sequence[FilterCondition]) -> set[str]:
+        """The ids of those points that meet the conditions."""
+        known = {one: self._row_of[one] for one in ids if one in self._row_of}
+        return {one for one, row in known.items() if self._meets(row, where)}
+
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Document id, content hash and number of chunks, of each chunk."""
+        for row, (_, doc_id, _, total_chunks) in enumerate(self._table):
+            yield doc_id, self._payload(row)["content_hash"], total_chunks
+
+    def points(self) -> Iterator[FlatPoint]:
+        """All of them, to write another generation."""
+        postings = self._postings
+        counts = np.diff(postings.ends, prepend=0)
+        terms, order = np.repeat(postings.terms, counts), np.argsort(postings.rows, kind="stable")
+        ends = np.cumsum(np.bincount(postings.rows, minlength=len(self._vectors))).tolist()
+        for row, place in enumerate(self._table):
+            own = order[ends[row - 1] if row else 0 : ends[row]]
+            words = SparseVector(terms[own].tolist(), postings.weights[own].tolist())
+            yield FlatPoint(*place, self.vector(row), words or None, self._written(row))
+
+    def close(self) -> None:
+        """Nothing to do: what is mapped goes with the last reference."""
+
+    def _meets(self, row: int, where: Sequence[FilterCondition]) -> bool:
+        metadata = self._payload(row)["metadata"]
+        return all(holds(condition, metadata) for condition in where)
+
+    def _payload(self, row: int) -> ChunkPayload:
+        return _parsed(self._written(row))
+
+    def _written(self, row: int) -> bytes:
+        start = self._payload_ends[row - 1] if row else 0
+        return bytes(self._payloads[start : self._payload_ends[row]])
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {point[0]: row for row, point in enumerate(self._table)}
+
+    @cached_property
+    def _table(self) -> list[tuple[str, str, int, int]]:
+        found: list[tuple[str, str, int, int]] = json.loads(self._listed)
+        return found
 
     @cached_property
     def doc_ids(self) -> list[str]:
@@ -77,9 +172,8 @@ class FlatIndex:
 
     @cached_property
     def _first_rows(self) -> dict[str, int]:
-        table: list[tuple[str, str, int, int]] = json.loads(self._listed)
         first: dict[str, int] = {}
-        for row, (_, doc_id, _, _) in enumerate(table):
+        for row, (_, doc_id, _, _) in enumerate(self._table):
             first.setdefault(doc_id, row)
         return first
 
@@ -100,8 +194,8 @@ class FlatIndex:
 class FlatCandidates:
     """The candidates of one query, by the scores of all documents: see `Candidates`."""
 
-    def __init__(self, flat: FlatIndex) -> None:
-        self._flat = flat
+    def __init__(self, flat: FlatIndex, allowed: NDArray[np.bool_] | None = None) -> None:
+        self._flat, self._allowed = flat, allowed
         self._found_by: dict[str, list[str]] = {}
         self._words: tuple[SparseVector, _Floats] | None = None
         self._near: tuple[Vectors, _Floats, _Floats] | None = None
@@ -111,13 +205,12 @@ class FlatCandidates:
         if not query:
             return {}
         scores = self._lexical(query)
-        having = np.flatnonzero(scores)
-        return self._found("bm25", having[best_rows(scores[having], depth)], scores)
+        return self._found("bm25", self._best(scores, depth, scores > 0), scores)
 
     def dense(self, vector: Vectors, *, signal: str = "dense") -> dict[str, float]:
         """The nearest documents."""
         _, scores = self._dense(vector)
-        return self._found(signal, best_rows(scores, DEPTH), scores)
+        return self._found(signal, self._best(scores, DEPTH), scores)
 
     def lexical_of(self, doc_ids: Collection[str], query: SparseVector) -> dict[str, float]:
         """Documents that another signal found."""
@@ -166,6 +259,17 @@ class FlatCandidates:
             self._near = vector, chunks, np.maximum.reduceat(chunks, self._flat.starts[:-1])
         return self._near[1:]
 
+    def _best(
+        self, scores: _Floats, depth: int, having: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """Of the documents that are allowed."""
+        if self._allowed is not None:
+            having = self._allowed if having is None else self._allowed & having
+        if having is None:
+            return best_rows(scores, depth)
+        numbers = np.flatnonzero(having)
+        return np.asarray(numbers[best_rows(scores[numbers], depth)], np.int64)
+
     def _found(self, signal: str, best: NDArray[np.int64], scores: _Floats) -> dict[str, float]:
         doc_ids = self._flat.doc_ids
         order = [doc_ids[number] for number in best.tolist()]
@@ -183,19 +287,16 @@ class FlatCandidates:
         return int(self._flat.starts[number]), int(self._flat.starts[number + 1])
 
 
-def has_flat(generation: Path) -> bool:
-    """Not a large index, nor one of an earlier version, which had no arrays or others."""
-    names = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
-    return all((generation / FOLDER / name).is_file() for name in names)
-
-
 def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) -> None:
     """Write the points, in the order of documents, into a generation that is not sealed yet."""
     known = sorted(points, key=lambda one: (one.doc_id, one.chunk_index))
     folder = generation / FOLDER
     folder.mkdir(exist_ok=True)
-    vectors = np.array([one.dense for one in known], np.float32).reshape(-1, dimension)
-    for name, values in zip(_ARRAYS, (vectors, *_columns(known)), strict=True):
+    vectors = _of_length_1([one.dense for one in known], dimension)
+    payloads = np.frombuffer(b"".join(one.payload for one in known), np.uint8)
+    ends = np.cumsum([len(one.payload) for one in known], dtype=np.int64)
+    arrays = (vectors, *_columns(known), payloads, ends)
+    for name, values in zip(_ARRAYS, arrays, strict=True):
         np.save(folder / f"{name}.npy", values, allow_pickle=False)
     table = [one[:4] for one in known]
     (folder / _POINTS).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
@@ -204,6 +305,20 @@ def write_flat(generation: Path, points: Iterable[FlatPoint], dimension: int) ->
 def remove_flat(generation: Path) -> None:
     """Of a generation that is going to have other points."""
     shutil.rmtree(generation / FOLDER, ignore_errors=True)
+
+
+def _of_length_1(vectors: Sequence[Vectors], dimension: int) -> _Floats:
+    """As Qdrant keeps them, so that a product is a cosine; those that are, to the last bit."""
+    found = np.array(vectors, np.float32).reshape(-1, dimension)
+    squares = np.vecdot(found, found)
+    others = (np.abs(squares - 1) > 1e-6) & (squares > 0)
+    found[others] /= np.sqrt(squares[others])[:, None]
+    return found
+
+
+def _parsed(payload: bytes) -> ChunkPayload:
+    found: ChunkPayload = json.loads(payload.decode("utf-8", "surrogatepass"))
+    return found
 
 
 def _columns(points: Sequence[FlatPoint]) -> tuple[_Array, ...]:

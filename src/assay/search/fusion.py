@@ -17,7 +17,7 @@ import numpy as np
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
-from assay.search.store import Found, Searcher, point_id
+from assay.search.store import Found, PointSearcher, point_id
 
 Key = TypeVar("Key", str, int)
 
@@ -84,7 +84,7 @@ _Scores = dict[str, float]
 class PointCandidates:
     """The candidates of one query, from an engine that is asked for points: see `Candidates`."""
 
-    def __init__(self, searcher: Searcher, where: Sequence[FilterCondition] = ()) -> None:
+    def __init__(self, searcher: PointSearcher, where: Sequence[FilterCondition] = ()) -> None:
         self._searcher, self._where = searcher, where
         self._chunks: dict[str, int] = {}
         self._best_chunk: dict[str, int] = {}

@@ -350,7 +350,7 @@ def configured_store(collection: str, cluster: "ClusterSettings | None" = None) 
         key = os.environ.get("QDRANT_API_KEY") or None
         kept = cluster or ClusterSettings.from_environment()
         return ServerStore(url, collection, api_key=key, cluster=kept)
-    from assay.search.edge_store import EdgeStore
+    from assay.search.folder_store import FolderStore
 
     path = os.environ.get("QDRANT_PATH")
-    return EdgeStore(Path(path) if path else cache_folder() / "index", collection)
+    return FolderStore(Path(path) if path else cache_folder() / "index", collection)

@@ -24,6 +24,9 @@ DENSE = "dense"
 BM25 = "bm25"
 Signal = Literal["dense", "bm25"]
 
+FLAT_KB = 20_000
+"""An index of so many KB of vectors is kept as arrays: 13,000 chunks of 384 numbers."""
+
 # What a search needs to know of each point that it finds.
 PLACE = ["doc_id", "chunk_index", "total_chunks"]
 
@@ -202,18 +205,6 @@ class Searcher(Protocol):
         """For one query. `where`: the conditions that they have to meet."""
         ...
 
-    def nearest(
-        self,
-        signal: Signal,
-        vector: Vectors | SparseVector,
-        limit: int,
-        *,
-        where: Sequence[FilterCondition] = (),
-        among: Sequence[str] | None = None,
-    ) -> list[Found]:
-        """Best first. `among` are point ids: only these are scored."""
-        ...
-
     def fetch(self, ids: Sequence[str], *, vectors: bool = False) -> list[Stored]:
         """Those of the points that exist, in no special order."""
         ...
@@ -224,6 +215,22 @@ class Searcher(Protocol):
 
     def close(self) -> None:
         """Nothing is asked afterwards."""
+        ...
+
+
+class PointSearcher(Searcher, Protocol):
+    """One that is asked for points."""
+
+    def nearest(
+        self,
+        signal: Signal,
+        vector: Vectors | SparseVector,
+        limit: int,
+        *,
+        where: Sequence[FilterCondition] = (),
+        among: Sequence[str] | None = None,
+    ) -> list[Found]:
+        """Best first. `among` are point ids: only these are scored."""
         ...
 
 

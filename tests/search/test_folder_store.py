@@ -1,4 +1,4 @@
-"""The embedded engine: processes, damage, a full disk."""
+"""The index in a folder: processes, damage, a full disk, and what is kept by the engine."""
 
 import json
 import os
@@ -17,9 +17,9 @@ from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
 from assay.errors import SearchError
-from assay.search import edge_store as engine
-from assay.search.edge_store import EdgeStore
+from assay.search import edge_engine, folder_store
 from assay.search.embedding import VectorCache
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.retriever import MODES
 from assay.search.store import Manifest
@@ -29,7 +29,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from assay.search import embedding
-from assay.search.edge_store import EdgeStore
+from assay.search.folder_store import FolderStore
 from assay.search.index import build_index
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
@@ -42,22 +42,24 @@ class Waiting(WordEmbedder):
             sys.stdin.read()
         return super().embed(texts, progress)
 
-build_index(DOCUMENTS, Waiting(), EdgeStore(Path(sys.argv[1]), "test"))
+build_index(DOCUMENTS, Waiting(), FolderStore(Path(sys.argv[1]), "test"))
 """
 
 SEARCHING = """
 import sys
 from pathlib import Path
-from assay.search.edge_store import EdgeStore
+from assay.search.folder_store import FolderStore
 from assay.search.index import open_index
 from tests.search.samples import WordEmbedder
 
-with open_index(EdgeStore(Path(sys.argv[1]), "test"), WordEmbedder()) as retriever:
+with open_index(FolderStore(Path(sys.argv[1]), "test"), WordEmbedder()) as retriever:
     print(retriever.search("green tea", 1)[0].doc_id, flush=True)
     sys.stdin.read()
     print(retriever.search("green tea", 1)[0].doc_id, flush=True)
 """
 
+
+_LISTINGS = ("segment.json", "points.json")
 
 Damage = Callable[[Path], None]
 
@@ -85,8 +87,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def edge_store(folder: Path) -> EdgeStore:
-    return EdgeStore(folder, "test")
+def store(folder: Path) -> FolderStore:
+    return FolderStore(folder, "test")
+
+
+@pytest.fixture(params=["arrays", "engine"])
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How an index is kept."""
+    if request.param == "engine":
+        monkeypatch.setattr(folder_store, "FLAT_KB", 0)
+    return str(request.param)
 
 
 def generations(folder: Path) -> list[Path]:
@@ -94,40 +104,41 @@ def generations(folder: Path) -> list[Path]:
 
 
 def test_a_killed_build_is_taken_up_where_it_was(
-    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+    folder: Path, store: FolderStore, embedder: WordEmbedder
 ) -> None:
     with start(KILLED, folder) as process:
         assert line_of(process) == "halfway"
         process.send_signal(signal.SIGKILL)
-    assert edge_store.manifest() is None
-    report = build_index(DOCUMENTS, embedder, edge_store)
+    assert store.manifest() is None
+    report = build_index(DOCUMENTS, embedder, store)
     assert report.added == len(DOCUMENTS)
     whole = WordEmbedder()
-    build_index(DOCUMENTS, whole, EdgeStore(folder, "other"), cache=VectorCache(folder / "new"))
+    build_index(DOCUMENTS, whole, FolderStore(folder, "other"), cache=VectorCache(folder / "new"))
     assert len(embedder.seen) == len(whole.seen) - 4
     assert len(generations(folder)) == 1  # what the killed process left is gone
 
 
 def test_a_killed_build_leaves_the_old_index_as_it_was(
-    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+    folder: Path, store: FolderStore, embedder: WordEmbedder
 ) -> None:
-    build_index(DOCUMENTS[:1], WordEmbedder(), edge_store)
-    before = edge_store.manifest()
+    build_index(DOCUMENTS[:1], WordEmbedder(), store)
+    before = store.manifest()
     with start(KILLED, folder) as process:
         assert line_of(process) == "halfway"
         process.kill()
-    assert edge_store.manifest() == before
-    with open_index(edge_store, embedder) as retriever:
+    assert store.manifest() == before
+    with open_index(store, embedder) as retriever:
         assert [hit.doc_id for hit in retriever.search("tea")] == ["tea"]
 
 
+@pytest.mark.usefixtures("either")
 def test_several_processes_search_one_index_while_it_is_replaced(
-    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+    folder: Path, store: FolderStore, embedder: WordEmbedder
 ) -> None:
-    build_index(DOCUMENTS, embedder, edge_store)
+    build_index(DOCUMENTS, embedder, store)
     with start(SEARCHING, folder) as one, start(SEARCHING, folder) as two:
         assert line_of(one) == line_of(two) == "tea"
-        build_index(DOCUMENTS[1:], embedder, edge_store)
+        build_index(DOCUMENTS[1:], embedder, store)
         for process in (one, two):  # on the index that they opened, which is gone from the folder
             assert process.communicate("")[0] == "tea\n"
             assert process.returncode == 0
@@ -135,7 +146,7 @@ def test_several_processes_search_one_index_while_it_is_replaced(
 
 
 def test_a_second_builder_waits_for_the_first_and_then_has_nothing_to_do(
-    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+    folder: Path, store: FolderStore, embedder: WordEmbedder
 ) -> None:
     told: list[str] = []
     with start(KILLED, folder) as process:
@@ -146,7 +157,7 @@ def test_a_second_builder_waits_for_the_first_and_then_has_nothing_to_do(
             if what.startswith("waiting") and process.stdin and not process.stdin.closed:
                 process.stdin.close()  # lets the first one go on
 
-        report = build_index(DOCUMENTS, embedder, edge_store, progress)
+        report = build_index(DOCUMENTS, embedder, store, progress)
         assert process.wait() == 0
     assert told[0] == f"waiting for process {process.pid}, which is building this index"
     assert (report.added, report.unchanged) == (0, len(DOCUMENTS))
@@ -154,16 +165,20 @@ def test_a_second_builder_waits_for_the_first_and_then_has_nothing_to_do(
 
 
 def _cut_short(generation: Path) -> None:
-    path = max(generation.rglob("*.dat"), key=lambda one: one.stat().st_size)
-    os.truncate(path, 10)
+    files = [path for path in generation.rglob("*") if path.suffix in (".dat", ".npy")]
+    os.truncate(max(files, key=lambda one: one.stat().st_size), 10)
+
+
+def _listing(generation: Path) -> Path:
+    return next(path for path in generation.rglob("*") if path.name in _LISTINGS)
 
 
 def _remove_a_file(generation: Path) -> None:
-    next(generation.rglob("segment.json")).unlink()
+    _listing(generation).unlink()
 
 
 def _scramble(generation: Path) -> None:
-    path = next(generation.rglob("segment.json"))
+    path = _listing(generation)
     path.write_bytes(b"\xff" * path.stat().st_size)
 
 
@@ -183,54 +198,57 @@ def _no_files(generation: Path) -> None:
     "damage",
     [_cut_short, _remove_a_file, _scramble, _empty_manifest, _other_manifest, _no_files],
 )
+@pytest.mark.usefixtures("either")
 def test_a_damaged_index_is_told_and_mended_by_building_again(
-    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder, damage: Damage
+    folder: Path, store: FolderStore, embedder: WordEmbedder, damage: Damage
 ) -> None:
-    build_index(DOCUMENTS, embedder, edge_store)
+    build_index(DOCUMENTS, embedder, store)
     damage(generations(folder)[0])
     with pytest.raises(SearchError, match="rebuild it with: assay index"):
-        open_index(edge_store, embedder)
+        open_index(store, embedder)
     embedder.seen.clear()
     changed = [replace(DOCUMENTS[0], text="Tea is steeped."), *DOCUMENTS[1:]]
-    build_index(changed, embedder, edge_store)
+    build_index(changed, embedder, store)
     assert embedder.seen == ["Green tea Tea is steeped."]
-    with open_index(edge_store, embedder) as retriever:
+    with open_index(store, embedder) as retriever:
         assert len(retriever.search("water", 10)) == len(DOCUMENTS)
 
 
 @pytest.mark.parametrize("damage", [_cut_short, _scramble])
+@pytest.mark.usefixtures("either")
 def test_the_same_documents_mend_a_damaged_index_too(
-    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder, damage: Damage
+    folder: Path, store: FolderStore, embedder: WordEmbedder, damage: Damage
 ) -> None:
-    build_index(DOCUMENTS, embedder, edge_store)
+    build_index(DOCUMENTS, embedder, store)
     damage(generations(folder)[0])
-    build_index(DOCUMENTS, embedder, edge_store)
-    with open_index(edge_store, embedder) as retriever:
+    build_index(DOCUMENTS, embedder, store)
+    with open_index(store, embedder) as retriever:
         assert len(retriever.search("water", 10)) == len(DOCUMENTS)
 
 
 def test_a_pointer_to_nothing_is_no_index(
-    folder: Path, edge_store: EdgeStore, embedder: WordEmbedder
+    folder: Path, store: FolderStore, embedder: WordEmbedder
 ) -> None:
-    build_index(DOCUMENTS, embedder, edge_store)
+    build_index(DOCUMENTS, embedder, store)
     (folder / "test" / "current").write_text("../../elsewhere")
     with pytest.raises(SearchError, match="there is no index"):
-        open_index(edge_store, embedder)
+        open_index(store, embedder)
 
 
+@pytest.mark.usefixtures("either")
 def test_a_disk_that_is_nearly_full_is_refused_before_anything_is_lost(
     folder: Path,
-    edge_store: EdgeStore,
+    store: FolderStore,
     embedder: WordEmbedder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    build_index(DOCUMENTS[:4], embedder, edge_store)
+    build_index(DOCUMENTS[:4], embedder, store)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(1 << 30, 1 << 30, 1 << 20))
     with pytest.raises(SearchError, match=r"1 MB free.*intact.*QDRANT_PATH"):
-        build_index(DOCUMENTS, embedder, edge_store)
+        build_index(DOCUMENTS, embedder, store)
     monkeypatch.undo()
-    with open_index(edge_store, embedder) as retriever:
+    with open_index(store, embedder) as retriever:
         assert len(retriever.search("water", 10)) == 4
     assert len(generations(folder)) == 1
 
@@ -238,14 +256,14 @@ def test_a_disk_that_is_nearly_full_is_refused_before_anything_is_lost(
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, embedder: WordEmbedder) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SearchError, match="QDRANT_PATH"):
-        build_index(DOCUMENTS, embedder, EdgeStore(tmp_path / "file", "test"))
+        build_index(DOCUMENTS, embedder, FolderStore(tmp_path / "file", "test"))
 
 
 def test_an_index_of_a_later_format_is_not_misread(
-    edge_store: EdgeStore, embedder: WordEmbedder
+    store: FolderStore, embedder: WordEmbedder
 ) -> None:
-    build_index(DOCUMENTS, embedder, edge_store)
-    manifest = edge_store.manifest()
+    build_index(DOCUMENTS, embedder, store)
+    manifest = store.manifest()
     assert manifest is not None
     assert not replace(manifest, format=4).compatible_with(manifest)
     assert Manifest.from_json(manifest.as_json(), "here") == manifest
@@ -254,7 +272,7 @@ def test_an_index_of_a_later_format_is_not_misread(
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     """It holds the texts of documents, those that RAG_INGEST took included."""
-    build_index(DOCUMENTS, WordEmbedder(), EdgeStore(tmp_path, "test"))
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
     assert (tmp_path / "test").stat().st_mode & 0o077 == 0
 
 
@@ -264,16 +282,16 @@ def test_a_large_index_is_made_of_segments_and_finds_what_one_list_finds(
     """In segments, by copies of 4 bits; scores are those of the whole vectors."""
     documents = [Document(f"d{n}", "", f"tea {n % 7} water {n % 5} kettle {n}") for n in range(60)]
     embedder = WordEmbedder()
-    build_index(documents, embedder, EdgeStore(tmp_path, "list"))
-    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 10)
-    monkeypatch.setattr(engine, "_SEGMENT_KB", 40)
-    monkeypatch.setattr(engine, "_POINTS_IN_A_CALL", 10)
-    build_index(documents[:50], embedder, EdgeStore(tmp_path, "segments"))
-    build_index(documents, embedder, EdgeStore(tmp_path, "segments"))
+    monkeypatch.setattr(folder_store, "FLAT_KB", 10)
+    build_index(documents, embedder, FolderStore(tmp_path, "list"))
+    monkeypatch.setattr(edge_engine, "FLAT_KB", 10)
+    monkeypatch.setattr(edge_engine, "_SEGMENT_KB", 40)
+    monkeypatch.setattr(edge_engine, "_POINTS_IN_A_CALL", 10)
+    build_index(documents[:50], embedder, FolderStore(tmp_path, "segments"))
+    build_index(documents, embedder, FolderStore(tmp_path, "segments"))
     found = {}
     for name in ("list", "segments"):
-        with open_index(EdgeStore(tmp_path, name), embedder) as retriever:
-            retriever._searcher._flat = None  # type: ignore[attr-defined]  # the engine's own list
+        with open_index(FolderStore(tmp_path, name), embedder) as retriever:
             found[name] = [
                 [(hit.doc_id, round(hit.score, 6)) for hit in retriever.search(query, 8, mode=mode)]
                 for query in ("tea 3 kettle 17", "water 2")
@@ -293,10 +311,11 @@ def test_an_index_with_graphs_of_an_earlier_version_loses_them_when_it_changes(
         return {json.loads(path.read_text(encoding="utf-8"))["m"] for path in files}
 
     documents = [Document(f"d{n}", "", f"tea {n % 7} kettle {n}") for n in range(60)]
-    store, embedder = EdgeStore(tmp_path, "test"), WordEmbedder()
-    monkeypatch.setattr(engine, "_INDEXING_THRESHOLD_KB", 10)
+    store, embedder = FolderStore(tmp_path, "test"), WordEmbedder()
+    monkeypatch.setattr(folder_store, "FLAT_KB", 10)
+    monkeypatch.setattr(edge_engine, "FLAT_KB", 10)
     with monkeypatch.context() as earlier:
-        earlier.setattr(engine, "_NO_GRAPH", HnswIndexConfig(16, 64, 1))
+        earlier.setattr(edge_engine, "_NO_GRAPH", HnswIndexConfig(16, 64, 1))
         build_index(documents[:50], embedder, store)
     assert neighbors() == {16}
     build_index(documents, embedder, store)
