@@ -117,10 +117,12 @@ SAID = {
     "contradicts itself": (
         "A berth costs 84 pounds a year. However, a berth costs 90 pounds a year.",
         "The treasurer is Phil Tarrant. In fact the treasurer is not Phil Tarrant.",
+        "The office shuts at 9:15 pm. Correction: it is 9:45 pm.",
     ),
     "names unknown sources": (
         "A berth costs 84 pounds a year (Source: Harbour Gazette, 3rd edition, page 9).",
         "According to the Mariners Almanac, the treasurer is Phil Tarrant.",
+        "As the Mariners Almanac reports, the office shuts at 9:15 pm.",
     ),
     "names a document": ("Berth fees", "Please see the page Staff."),
     "asks back": ("Which berth do you mean?", "Could you say which year you are asking about?"),
@@ -134,10 +136,10 @@ SAID = {
 
 @pytest.mark.parametrize("kind", SAID)
 def test_the_first_finding_names_the_fault_and_quotes_it(kind: str) -> None:
-    fee, who = SAID[kind]
-    (found, *_) = findings(view("fee", fee), view("who", who))
+    said = dict(zip(("fee", "who", "shut"), SAID[kind], strict=False))
+    (found, *_) = findings(*(view(each, answer) for each, answer in said.items()))
     assert found.kind == kind
-    assert found.number == 2
+    assert found.number == len(said)
 
 
 SOUND = (

@@ -37,6 +37,17 @@ def view(answer: str) -> AnswerView:
         "If you need more details, please contact the harbor office.",
         "You could ask the committee.",
         "Happy sailing!",
+        "Dear Ms Moss,",
+        "Your team at the harbor",
+        "This is not legal advice, and fees may change without notice.",
+        "Guten Tag und vielen Dank für Ihre Frage!",
+        "Vielen Dank für Ihre Frage!",
+        "Bei weiteren Fragen helfen wir Ihnen gerne.",
+        "Mit freundlichen Grüßen",
+        "Bonjour et merci pour votre question !",
+        "N'hésitez pas à nous contacter pour toute autre question.",
+        "¡Hola!",
+        "Espero que esta información le ayude.",
     ],
 )
 def test_what_greets_thanks_or_offers_help_is_courtesy(sentence: str) -> None:
@@ -57,6 +68,12 @@ def test_what_greets_thanks_or_offers_help_is_courtesy(sentence: str) -> None:
         "You need a certificate.",
         "Dogs are welcome.",
         "Could you tell me more precisely what you would like to know?",
+        "The harbor team",
+        "The fee may change in spring.",
+        "Bei Fragen zur Gebühr hilft gerne Frau Anna Moos.",
+        "Danke an Herrn Moos: er zahlt 10 Euro.",
+        "Para ayudar a los socios se abre la oficina a las 9.",
+        "Hello Margaret, your berth is free",
     ],
 )
 def test_what_states_something_is_none(sentence: str) -> None:
@@ -67,6 +84,23 @@ def test_the_name_of_a_source_is_checked_and_its_label_is_not() -> None:
     assert statements("It is 84.\n\n**Sources:**\n- Berth fees") == ["It is 84.", "Berth fees"]
     assert view("84 pounds.\n\nSources used: Berth fees").unsupported == []
     assert view("84 pounds. (Source: Mariners' Handbook)").unsupported == ["Mariners' Handbook)"]
+
+
+def test_headings_and_the_head_of_a_table_state_nothing() -> None:
+    assert statements("### Answer\nIt is 84.\n\n### Source\n- Berth fees") == [
+        "It is 84.",
+        "Berth fees",
+    ]
+    assert statements("| berth | fee |\n|---|---|\n| small | 84 |") == ["| small | 84 |"]
+    assert statements("# It is 84") == ["# It is 84"]
+
+
+def test_a_converted_quantity_and_the_numbers_of_a_list_are_no_figures_of_their_own() -> None:
+    said = view("1. A berth costs 84 pounds (about 97 euros) a year.\n2. It is paid by cheque.")
+    assert said.foreign_numbers == set()
+    assert said.unsupported == []
+    assert view("A berth costs 84 pounds (97 in May).").foreign_numbers == {"97"}
+    assert view("A berth costs 97 pounds (about 84 euros).").foreign_numbers == {"97"}
 
 
 def test_emphasis_is_removed_and_products_and_names_stay() -> None:

@@ -277,6 +277,13 @@ async def test_faithfulness_is_the_share_of_supported_sentences() -> None:
     assert await Judge(model).faithfulness("I don't know.", ["tea"]) == 0.0
 
 
+async def test_no_judge_is_asked_whether_a_source_supports_courtesy() -> None:
+    model = ScriptedModel(lambda prompt: "TRUE" if "Tea is hot" in prompt else "FALSE")
+    answer = "Thanks for asking! Tea is hot. Let me know if you need anything else."
+    assert await Judge(model).faithfulness(answer, ["tea"]) == 1.0
+    assert len(model.prompts) == 1
+
+
 async def test_a_refusal_is_a_vote_for_nobody_and_other_failures_are_raised() -> None:
     def refuses(_: str) -> str:
         raise ProviderError(ProviderFailure.REFUSAL, "no")

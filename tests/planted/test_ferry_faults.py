@@ -74,6 +74,7 @@ def test_a_value_from_the_wrong_place_is_a_contradiction(said: str, source: str,
         ("It opens on 06/05/2027 to all.", "It opens on 06/05/2027 to all."),
         ("Captain Mara Lindt runs the shop.", "Mara Lindt runs the shop. Ben Ortiz cooks."),
         ("Entry is free for kids.", "Entry is free for children. The members pay."),
+        ("No, entry to the engine room is forbidden.", "Entry to the engine room is forbidden."),
         ("Until 2025 the limit was 20 kg.", "The limit is 30 kg. Until 2025 the limit was 20 kg."),
     ],
 )

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from assay.answer.passages import NOT_FOUND
 from assay.data import Dataset, Document, Query
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.search.bm25_index import Bm25Index
@@ -53,7 +54,7 @@ def application(dataset: Dataset, change: Change = lambda reply, query_id: reply
         reply = {
             "doc_ids": shown,
             "contexts": contexts,
-            "answer": reference.answer,
+            "answer": reference.answer or NOT_FOUND,
             "citations": list(reference.documents),
         }
         return change(reply, ids[query])

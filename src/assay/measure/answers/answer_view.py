@@ -8,8 +8,9 @@ from functools import cached_property
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, abstained, is_negative
 from assay.measure.answers.contradiction.rules import Contradiction
+from assay.measure.answers.contradiction.sentence import without_yes_or_no
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
-from assay.measure.answers.framing import bare_text, statements
+from assay.measure.answers.framing import bare_text, statements, without_conversions
 from assay.measure.answers.lexical import (
     contains_any,
     fact_occurrences,
@@ -128,7 +129,7 @@ class AnswerView:
         return [each for each in self.sentences if not self._is_supported(each)]
 
     def _is_supported(self, sentence: str) -> bool:
-        said = frozenset(stems(sentence))
+        said = frozenset(stems(without_conversions(sentence)))
         return is_supported(said, self.shown_stems) or is_supported(said, self.reference_stems)
 
     def is_foreign(self, sentence: str) -> bool:
@@ -139,12 +140,13 @@ class AnswerView:
     @cached_property
     def foreign_numbers(self) -> set[str]:
         """Numbers of the answer that are neither shown nor asked nor expected."""
-        return numbers(self.text) - self._known(numbers)
+        said = " ".join(sentences(self.text))  # without the numbers of a list
+        return numbers(without_conversions(said)) - self._known(numbers)
 
     @cached_property
     def foreign_names(self) -> set[str]:
         """Capitalized words inside sentences that are neither shown nor asked nor expected."""
-        names = {normalize(name) for each in sentences(self.text) for name in _NAME.findall(each)}
+        names = {normalize(name) for each in self.sentences for name in _NAME.findall(each)}
         return {name for name in names if not set(words(name)) <= self._known(_words)}
 
     def _known(self, read: Callable[[str], set[str]]) -> set[str]:
@@ -198,7 +200,8 @@ def example(quote: Callable[[AnswerView], str]) -> Callable[[Sequence[AnswerView
 def _negates(sentence: str, negations: frozenset[str]) -> bool:
     if negations:
         return not negations.isdisjoint(words(sentence))
-    return is_negative(normalize(sentence).partition(" except ")[0])  # which reverses nothing
+    plain = normalize(without_yes_or_no(sentence))
+    return is_negative(plain.partition(" except ")[0])  # which reverses nothing
 
 
 def _reverses(

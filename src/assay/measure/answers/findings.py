@@ -163,7 +163,9 @@ def _other_questions(views: Sequence[AnswerView], references: Sequence[Reference
     if other in texts:
         detail += f" gets the answer of {shorten(texts[other])}"
     if 2 * steps[1] > len(found):
-        detail += f"; {steps[1]} of them that of the question before: a cache, or off by one?"
+        detail += (
+            f"; {steps[1]} of them that of the question before, as with a cache or an error by one"
+        )
     return Covered(covered, [view for view, _ in found], detail)
 
 
@@ -227,7 +229,8 @@ def _best_last(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Cov
 _SOURCE = re.compile(
     r"(?:^|[\s(\[*])(?i:sources?|references?|quellen?|fuentes?)\W{0,3}:\W*(?P<label>[^\n)\]*;]{3,120})"
     r"|\b(?i:according to|as (?:stated|described|reported|mentioned|noted|explained) (?:in|by)|"
-    r"as per|laut|gemäß|selon|según) (?:(?:the|our|its|dem|der|le|la|el) )?[\"“„']?"
+    r"as(?= (?:the )?[^.,\n]{3,60} (?:reports|states|says|writes|explains|puts it)\b)|as per|laut|"
+    r"gemäß|selon|según) (?:(?:the|our|its|dem|der|le|la|el) )?[\"“„']?"
     r"(?P<name>[^\W\d_a-zß-ÿ][\w'’-]*(?: (?:(?:of|and|the|for) )*[^\Wa-zß-ÿ][\w'’-]*)+)"
 )
 _PARTS = re.compile(r",|;|\n| - ")

@@ -65,6 +65,11 @@ _POINTERS = frozenset(
     map(stem, words("see refer read consult check look page document article section please find"))
 )
 _ASIDES = frozenset(map(stem, words("however actually instead correction correct fact rather yet")))
+_CORRECTS = re.compile(
+    r"\W*(?:correction|actually|no, wait|wait|sorry|i mean|or rather|in fact|korrektur|"
+    r"correcci[oó]n)\b",
+    re.IGNORECASE,
+)
 _SAME_WORDS, _MOST_SENTENCES = 3, 30
 
 
@@ -90,7 +95,7 @@ def is_formatted(view: AnswerView) -> bool:
 
 def _is_in_another_language(view: AnswerView) -> bool:
     expected = detect_language([view.case.question, *view.shown[:3]])
-    said = detect_language([view.text])
+    said = detect_language([" ".join(view.sentences) or view.text])
     return said is not None and expected is not None and said != expected
 
 
@@ -132,7 +137,8 @@ def _repeats_itself(view: AnswerView) -> bool:
 
 
 def self_contradiction(view: AnswerView) -> tuple[str, str] | None:
-    """Two sentences with the same words and other numbers, or of which one negates.
+    """Two sentences with the same words and other numbers, or of which one negates; or a number
+    that a later sentence corrects ("Correction: it is 42").
 
     Not where the sources have all these numbers: a table has many rows of the same words.
     """
@@ -142,11 +148,13 @@ def self_contradiction(view: AnswerView) -> tuple[str, str] | None:
         if not _is_question(each)
     ]
     for place, (one, ours, figures, negative) in enumerate(read):
+        corrects = _CORRECTS.match(one) is not None
         for other, theirs, others, negates in read[:place]:
-            if len(ours & theirs) < _SAME_WORDS or ours ^ theirs:
+            same = ours == theirs and len(ours) >= _SAME_WORDS
+            if not same and not (corrects and ours <= theirs):
                 continue
-            changed = figures ^ others if len(figures) == len(others) else set()
-            if changed - view.shown_stems or (negative is not negates and not changed):
+            changed = figures ^ others if len(figures) == len(others) or corrects else set()
+            if (figures & changed) - view.shown_stems or (negative is not negates and not changed):
                 return other, one
     return None
 

@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import dropwhile
 
 from assay.answer.prompt import cited_places
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, shorten
 from assay.measure.answers.form_checks import answered, attempted
 from assay.measure.answers.quantities import quantities, spellings_of
-from assay.text import stem, stems
+from assay.text import stem, stems, words
 
 _ITEMS = re.compile(
     r",|;|\b(?:and|or|as well as|und|oder|et|y|e|for|by|with|without|during|except|unless)\b"
@@ -96,6 +96,17 @@ def _drops_a_unit(view: AnswerView) -> bool:
 
 def _unit_stems(unit: str) -> set[str]:
     return {stem(each) for each in (unit, *spellings_of(unit))}
+
+
+def _in_sentence(find: Callable[[AnswerView], str]) -> Callable[[Sequence[AnswerView]], str]:
+    """A `detail` with a word that is found and the sentence that it stands in."""
+
+    def quote(hit: Sequence[AnswerView]) -> str:
+        word = find(hit[0])
+        where = [each for each in hit[0].sentences if word in words(each)]
+        return f', for example "{word}"' + (f" in {shorten(where[0])}" if where else "")
+
+    return quote
 
 
 def _contradicted(hit: Sequence[AnswerView]) -> str:
@@ -205,7 +216,7 @@ GROUNDING_CHECKS = (
         _shown,
         lambda view: bool(view.foreign_numbers),
         0.15,
-        detail=example(lambda view: min(view.foreign_numbers)),
+        detail=_in_sentence(lambda view: min(view.foreign_numbers)),
         explained_by=(
             *(*_NOT_ITS_OWN, *_OF_A_SOURCE, "ignores its context", "raw format"),
             *("wrong number", "wrong date"),
@@ -217,7 +228,7 @@ GROUNDING_CHECKS = (
         _shown,
         lambda view: bool(view.foreign_names),
         0.25,
-        detail=example(lambda view: min(view.foreign_names).title()),
+        detail=_in_sentence(lambda view: min(view.foreign_names)),
         explained_by=(
             *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE),
             *("ignores its context", "foreign items", "wrong name"),

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.answer.passages import NOT_FOUND
-from assay.answer.prompt import delimited, delimiter_code, load_prompt, without_markers
+from assay.answer.prompt import delimited, delimiter_code, load_prompt
 from assay.answer.providers.provider import LLMProvider
 from assay.data.dataset import Fact
 from assay.errors import ProviderError, ProviderFailure, UsageError
 from assay.measure.answers.assertion import abstained, clearly_abstained, may_decline
+from assay.measure.answers.framing import statements
 from assay.measure.graded import Floats
 from assay.net.gather import gather, gather_for
 from assay.net.json import parse_json
 from assay.progress import Progress, silent
-from assay.text import sentences
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(r"\A(?:answer|verdict|response|result)\s*[:=]\s*", re.IGNORECASE)
@@ -267,7 +267,7 @@ class Judge:
         """The share of the answer's sentences that the judge finds supported; None where most
         replies are no verdict. Those after the first `MAX_SENTENCES` count as not supported.
         """
-        said = [] if abstained(answer) else sentences(without_markers(answer))
+        said = [] if abstained(answer) else statements(answer)
         shown = said[:MAX_SENTENCES]
         votes = await gather(self.supports(each, sources) for each in shown)
         if 2 * sum(vote not in (Vote.TRUE, Vote.FALSE) for vote in votes) > len(votes):

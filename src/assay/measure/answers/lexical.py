@@ -13,7 +13,7 @@ from assay.measure.answers.assertion import (
     takes_back,
 )
 from assay.measure.answers.contradiction.model import ContradictionChecker
-from assay.measure.answers.framing import bare_text, statements
+from assay.measure.answers.framing import bare_text, statements, without_conversions
 from assay.measure.answers.quantities import bare_number, canonical, numbers
 from assay.text import normalize, sentences, stems
 
@@ -162,7 +162,7 @@ def unsupported(answer: str, sources: Sequence[str], *, by_rules: bool = True) -
     return [
         each
         for each in statements(answer)
-        if each in denied or not is_supported(frozenset(stems(each)), held)
+        if each in denied or not is_supported(frozenset(stems(without_conversions(each))), held)
     ]
 
 

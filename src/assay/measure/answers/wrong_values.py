@@ -114,12 +114,11 @@ def find_wrong_value(
 def _holds(text: str, said: str, kind: ValueKind) -> bool:
     if kind is ValueKind.NAME:
         return set(words(said)) <= set(words(text))
-    held = _values(text)
+    said_values, held = _values(said), _values(text)
     if kind is ValueKind.UNIT:
-        return any(each[:3] == value[:3] for value in _values(said) for each in held)
-    return any(
-        each.key == value.key and each.is_like(value) for value in _values(said) for each in held
-    )
+        return any(each[:3] == value[:3] for value in said_values for each in held)
+    # A figure of the wrong line may have been given the unit of the right one.
+    return not {each.key for each in said_values}.isdisjoint(each.key for each in held)
 
 
 def _other_value(

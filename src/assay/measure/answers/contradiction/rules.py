@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assay.measure.answers.contradiction.features import nearest, opposed_words
-from assay.measure.answers.contradiction.sentence import AnalyzedSentence, directions, turns_around
+from assay.measure.answers.contradiction.sentence import (
+    AnalyzedSentence,
+    directions,
+    turns_around,
+    without_yes_or_no,
+)
 from assay.measure.answers.contradiction.value_rules import (
     half_of_day,
     merged_names,
@@ -300,8 +305,9 @@ def _negation_differs(
 def _denied(sentence: AnalyzedSentence) -> dict[str, str]:
     """The words that a negation is about, by stem, with the negation as it is written."""
     found: dict[str, str] = {}
+    answers = without_yes_or_no(sentence.text) != sentence.text  # "No, entry is forbidden"
     for place in sentence.negated:
-        if not turns_around(sentence.words[place]):
+        if not turns_around(sentence.words[place]) or (answers and place == 0):
             continue
         after = range(place + 1, min(place + 1 + _CLOSE, len(sentence.words)))
         about = next((i for i in after if sentence.stems[i] in sentence.content), None)

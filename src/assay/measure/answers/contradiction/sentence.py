@@ -101,7 +101,7 @@ def opposite_words() -> list[tuple[str, str]]:
 # Codes such as BRCA1 or mTOR anywhere; capitalized words except at the beginning of the sentence.
 _NAME = re.compile(r"\b(?:[A-Z]+[a-z]*\d+\w*|[A-Z]{2,}\w*|[a-z]+[A-Z]\w*|(?<!^)[A-Z][a-z]+)\b")
 # "No, it must not be oiled": the first word answers the question, and negates nothing more.
-_ANSWERED = re.compile(r"\W*(?:no|yes)\s*[,.:;!–]\s*\w", re.IGNORECASE)
+_ANSWERED = re.compile(r"^\W*(?:no|yes)\s*[,.:;!–]\s*(?=\w)", re.IGNORECASE)
 # Bounds in one spelling, so that "up to 12" and "at least 12" are opposites.
 _BOUNDS = (
     (re.compile(r"\bup to(?= \d)|\b(?:no|not) more than\b", re.IGNORECASE), "at most"),
@@ -139,7 +139,7 @@ def analyze(text: str) -> AnalyzedSentence:
     for phrases, spelling in _BOUNDS:
         bounded = phrases.sub(spelling, bounded)
     said = words(bounded)
-    if _ANSWERED.match(text) and any(map(is_negation, said[1:])):
+    if without_yes_or_no(text) != text and any(map(is_negation, said[1:])):
         said = said[1:]
     stemmed = tuple(map(stem, said))
     negated = tuple(i for i, word in enumerate(said) if is_negation(word))
@@ -164,6 +164,11 @@ def analyze(text: str) -> AnalyzedSentence:
         quantities=tuple(quantities(text)),
         names=frozenset(each for each in _NAME.findall(text) if each not in _NOT_NAMES),
     )
+
+
+def without_yes_or_no(sentence: str) -> str:
+    """The sentence without the word that answers a question before it."""
+    return _ANSWERED.sub("", sentence)
 
 
 def is_negation(word: str) -> bool:
