@@ -49,6 +49,7 @@ def test_there_is_no_pattern_for_ids_that_have_nothing_in_common() -> None:
         ({"results": {"note-7": 0.9, "note-2": 0.8}}, "ids=results.keys(@)"),
         ([["note-7", "note-2"]], "ids=[][]"),
         ({"rows": [[1.5, "note-7", "Tea"], [1, "note-2", "Tea"]]}, "ids=rows[*][1]"),
+        ({"data": [{"data": [["note-7", "x"], ["note-2", "y"]]}]}, "ids=data[].data[*][0][]"),
         ({"text": 'One is "note-7", one is "note-2".'}, r'ids=re:is \\"([^\\]+)\\'),
     ],
 )

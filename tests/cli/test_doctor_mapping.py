@@ -173,13 +173,15 @@ def test_a_number_of_results_that_was_not_passed_on_is_told(
     assert said is warned, done.stderr
 
 
-@pytest.mark.parametrize(("empty", "warned"), [(6, True), (3, False)])
+@pytest.mark.parametrize(
+    ("empty", "early", "warned"), [(6, "[]", True), (3, "[]", False), (6, "1 / 0", False)]
+)
 def test_a_target_that_loads_behind_empty_answers_is_told(
-    empty: int, warned: bool, tmp_path: Path, run_assay: Any
+    empty: int, early: str, warned: bool, tmp_path: Path, run_assay: Any
 ) -> None:
     (tmp_path / "slow.py").write_text(
         f"ASKED = []\ndef find(query, top_k):\n    ASKED.append(query)\n"
-        f"    return {NOTES[:5]!r} if len(ASKED) > {empty} else []\n"
+        f"    return {NOTES[:5]!r} if len(ASKED) > {empty} else {early}\n"
     )
     options = ("--dataset", "notes", "--num-queries", "12", "--concurrency", "1")
     done = run_assay("eval", "python:slow:find", *options)

@@ -35,7 +35,9 @@ def suggest_mapping(value: Any, text: str, known: Container[str]) -> str:
     """
     path = find_known(value, known)
     if path is not None:
-        many = "[]" in path or "[*]" in path or path.endswith("keys(@)")
+        outer, _, column = path.partition("[*]")
+        path += "[]" if column and "[]" in outer else ""  # a table in a list: one list of its ids
+        many = "[]" in path or column or path.endswith("keys(@)")
         return f"ids={path if many else f'[{path}]'}"
     # A string inside JSON has its quotes escaped in the raw text, which is searched first.
     pattern = suggest_pattern("\n".join(strings_in(value)), known)

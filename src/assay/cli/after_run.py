@@ -187,7 +187,8 @@ def _warn_about_count(run: "Run") -> None:
 
 def _warn_about_loading(run: "Run") -> None:
     """Nothing from the first answers and something from nearly all later ones: it was loading."""
-    empty = [not row.retrieved_docs for row in sorted(run.rows(), key=attrgetter("at"))]
+    answered = (row for row in run.rows() if row.status == "ok")
+    empty = [not row.retrieved_docs for row in sorted(answered, key=attrgetter("at"))]
     early = empty.index(False) if False in empty else 0
     later = empty[early:]
     if early >= _ENOUGH_ANSWERS <= len(later) and sum(later) <= 0.1 * len(later):
