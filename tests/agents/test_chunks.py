@@ -161,3 +161,11 @@ def test_unknown_ids_in_another_spelling_are_told(tmp_path: Path, spelled: str, 
     run = evaluate(lambda query, top_k: ["bus", spelled], TOWN, out=tmp_path)
     hint = f"some are documents of the data set {how}: return the ids as the data set has them"
     assert run.report.violations["unknown"].hint == (hint if how else None)
+
+
+def test_repeated_ids_say_how_chunks_are_mapped(tmp_path: Path) -> None:
+    run = evaluate(lambda query, top_k: ["pool", "pool", "bus"], TOWN, out=tmp_path)
+    repeated = run.report.violations["duplicate"]
+    assert (repeated.ids, "map the chunks' own ids" in (repeated.hint or "")) == (1, True)
+    better = evaluate(lambda query, top_k: ["pool", "bus"], TOWN, out=tmp_path)
+    assert better.report.violations["duplicate"].hint is None

@@ -362,6 +362,12 @@ def _latency(results: Results) -> Latency:
     )
 
 
+_CHUNKS_HINT = (
+    "if they are chunks of one document, map the chunks' own ids with --map ids=EXPR and their id, "
+    "doc_id and text with --map contexts=EXPR: then several count as one document"
+)
+
+
 def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> ViolationCount:
     found = violations.examples_of(kind)
     count = ViolationCount(
@@ -372,6 +378,8 @@ def _violations(violations: Violations, kind: Kind, dataset: Dataset) -> Violati
             for example in found
         ],
     )
+    if kind == "duplicate" and count.ids:
+        return count.model_copy(update={"hint": _CHUNKS_HINT})
     if kind != "unknown":
         return count
     separator = suggest_separator((each.doc_id for each in found), dataset.documents)
