@@ -43,6 +43,7 @@ REST_S = 3.0
 GROWTH = {"MB": 3.0, "open files": 4, "tasks": 4, "threads": 4}
 HOSTILE_EVERY = 3
 LARGE = 20_000_000
+THAT_END = ("gzip-bomb", "deep-json", "many-ids", "null-ids", "markup", "error-999", "login-page")
 
 Make = Callable[[random.Random], bytes]
 
@@ -55,6 +56,7 @@ class Server:
     arguments: Sequence[str]
     good: Sequence[Make]
     path: str
+    ready: str = "/health/ready"
 
 
 @dataclass
@@ -117,6 +119,11 @@ def query(chance: random.Random) -> str:
     return f"{chance.choice(words)} {chance.choice(words)} {chance.getrandbits(16)}"
 
 
+def queried(chance: random.Random) -> dict[str, str]:
+    """The inputs of a retrieval."""
+    return {"query": query(chance)}
+
+
 def hostile(server: Server, chance: random.Random) -> bytes:
     """A request that must be refused, and must leave nothing behind."""
     path, good = server.path, chance.choice(server.good)(chance)
@@ -145,14 +152,7 @@ SERVERS = {
             "agent",
             ("agent", "RAG_RETRIEVE", "RAG_INGEST", "--mode", "bm25", "--dataset", "notes"),
             [
-                *[
-                    ask_agent(
-                        "/rag-retrieve/agents/run/sync",
-                        "RAG_RETRIEVE",
-                        lambda chance: {"query": query(chance)},
-                    )
-                ]
-                * 7,
+                *[ask_agent("/rag-retrieve/agents/run/sync", "RAG_RETRIEVE", queried)] * 7,
                 ask_agent(
                     "/rag-ingest/agents/run/sync",
                     "RAG_INGEST",
@@ -162,11 +162,7 @@ SERVERS = {
                         "knowledgeBase": "soak",
                     },
                 ),
-                ask_agent(
-                    "/rag-retrieve/agents/run/stream",
-                    "RAG_RETRIEVE",
-                    lambda chance: {"query": query(chance)},
-                ),
+                ask_agent("/rag-retrieve/agents/run/stream", "RAG_RETRIEVE", queried),
             ],
             "/rag-retrieve/agents/run/sync",
         ),
@@ -215,6 +211,16 @@ SERVERS = {
             ],
             "/evaluations",
         ),
+        Server(
+            "hostile",
+            ("hostile",),
+            [
+                lambda chance: request("GET", "/"),
+                lambda chance: request("POST", f"/{chance.choice(THAT_END)}/search", {}),
+            ],
+            "/silence/search",
+            ready="/",
+        ),
     )
 }
 
@@ -240,10 +246,8 @@ async def send(port: int, content: bytes, figures: Figures, *, expected: bool) -
     except (OSError, TimeoutError):
         answer = b""
     if not answer.startswith(b"HTTP/1.1 "):
-        if expected:
-            figures.lost += 1
-        else:
-            figures.dropped += 1
+        figures.lost += expected
+        figures.dropped += not expected
         return
     status = int(answer[9:12])
     figures.statuses[status] += 1
@@ -294,11 +298,11 @@ def resources(process: int, tasks: Path) -> dict[str, float]:
     }
 
 
-async def wait_until_ready(port: int) -> None:
-    """Until `/health/ready` is 200."""
+async def wait_until_ready(port: int, path: str) -> None:
+    """Until it is answered with 200."""
     for _ in range(600):
         figures = Figures()
-        await send(port, request("GET", "/health/ready"), figures, expected=True)
+        await send(port, request("GET", path), figures, expected=True)
         if figures.statuses[200]:
             return
         await asyncio.sleep(0.2)
@@ -328,7 +332,7 @@ async def soak(server: Server, arguments: argparse.Namespace) -> bool:
             )
         try:
             port = await _port(Path(folder, "log"))
-            await wait_until_ready(port)
+            await wait_until_ready(port, server.ready)
             callers = arguments.callers
             seen, found = Figures(), []
             for window in range(arguments.windows):
@@ -360,8 +364,7 @@ def report(server: Server, seen: Figures, found: list[dict[str, float]]) -> bool
     first, last = seen.latencies[:tenth], seen.latencies[-tenth:]
     total = sum(seen.statuses.values()) + seen.lost + seen.dropped
     failed = sum(count for status, count in seen.statuses.items() if status == 500)
-    well = not seen.lost and not failed
-    well &= all(grown[name] <= GROWTH[name] for name in grown)
+    well = not (seen.lost or failed or any(grown[name] > GROWTH[name] for name in grown))
     memory = " → ".join(f"{each['MB']:.0f}" for each in found)
     counts = [f"{before[name]:g} → {after[name]:g}" for name in GROWTH if name != "MB"]
     print(

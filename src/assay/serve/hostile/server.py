@@ -27,6 +27,9 @@ HEADER = "x-hostile"
 
 _MOST_BODY = 1_000_000
 _REQUEST_SECONDS = 30.0
+_SECONDS_AFTER_LEAVING = 1.0
+"""Until a misbehavior ends whose client closed its side: some last for minutes."""
+_NO_REQUEST = (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
 
 
 def describe() -> list[dict[str, str]]:
@@ -56,12 +59,16 @@ class HostileServer:
 
     async def _connection(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         """One request, then the end: what a client makes of the rest is its own matter."""
-        with suppress(ConnectionError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+        with suppress(*_NO_REQUEST, asyncio.CancelledError):
             async with asyncio.timeout(_REQUEST_SECONDS):
                 request = await _read(reader)
-            await self._respond(request, out)
+            watching = asyncio.create_task(_cancel_when_left(reader, asyncio.current_task()))
+            try:
+                await self._respond(request, out)
+            finally:
+                watching.cancel()
         out.close()
-        with suppress(ConnectionError, OSError):
+        with suppress(OSError):
             await out.wait_closed()
 
     async def _respond(self, request: HttpRequest, out: asyncio.StreamWriter) -> None:
@@ -107,6 +114,17 @@ def _call(
 ) -> HostileCall:
     encoded = right.encode(chosen.content, chosen.raw)
     return HostileCall(out, right, chosen.rewrite(encoded) if chosen.rewrite else encoded, url)
+
+
+async def _cancel_when_left(
+    reader: asyncio.StreamReader, response: "asyncio.Task[None] | None"
+) -> None:
+    with suppress(OSError):
+        while await reader.read(_MOST_BODY):
+            pass
+    await asyncio.sleep(_SECONDS_AFTER_LEAVING)
+    if response is not None:
+        response.cancel()
 
 
 async def _read(reader: asyncio.StreamReader) -> HttpRequest:
