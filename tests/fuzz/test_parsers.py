@@ -319,6 +319,7 @@ UPLOAD = (
 )
 
 
+@example(body=UPLOAD, kind="İ\udcffmultipart/form-data; boundary=b")
 @given(body=almost(UPLOAD), kind=almost_text("multipart/form-data; boundary=b"))
 def test_forms_with_a_file(body: bytes, kind: str) -> None:
     whole = read_multipart("multipart/form-data; boundary=b", UPLOAD)

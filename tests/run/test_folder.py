@@ -96,8 +96,9 @@ def test_the_latest_run_is_none_that_was_made_as_a_baseline(
     assert find_run(str(first), tmp_path / "elsewhere").name == first.name
     with pytest.raises(RunError, match=f"3 runs are called '{first.name[:4]}'"):
         find_run(first.name[:4], tmp_path)
-    with pytest.raises(RunError, match="no run is called 'x'"):
-        find_run("x", tmp_path)
+    for reference in ("x", "x" * 5000, "x\0", "../x"):
+        with pytest.raises(RunError, match="no run is called"):
+            find_run(reference, tmp_path)
 
 
 def test_runs_of_one_second_are_in_the_order_of_their_files(

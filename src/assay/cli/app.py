@@ -115,6 +115,9 @@ def main() -> None:
         sys.stdout = None
         sys.exit(141)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # whoever looks whether there is such a file
+            say(f"error: {str(error.filename)[:80]}...: {error.strerror}")
+            sys.exit(2)
         if error.errno not in _DISK_ERRORS:
             raise
         sys.stdout = None

@@ -314,8 +314,9 @@ def find_run(reference: str, out: Path) -> RunFolder:
     A run that was made as another's baseline is never the latest: that is the run it was made for.
     """
     for path in (Path(reference), out / reference):
-        if (path / "run.json").is_file():
-            return RunFolder(path)
+        with suppress(OSError):  # longer than a path may be: a label, perhaps
+            if (path / "run.json").is_file():
+                return RunFolder(path)
     runs = list(list_runs(out))
     if reference == LATEST:
         latest = next((run for run in reversed(runs) if not run.is_baseline()), None)

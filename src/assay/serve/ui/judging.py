@@ -233,7 +233,7 @@ def read_multipart(content_type: str, body: bytes) -> dict[str, bytes]:
     change the ends of lines.
     """
     head = Message()
-    head["content-type"] = content_type
+    head["content-type"] = content_type.encode("ascii", "replace").decode()
     boundary = head.get_param("boundary")
     if not isinstance(boundary, str) or not boundary:
         return {}
