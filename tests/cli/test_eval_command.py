@@ -59,7 +59,7 @@ def test_a_baseline_adds_a_paired_comparison(run_assay: RunAssay, folder: Path) 
     ("arguments", "code", "message"),
     [
         (("nonsense",), 2, "unknown target 'nonsense'"),
-        (("builtin:bm25", "--dataset", "x" * 5000), 2, "xxx...: File name too long"),
+        (("x" * 5000,), 2, "xxx...: File name too long"),
         (("builtin:magic",), 2, "there is no target 'builtin:magic'"),
         (("python:target",), 2, "write python:module:function"),
         (("python:absent:f",), 2, "no module 'absent'"),
