@@ -6,7 +6,7 @@ from assay.data import Document, ReferenceAnswer
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.form_checks import breaks_off, repeats_the_question
-from assay.measure.answers.framing import is_courtesy, statements, without_emphasis
+from assay.measure.answers.framing import bare_text, is_courtesy, statements, without_emphasis
 
 RENT = Document(
     "rent", "Berth fees", "A berth costs 84 pounds a year. It is paid by cheque in May."
@@ -101,6 +101,13 @@ def test_a_converted_quantity_and_the_numbers_of_a_list_are_no_figures_of_their_
     assert said.unsupported == []
     assert view("A berth costs 84 pounds (97 in May).").foreign_numbers == {"97"}
     assert view("A berth costs 97 pounds (about 84 euros).").foreign_numbers == {"97"}
+
+
+def test_the_address_of_a_link_is_no_statement() -> None:
+    linked = "It opens at seven ([Pool hours](https://town.example/pool.html?x=1))."
+    assert bare_text(linked) == "It opens at seven (Pool hours)."
+    for text in ("![a map](https://town.example/map.png)", "f(x)[0](y z)", "[1] (see below)"):
+        assert "(" in bare_text(text)
 
 
 def test_emphasis_is_removed_and_products_and_names_stay() -> None:

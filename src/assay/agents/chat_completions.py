@@ -162,13 +162,14 @@ class ChatAgent:
         received = await self._complete(self._http, self._call(query, top_k, more))
         answer = self.reader.read(received)
         message = received.value["choices"][0]["message"]
+        mapped = self._maps_ids
+        sources = answer.doc_ids if mapped else _sources(received.value, message, self._known)
         if not self._maps_citations:
-            citations = _annotated(message, self._known) or marked_ids(answer.answer, self._known)
-            answer = replace(answer, citations=citations)
-        if not self._maps_ids:
-            sources = _sources(received.value, message, self._known)
-            if not self._maps_citations and not answer.citations:
-                answer = replace(answer, citations=marked_sources(answer.answer, sources))
+            marked = marked_ids(answer.answer, self._known)
+            cited = _annotated(message, self._known) or marked
+            cited = cited or marked_sources(answer.answer, sources)
+            answer = replace(answer, citations=cited)
+        if not mapped:
             # An application that returns no list has retrieved what it cites, at the least.
             answer = replace(answer, doc_ids=sources or answer.citations)
         return replace(answer, doc_ids=answer.doc_ids[:top_k])

@@ -15,6 +15,7 @@ from assay.text import is_stop, normalize, sentences, stem, words
 _EMPHASIS = re.compile(
     r"(?<![\w*])(\*{1,3}|_{1,3})(?=[^\s*_])([^\n*]{1,300}?)(?<=[^\s*_])\1(?![\w*])"
 )
+_LINK = re.compile(r"(?<!!)\[([^\[\]\n]{1,200})\]\([^()\s]{1,500}\)")  # "[Tea](https://host/tea)"
 _PICTURES = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 _PICTURE_END = re.compile(rf"(?<![\s{_PICTURES}])[\s{_PICTURES}]++$")
 _SOURCE_LABEL = (
@@ -125,8 +126,8 @@ def _is_courtesy_elsewhere(sentence: str, plain: str) -> bool:
 
 
 def bare_text(answer: str) -> str:
-    """An answer without citation markers and without the marks of emphasis."""
-    return without_emphasis(without_markers(answer))
+    """An answer without citation markers, addresses of links and the marks of emphasis."""
+    return without_emphasis(without_markers(_LINK.sub(r"\1", answer)))
 
 
 def without_emphasis(text: str) -> str:
