@@ -115,8 +115,8 @@ class TestsOfLines:
     """For each file the tests by line."""
 
     def covering(self, mutant: "Mutant") -> list[str]:
-        """The tests that may notice it, as many as the time allows: first those in the file that
-        is named after the module, and the quickest of each.
+        """The tests that may notice it, as many as the time allows: first those in the file and in
+        the folder that are named after the module's, and the quickest of each.
         """
         lines = self.contexts.get(mutant.path, {})
         first, last = mutant.lines
@@ -128,8 +128,11 @@ class TestsOfLines:
         left = SECONDS
         if not names and found == {""}:
             names, left = list(self.seconds), SECONDS_OF_ANY
-        own = f"test_{Path(mutant.path).stem}.py"
-        for name in sorted(names, key=lambda name: (own not in name, self.seconds[name])):
+        path = Path(mutant.path)
+        near = (f"tests/{path.parent}/test_{path.stem}.py", f"tests/{path.parent}/")
+        for name in sorted(
+            names, key=lambda name: (*(each not in name for each in near), self.seconds[name])
+        ):
             left -= self.seconds[name]
             if left < 0 and chosen:
                 break

@@ -18,6 +18,7 @@ from assay.measure import (
     nDCG,
     score_rankings,
 )
+from assay.measure.violations import Inspector
 
 METRICS: list[Metric] = [nDCG @ 5, Recall @ 5, Precision @ 5, MRR @ 5, AP]
 
@@ -74,6 +75,9 @@ def test_a_ranking_of_unknown_documents_alone_and_one_of_none(known: set[str]) -
     )
     assert scores.violations.counts["unknown"].tolist() == [1, 0]
     assert scores.violations.counts["surplus"].tolist() == [0, 0]
+    inspector = Inspector(known, top_k=5)
+    assert inspector.clean("q", []) == []
+    assert inspector.violations().total() == 0
 
 
 def test_documents_beyond_top_k_are_cut_and_reported_as_nothing_else() -> None:

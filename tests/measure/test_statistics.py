@@ -26,6 +26,7 @@ from assay.measure.statistics import (
     shared_ranks,
     student_t,
     summarize_strata,
+    weighted_kappa,
 )
 
 RNG = np.random.default_rng(7)
@@ -163,9 +164,10 @@ def test_what_is_no_list_of_finite_numbers_is_refused(values: list[float]) -> No
         summarize(values)
 
 
-def test_a_confidence_outside_its_range_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"got 95"):
-        summarize([0.1, 0.2], confidence=95)
+@pytest.mark.parametrize("confidence", [95, 1.5, 1, 0])
+def test_a_confidence_outside_its_range_is_refused(confidence: float) -> None:
+    with pytest.raises(UsageError, match=f"got {confidence}"):
+        summarize([0.1, 0.2], confidence=confidence)
 
 
 def test_a_comparison_counts_wins_for_b() -> None:
@@ -260,6 +262,14 @@ def test_every_set_counts_the_same_in_a_comparison() -> None:
 
 def test_those_that_the_best_of_a_rank_does_not_beat_share_it() -> None:
     assert shared_ranks([5, 4, 3, 2, 1], lambda best, one: best - one > 1) == [1, 1, 3, 3, 5]
+
+
+def test_agreement_beyond_chance_is_that_of_cohen() -> None:
+    """By hand: 0.5 was seen, and 2.25 + 2.25 - 2 * 1.25 * 1.25 = 1.375 is chance."""
+    assert weighted_kappa([0, 1, 2, 2], [0, 2, 2, 1]) == pytest.approx(1 - 0.5 / 1.375)
+    assert weighted_kappa([0, 1, 2], [0, 1, 2]) == 1.0
+    assert weighted_kappa([], []) is None
+    assert weighted_kappa([1, 1], [1, 1]) is None
 
 
 def test_no_end_of_an_interval_is_above_the_ceiling() -> None:

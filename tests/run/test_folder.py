@@ -4,10 +4,12 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from assay.data import Dataset
+import assay
+from assay.data import Dataset, load_dataset
 from assay.errors import RunError
 from assay.files import FileLock
 from assay.run.config import RunConfig
@@ -17,7 +19,9 @@ from assay.run.folder import (
     RunFolder,
     create_run,
     find_run,
+    find_run_dataset,
     list_runs,
+    remove_run,
 )
 from assay.run.models import TargetRecord
 from assay.run.provenance import versions
@@ -99,6 +103,55 @@ def test_the_latest_run_is_none_that_was_made_as_a_baseline(
     for reference in ("x", "x" * 5000, "x\0", "../x"):
         with pytest.raises(RunError, match="no run is called"):
             find_run(reference, tmp_path)
+
+
+def test_the_newest_complete_run_of_a_label_is_found(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    first, second = (
+        assay.evaluate(lambda query, top_k: ["d0"], make_dataset(1), out=tmp_path, label="main")
+        for _ in range(2)
+    )
+    newest = list(list_runs(tmp_path))[-1].name
+    assert newest in (first.folder.name, second.folder.name)
+    assert find_run("main", tmp_path).name == newest
+    with pytest.raises(RunError, match=r"no run is called 'lates'.*Did you mean 'latest'"):
+        find_run("lates", tmp_path)
+
+
+def test_a_run_is_removed_unless_it_is_running_or_a_link(
+    made: Callable[..., RunFolder], tmp_path: Path
+) -> None:
+    run = made()
+    (tmp_path / "link").symlink_to(run.path)
+    with pytest.raises(RunError, match="is a link to another folder"):
+        remove_run(RunFolder(tmp_path / "link"))
+    with FileLock(run.calls_file), pytest.raises(RunError, match="is running; cancel it"):
+        remove_run(run)
+    remove_run(run)
+    assert not run.path.exists()
+
+
+def test_the_data_of_a_run_is_found_where_it_is_the_same(
+    make_dataset: MakeDataset, tmp_path: Path
+) -> None:
+    def found(data: Dataset, **config: Any) -> tuple[Dataset | None, str]:
+        settings = RunConfig("python:f", **config)
+        return find_run_dataset(
+            create_run(tmp_path, settings, data, TARGET, track="t").read_header()
+        )
+
+    notes = load_dataset("notes")
+    same, why = found(notes, dataset="notes")
+    assert (same and same.fingerprint, why) == (notes.fingerprint, "")
+    for config, reason in (
+        ({"dataset": "notes"}, "has changed since the run"),
+        ({"dataset": "beir:nowhere"}, "is not on this machine"),
+        ({"dataset": "notes", "private": True}, "the run is private"),
+    ):
+        data, why = found(make_dataset(1), **config)
+        assert data is None
+        assert reason in why
 
 
 def test_runs_of_one_second_are_in_the_order_of_their_files(

@@ -60,6 +60,24 @@ def test_the_whole_has_the_comparison_and_the_answers(run: Run) -> None:
     }
 
 
+@pytest.mark.parametrize("block", [1, 7, 100])
+def test_the_figures_are_found_wherever_a_block_ends(
+    run: Run, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.run.report_file._BLOCK", block)
+    assert read_report_head(run.folder.report_file).to_json() == run.report.to_json()
+
+
+def test_the_only_row_is_missed(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    path = assay.evaluate(lambda query, top_k: ["d0"], make_dataset(1), out=tmp_path).folder
+    content = path.report_file.read_bytes()
+    start = content.index(b"[\n", content.index(b'"per_query_results"'))
+    path.report_file.write_bytes(content[:start] + b"[\n]}\n")
+    for read in (read_query_rows, lambda path: read_query_scores(path, "ndcg@5", ())):
+        with pytest.raises(RunError, match="it has 0 rows, and its figures are of 1 queries"):
+            list(read(path.report_file))
+
+
 def test_the_figures_are_found_without_looking_at_the_rows(run: Run) -> None:
     """What follows is no JSON: whoever read it would fail."""
     content = run.folder.report_file.read_bytes()
