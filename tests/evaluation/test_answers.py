@@ -148,6 +148,16 @@ def test_questions_of_a_table_without_a_reference_are_counted(tmp_path: Path) ->
     assert section(run(perfect, read_questions(table), tmp_path)).not_asked is None
 
 
+def test_questions_with_a_reference_and_no_expected_ids_are_counted(tmp_path: Path) -> None:
+    table = tmp_path / "questions.csv"
+    rows = ["When does the pool open?,pool,At 7:00.", "Who is the mayor?,,Ada Moss"]
+    table.write_text("\n".join(["question,doc_ids,answer", *rows]))
+    answers = section(run(perfect, read_questions(table), tmp_path))
+    assert (answers.questions, answers.without_documents) == (1, 1)
+    what = "1 more question is not asked: a reference answer, but no expected ids"
+    assert what in " ".join(plain_text(render_answers(answers)).split())
+
+
 def test_each_kind_of_miss_is_told_apart(town: Dataset, tmp_path: Path) -> None:
     def misses(query: str, top_k: int) -> dict[str, Any]:
         if "open" in query:  # the evidence is there

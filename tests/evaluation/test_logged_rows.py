@@ -291,3 +291,26 @@ def test_answers_that_contradict_their_sources_are_a_finding(
     findings = assay.score_answers(rows).report.findings
     more = ' (opposite 4, number 3), for example "lowered" where the source has "raised"'
     assert words + more in [finding.words for finding in findings]
+
+
+def test_wrong_values_of_a_log_are_named_and_nothing_is_advised_that_a_log_cannot_do() -> None:
+    rows = [
+        {
+            "question": f"What does {name} cost?",
+            "contexts": [f"The {name} costs {number} euros."],
+            "answer": f"The {name} costs {number + 3} euros.",
+            "reference": f"{number} euros",
+            "facts": [f"{number} euros"],
+            "relevant": ["1"],
+        }
+        for name, number in (("tea", 20), ("rye", 30), ("fig", 40))
+    ]
+    report = assay.score_answers(rows).report
+    words = (
+        '3 of 3 wrong answers give another number than expected (for example "23 euros" for '
+        '"20 euros")'
+    )
+    assert report.findings[0].words == words
+    assert report.diagnosis is not None
+    assert "--counterfactuals" not in report.diagnosis.sentence
+    assert "cite nothing" not in report.diagnosis.sentence

@@ -12,6 +12,7 @@ from tests.report.page_reading import Page, assert_harmless, read_page
 from assay import Dataset, Run, evaluate
 from assay.data.dataset import ReferenceAnswer
 from assay.evaluation.reporting import render_report_page
+from assay.measure.metrics import AnswerFigure
 from assay.report.html import command_of
 from assay.report.html_answers import EXAMPLES, judge_facts
 from assay.report.html_queries import JudgedDocuments
@@ -50,8 +51,10 @@ def test_every_metric_says_what_it_is_its_ceiling_and_its_questions(
     page: Page, answers: AnswersReport
 ) -> None:
     for name, row in answers.statistics.items():
-        assert f"{name} {figure(row.mean)}" in page.text
+        assert f"{AnswerFigure(name).title} {figure(row.mean)}" in page.text
         assert f"{ceiling(row.ceiling)} {row.n} {row.how}" in page.text
+    assert "Hallucination rate" in page.text
+    assert "hallucination_rate" not in page.text
 
 
 def test_a_rate_of_faults_has_no_ceiling(page: Page, answers: AnswersReport) -> None:

@@ -109,11 +109,11 @@ def test_a_figure_of_answers_can_be_the_headline(
     sides = [side(answered_run), side(timid_run)]
     comparison = compare_runs(answered_run, timid_run, [name])
     view = comparison_view(sides, [comparison], answered_dataset)
-    assert view.pairs[0].metric == name
+    assert view.pairs[0].metric == name.replace("_", " ")
     assert (view.pairs[0].scatter is None) == (name == "correctness")
     page = read_page(render_comparison_page(sides, [comparison], answered_dataset))
     assert "What got better" not in page.text
-    assert f"Answers, by {name}" in page.text
+    assert f"Answers, by {name.replace('_', ' ')}" in page.text
     assert ("Became right" if name == "correctness" else "Got better") in page.text
 
 
@@ -147,7 +147,7 @@ def test_runs_that_were_judged_in_two_ways_share_no_correctness(
     assert view.correctness == []
     changes = view.pairs[0].answers
     assert changes is not None
-    assert changes.figure == "fact_recall"
+    assert changes.figure == "fact recall"
 
 
 def test_a_comparison_without_answers_says_nothing_about_them(page: Page) -> None:

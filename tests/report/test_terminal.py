@@ -200,7 +200,7 @@ def test_a_latency_of_nothing_is_a_dash() -> None:
 def test_answers_have_their_figures_the_judge_and_the_diagnosis() -> None:
     words = " ".join(shown(answers=ANSWERS).split())
     assert "correctness 0.6000 [0.5000, 0.7000] 1.0000 100" in words
-    assert "hallucination_rate 0.3000 [0.2000, 0.4000] 0 is best 100" in words
+    assert "hallucination rate 0.3000 [0.2000, 0.4000] 0 is best 100" in words
     assert "98 of 100 answered; 10 have no answer in the documents" in words
     assert "ollama:m, 3 votes each, half with the reference first" in words
     assert "contradicts itself on 12.5%; undecided on 1 question" in words

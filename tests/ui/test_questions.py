@@ -85,6 +85,8 @@ def test_every_question_has_a_page_with_its_evidence(
 ) -> None:
     row = next(row for row in rows if row.diagnosis and row.needed_docs)
     page = read_page(answer_server.get(f"/runs/{bm25}/questions/{row.query_id}").text)
+    assert "Answer relevance" in page.text
+    assert "answer_relevance" not in page.text
     assert row.query_text in page.text
     assert row.reference_answer is not None
     assert row.reference_answer in page.text

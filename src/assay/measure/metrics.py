@@ -177,7 +177,7 @@ def _unknown(text: str) -> UsageError:
 
 @dataclass(frozen=True, repr=False, slots=True)
 class AnswerFigure:
-    """A figure of answers, which has one name everywhere."""
+    """A figure of answers: `key` for programs, and in words where people read it."""
 
     key: str
 
@@ -188,6 +188,14 @@ class AnswerFigure:
 
     def __repr__(self) -> str:
         return self.key
+
+    def __str__(self) -> str:
+        return self.key.replace("_", " ")
+
+    @property
+    def title(self) -> str:
+        """As a heading or the first cell of a row."""
+        return f"{str(self)[:1].upper()}{str(self)[1:]}"
 
 
 def parse_figure(text: str) -> Metric | AnswerFigure:

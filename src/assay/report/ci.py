@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.measure.metrics import parse_figure
+from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.redact import printable
 from assay.report.numbers import (
     count,
@@ -128,7 +128,7 @@ def _scores(report: Report) -> Iterator[tuple[str, str]]:
     for name, row in report.statistics.items():
         yield str(parse_figure(name)), with_interval(row.mean, row.low, row.high)
     for name, each in (report.answers.statistics if report.answers else {}).items():
-        yield name, with_interval(each.mean, each.low, each.high)
+        yield str(AnswerFigure(name)), with_interval(each.mean, each.low, each.high)
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from assay.measure.metrics import parse_figure
+from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.redact import printable
 from assay.report import numbers, plots
 from assay.report.terminal import verdict
@@ -46,7 +46,8 @@ def environment(*folders: Path) -> Environment:
         "percent": numbers.percent,
         "rate": numbers.rate,
         "milliseconds": _milliseconds,
-        "metric_name": lambda name: str(parse_figure(name)),
+        "metric_name": _metric_name,
+        "answer_metric": lambda name: AnswerFigure(name).title,
         "moment": moment,
         "breakable": breakable,
     }
@@ -58,6 +59,11 @@ def environment(*folders: Path) -> Environment:
         "verdict": verdict,
     }
     return jinja
+
+
+def _metric_name(name: str) -> str:
+    found = parse_figure(name)
+    return found.title if isinstance(found, AnswerFigure) else str(found)
 
 
 def _printable(value: Any) -> Any:

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from assay.measure.metrics import AnswerFigure
 from assay.report.console import facts_table, figures_table
 from assay.report.numbers import ceiling, count, counted, figure, interval, percent
 
@@ -81,7 +82,7 @@ def _answers_table(answers: "AnswersReport") -> Table:
     table = figures_table(("answers", 19), "mean", "95% interval", "ceiling", "questions")
     for index, (name, row) in enumerate(answers.statistics.items()):
         table.add_row(
-            name,
+            str(AnswerFigure(name)),
             figure(row.mean),
             interval(row.low, row.high),
             ceiling(row.ceiling),

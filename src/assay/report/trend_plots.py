@@ -66,8 +66,7 @@ def figure_title(name: str) -> str:
     if name in titles:
         return titles[name]
     found = parse_figure(name)
-    words = str(found)
-    return words.replace("_", " ").capitalize() if isinstance(found, AnswerFigure) else words
+    return found.title if isinstance(found, AnswerFigure) else str(found)
 
 
 def figure_words(name: str, value: float | None) -> str:

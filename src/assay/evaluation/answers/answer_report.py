@@ -13,6 +13,7 @@ from assay.evaluation.answers.examination import AnswerExamination, Verdict
 from assay.evaluation.answers.judge_opening import controls_record, untested_sentence
 from assay.evaluation.answers.poison_report import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
+    count_without_documents,
     count_without_reference,
     decided_outcome,
     measure_run,
@@ -86,8 +87,13 @@ class AnswerReport:
         dataset: Dataset,
         config: RunConfig,
         scores: AnswerScores | None = None,
+        *,
+        cites: bool = True,
     ) -> None:
-        """`scores` where they were measured already, of contexts that are no longer in memory."""
+        """`scores` where they were measured already, of contexts that are no longer in memory;
+        `cites` is False for an application that never cites, which no finding is about.
+        """
+        self._cites = cites
         self._cases = cases
         self._found = examination
         self._dataset = dataset
@@ -139,6 +145,7 @@ class AnswerReport:
             nuggets=self._found.nuggets.report() if self._found.nuggets else None,
             undecided=self._undecided,
             without_reference=count_without_reference(self._dataset, self._config),
+            without_documents=count_without_documents(self._dataset, self._config),
         )
 
     def rows(self) -> Iterable[AnswerRow]:
@@ -245,6 +252,7 @@ class AnswerReport:
             for case in self._cases
         ]
         found = find_faults(views, self._dataset.answers.values(), quote=not self._config.private)
+        found = [each for each in found if self._cites or each.kind != "cites nothing"]
         found = [*poison_findings(self._found.poison), *found]
         if not self._found.context_ignored:
             return found
@@ -317,7 +325,7 @@ class AnswerReport:
             self._found.counterfactuals,
             undecided=undecided,
             findings=[each.words for each in self._findings],
-            tried=self._config.counterfactuals,
+            tried=self._config.counterfactuals or not self._config.target,  # a log: nobody to ask
             unknown=(unknown.number, unknown.why) if (unknown := self._undecided) else (0, ""),
         )
         return DiagnosisReport(

@@ -209,11 +209,9 @@ async def score_rows(
             )
             scores = measure_examined(log.cases, found, log.documents)
     scores = log.without_unknown(scores)
-    report = AnswerReport(log.cases, found, Dataset("log", {}, {}, {}), config, scores)
+    empty = Dataset("log", {}, {}, {})
+    report = AnswerReport(log.cases, found, empty, config, scores, cites=log.cites)
     section = report.section().model_copy(update=log.corrections(found))
-    if not log.cites:  # an application that never cites has no finding about it either
-        kept = [each for each in section.findings if each.kind != "cites nothing"]
-        section = section.model_copy(update={"findings": kept})
     results = [
         _check(gate, section.metrics).noted(calibration_note(gate, config, asked)) for gate in gates
     ]

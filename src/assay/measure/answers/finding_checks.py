@@ -65,8 +65,11 @@ def _follows_a_document(view: AnswerView) -> bool:
 
 
 def _wrong(view: AnswerView) -> bool:
-    """Known to be wrong although everything was shown that is needed: no matter of retrieval."""
-    return answered(view) and view.correct is False and view.evidence
+    """Known to be wrong although everything was shown that is needed: no matter of retrieval, as
+    far as anybody knows.
+    """
+    evidence = view.evidence or not view.case.needed
+    return answered(view) and view.correct is False and evidence
 
 
 def _gives_another(kind: ValueKind) -> Callable[[AnswerView], bool]:
@@ -76,9 +79,10 @@ def _gives_another(kind: ValueKind) -> Callable[[AnswerView], bool]:
 def _values(hit: Sequence[AnswerView]) -> str:
     """The first value with what was expected, and where the values come from."""
     found = [value for view in hit if (value := view.wrong_value)]
-    origins = Counter(value.origin for value in found).most_common()
+    origins = Counter(value.origin for value in found if value.origin).most_common()
     where = ", ".join(f"{number} {origin}" for origin, number in origins)
-    return f' (for example "{found[0].said}" for "{found[0].expected}"): {where}'
+    first = f' (for example "{found[0].said}" for "{found[0].expected}")'
+    return f"{first}: {where}" if where else first
 
 
 def _unstated(hit: Sequence[AnswerView]) -> str:

@@ -33,12 +33,14 @@ class Origin(StrEnum):
 
 
 class WrongValue(NamedTuple):
-    """`said` stands in the place of `expected`; both as they are written."""
+    """`said` stands in the place of `expected`, both as they are written; `origin` is None where
+    nobody knows what was shown, or which of it is right.
+    """
 
     kind: ValueKind
     expected: str
     said: str
-    origin: Origin
+    origin: Origin | None
 
 
 class _Value(NamedTuple):
@@ -104,6 +106,8 @@ def find_wrong_value(
         if found is None:
             continue
         kind, expected, said = found
+        if not needed:
+            return WrongValue(kind, expected, said, None)
         in_needed = any(_holds(text, said, kind) for text in needed)
         in_others = any(_holds(text, said, kind) for text in others)
         origin = Origin.RIGHT if in_needed else Origin.OTHER if in_others else Origin.NOWHERE
