@@ -33,8 +33,9 @@ from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.retriever import Mode, Retriever
 
-GOALS: dict[Mode, str] = {"bm25": "", "dense": "", "hybrid": "8 ms, 40 ms", "tuned": "15 ms, 40 ms"}
+GOALS: dict[Mode, str] = {"bm25": "", "dense": "", "hybrid": "4 ms, 40 ms", "tuned": "8 ms, 40 ms"}
 THREADS = 8
+_NOT_COMPILED = "PYTHONDONTWRITEBYTECODE"
 
 OPENING = """
 import sys
@@ -66,7 +67,7 @@ def main() -> None:
             queries = [query.text for query in dataset.queries.values()][: options.queries]
             for mode in ("bm25", "dense", "hybrid"):
                 _latency(retriever, queries, mode)
-            _throughput(retriever, queries, "hybrid", "150 queries/s")
+            _throughput(retriever, queries, "hybrid", "300 queries/s")
             if options.tuned:
                 tuned = _tuning(dataset, embedder, retriever)
                 _latency(tuned, queries, "tuned")
@@ -113,11 +114,10 @@ def _measure(dataset: Dataset, options: argparse.Namespace) -> dict[str, float]:
         kind = "index with cached vectors" if options.cache else "first index"
         what = f"{kind} of {len(documents):,} documents, s of CPU"
         found[what] = _cpu(lambda: build_index(documents, embedder, store))
-        command = [sys.executable, "-c", OPENING, folder]
-        subprocess.run(command, check=True)
+        _open(Path(folder))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         for _ in range(5):
-            subprocess.run(command, check=True)
+            _open(Path(folder))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         found["start Python, open, answer one query, s of CPU"] = spent / 5
@@ -157,12 +157,17 @@ def _index(dataset: Dataset, embedder: Embedder, folder: Path) -> None:
 
 
 def _opening(folder: Path) -> None:
-    command = [sys.executable, "-c", OPENING, str(folder)]
-    subprocess.run(command, check=True)  # reads the files from disk once
-    seconds = statistics.median(
-        _seconds(lambda: subprocess.run(command, check=True)) for _ in range(5)
-    )
-    _row("start Python, open, answer one query", f"{seconds:.2f} s", "1.5 s")
+    _open(folder)  # reads the files from disk once
+    seconds = statistics.median(_seconds(lambda: _open(folder)) for _ in range(5))
+    _row("start Python, open, answer one query", f"{seconds:.2f} s", "0.3 s")
+
+
+def _open(folder: Path) -> None:
+    """In a process of its own, from compiled modules: an installation has them, and to compile
+    those of a checkout each time takes a third of the whole.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != _NOT_COMPILED}
+    subprocess.run([sys.executable, "-c", OPENING, str(folder)], check=True, env=environment)
 
 
 def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retriever:
