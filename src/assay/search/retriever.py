@@ -278,7 +278,7 @@ class Retriever:
         ranking = {self._doc_ids[one.document]: one for one in found.documents}
         order = self._allowed(list(ranking), where)[:MOST]
         scores = {doc_id: ranking[doc_id].score for doc_id in order}
-        signals: Mapping[str, Mapping[str, int]] = _evidence(ranking, order)
+        other: Mapping[str, Mapping[str, int]] = {}
         shares: dict[str, dict[str, float]] = {}
         if found.trust < 1:
             untuned = self._hybrid(text, vector, MOST, where)
@@ -287,8 +287,9 @@ class Retriever:
             for doc_id, score in scores.items():
                 own = learned.get(doc_id, 0.0)
                 shares[doc_id] = {"tuned": own, "hybrid": score - own}
-            signals = {**signals, **untuned.signals}
+            other = untuned.signals
         order = ranked(scores)[:top_k] if shares else order[:top_k]
+        signals = {**_evidence(ranking, order), **other}
         candidates = self._searcher.candidates()
         candidates.dense_of(order, vector)
         return _Ranking(order, scores, candidates.best_chunks(order), signals, shares=shares)
@@ -352,7 +353,7 @@ def _evidence(ranking: Mapping[str, Ranked], order: Sequence[str]) -> dict[str, 
     """By kind of evidence, as signals are."""
     ranks: dict[str, dict[str, int]] = {}
     for doc_id in order:
-        for kind, rank in ranking[doc_id].signals.items():
+        for kind, rank in ranking[doc_id].signals.items() if doc_id in ranking else ():
             ranks.setdefault(kind, {})[doc_id] = rank
     return ranks
 
