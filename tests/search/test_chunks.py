@@ -50,6 +50,13 @@ def test_the_first_chunk_is_what_a_truncating_model_reads() -> None:
     assert first[:22] == document.full_text.split()[:22]
 
 
+def test_the_first_chunks_are_the_same_without_the_rest() -> None:
+    documents = [Document("d", "Title", " ".join(SENTENCES)), Document("e", "T " * 30, "Text.")]
+    whole = split_documents(documents, WordEmbedder())
+    assert split_documents(documents, WordEmbedder(), 1) == [chunks[:1] for chunks in whole]
+    assert min(map(len, whole)) > 1
+
+
 def test_every_chunk_is_embedded_under_the_title() -> None:
     document = Document("d", "The title", " ".join(SENTENCES))
     for chunk in split(document, WordEmbedder()):

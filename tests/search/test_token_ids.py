@@ -43,6 +43,17 @@ def test_any_text_has_the_tokenizers_ids(
     first, last = tokenizer.encode("").ids
     assert pieces.encode(text, limit).tolist() == [first, *whole[: limit - 2], last]
     assert pieces.count(text) == len(whole)
+    assert pieces.known(text) in (0, len(whole))
+
+
+def test_a_word_that_was_split_is_known(tokenizer: Tokenizer) -> None:
+    pieces, reader = WordPieces(tokenizer), TokenReader(tokenizer.to_str(), 8)
+    assert pieces.known("antioxidants") == 0
+    count = pieces.count("antioxidants")
+    assert pieces.known("antioxidants") == count > 1
+    assert reader.count(["antioxidants", "antioxidants", "an antioxidants"]) == [
+        *(count, count, count + 1)
+    ]
 
 
 def test_a_tokenizer_that_looks_beyond_words_is_not_replaced(tokenizer: Tokenizer) -> None:

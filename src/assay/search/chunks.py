@@ -11,6 +11,7 @@ than 256 tokens: dense nDCG@10 0.309, against 0.304 for the first chunk alone; w
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from assay.data.dataset import Document
 from assay.progress import Progress, silent
@@ -37,14 +38,16 @@ class Chunk:
     embedded: str
 
 
-def split_documents(documents: Sequence[Document], embedder: Embedder) -> list[list[Chunk]]:
-    """At least one chunk for each document, in the order of its text."""
+def split_documents(
+    documents: Sequence[Document], embedder: Embedder, most: int | None = None
+) -> list[list[Chunk]]:
+    """At least one chunk for each document, in the order of its text; the first `most` of them."""
     titles = [strip_controls(document.title) for document in documents]
     texts = [strip_controls(document.text) for document in documents]
     sizes = embedder.count_tokens(titles)
     pieces = _sentences(texts, embedder)
     split = [
-        _split(title, size, text, sentences, embedder)
+        _split(title, size, text, sentences, embedder, most)
         for title, size, text, sentences in zip(titles, sizes, texts, pieces, strict=True)
     ]
     if not (prompt := embedder.prompts.document):
@@ -60,12 +63,17 @@ def document_vectors(
     cache: VectorCache | None = None,
 ) -> Vectors:
     """One vector for each document, of its first chunk: those of an index come from the cache."""
-    first = [chunks[0].embedded for chunks in split_documents(documents, embedder)]
+    first = [chunks[0].embedded for chunks in split_documents(documents, embedder, 1)]
     return (cache or VectorCache()).embed(first, embedder, progress)
 
 
 def _split(
-    title: str, title_size: int, text: str, sentences: Sequence[_Piece], embedder: Embedder
+    title: str,
+    title_size: int,
+    text: str,
+    sentences: Sequence[_Piece],
+    embedder: Embedder,
+    most: int | None,
 ) -> list[Chunk]:
     room = embedder.max_tokens - _MARKS - _prompt_size(embedder) - title_size
     if sum(size for _, size in sentences) <= room:
@@ -73,11 +81,11 @@ def _split(
     if title_size > embedder.max_tokens // 2:
         whole = f"{title} {text}".strip()
         (sentences,) = _sentences([whole], embedder)
-        return _split("", 0, whole, sentences, embedder)
+        return _split("", 0, whole, sentences, embedder, most)
     pieces = [piece for one in sentences for piece in _short(text, one, room // 2, embedder)]
     return [
         Chunk(text[start:end].strip(), f"{title} {text[unread:end]}".strip())
-        for start, unread, end in _packed(text, pieces, room, embedder)
+        for start, unread, end in islice(_packed(text, pieces, room, embedder), most)
     ]
 
 

@@ -77,9 +77,10 @@ class TokenReader:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, without marks and without a limit."""
+        if (pieces := self._pieces) is not None:
+            # Most texts that are counted are single words, which are known.
+            return [pieces.known(text) or pieces.count(strip_controls(text)) for text in texts]
         clean = [strip_controls(text) for text in texts]
-        if self._pieces is not None:
-            return [self._pieces.count(text) for text in clean]
         encoded = self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)
         return [len(one.ids) for one in encoded]
 

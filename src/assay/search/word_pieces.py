@@ -46,6 +46,10 @@ class WordPieces:
             return len(self._split(text)) // _BYTES
         return len(self._join(text.split())) // _BYTES
 
+    def known(self, word: str) -> int:
+        """How many tokens a word has that was split before; 0 for any other text."""
+        return len(self._pieces.get(word, b"")) // _BYTES
+
     def _words(self, text: str, room: int) -> bytes:
         if _JOINING.search(text):
             return self._split(text)[: room * _BYTES]
