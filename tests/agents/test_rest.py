@@ -400,3 +400,27 @@ async def test_a_stream_is_a_list_of_what_it_holds(
     async with serving(one_route(lambda _request: Response(body, media_type=kind))) as url:
         answer = await ask(f"{url}/s?q={{query}}", *mapping)
     assert (answer.doc_ids, answer.answer) == (("a", "b"), "It is so.")
+
+
+@pytest.mark.parametrize(
+    ("body", "mapping"),
+    [
+        ({"errors": [{"message": "no index"}], "data": None}, ("ids=data.notes[].id",)),
+        ({"error": {"message": "no index"}}, ()),
+        ({"error": "no index", "results": []}, ()),
+    ],
+    ids=["graphql", "no list", "an empty list"],
+)
+async def test_an_error_with_status_200_is_an_error(body: Any, mapping: tuple[str, ...]) -> None:
+    """Read as an answer without documents, it would be a finding about the ranking."""
+    async with serving(one_route(lambda _request: JSONResponse(body))) as url:
+        with pytest.raises(AgentFailure, match="answered with an error") as caught:
+            await ask(f"{url}/s?q={{query}}", *mapping)
+    assert caught.value.kind is FailureKind.AGENT_ERROR
+    assert "no index" in caught.value.said
+
+
+async def test_errors_beside_documents_leave_them() -> None:
+    body = {"errors": [{"message": "one shard"}], "results": [{"id": DATA_ID}]}
+    async with serving(one_route(lambda _request: JSONResponse(body))) as url:
+        assert (await ask(f"{url}/s?q={{query}}")).doc_ids == (DATA_ID,)

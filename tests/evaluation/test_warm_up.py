@@ -200,6 +200,7 @@ async def test_an_agent_that_refuses_every_credential_is_asked_no_further(
         with pytest.raises(TargetError, match="HTTP 401 for 5 queries in a row") as refusal:
             await evaluated(url, data, tmp_path, concurrency=1)
         assert "--header 'Authorization: Bearer $TOKEN', then continue with" in str(refusal.value)
+        assert "; it said: bad key; " in str(refusal.value)
         assert len(service.searches) == 5 + (ready is None)
         # Nothing of the refusals is left once the token is right.
         (folder,) = list_runs(tmp_path)

@@ -16,7 +16,11 @@ from assay.answer.ground_truth.candidates import (
     documents_with_quotes,
     parse_candidate,
 )
-from assay.answer.ground_truth.question_set import generate_questions, read_source_documents
+from assay.answer.ground_truth.question_set import (
+    files_left_out,
+    generate_questions,
+    read_source_documents,
+)
 from assay.answer.ground_truth.writers import ClozeWriter, candidate_prompt
 from assay.data import Dataset, Document, Fact, load_dataset
 from assay.errors import DataError, UsageError
@@ -295,12 +299,18 @@ def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
     (notes / "work" / "plan.md").write_text("# The plan\n\nShip it on 3 May.")
     (notes / "list.txt").write_text("milk\neggs")
     (notes / "photo.png").write_bytes(b"\x89PNG")
+    (notes / "page.HTML").write_text(
+        "<html><head><title>Tea &amp; co</title><style>p {}</style></head><body><h1>Tea</h1>"
+        "<p>Steep <b>it</b>\nfor 3&nbsp;minutes.</p><script>x()</script><ul><li>hot</ul></body>"
+    )
     (notes / ".git" / "x.md").write_text("hidden")
     documents = read_source_documents(notes)
     assert documents == {
         "list.txt": Document("list.txt", "list", "milk\neggs"),
+        "page.HTML": Document("page.HTML", "Tea & co", "Tea\nSteep it for 3 minutes.\nhot"),
         "work/plan.md": Document("work/plan.md", "The plan", "Ship it on 3 May."),
     }
+    assert files_left_out(notes) == {".png": 1}
 
 
 def test_lines_that_an_editor_broke_are_mended_and_lists_are_not(tmp_path: Path) -> None:

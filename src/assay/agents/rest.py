@@ -235,8 +235,24 @@ class RestAgent:
             call = self._template.fill(values)
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
-        reply = await send(self._http, call)
-        return self.reader.read(received_from(reply))
+        received = received_from(await send(self._http, call))
+        reported = _error_in(received, call)
+        try:
+            answer = self.reader.read(received)
+        except AgentFailure as failure:
+            raise (reported or failure) from None
+        if reported is None or answer.doc_ids or answer.answer is not None:
+            return answer
+        raise reported
+
+
+def _error_in(received: Received, call: WireCall) -> AgentFailure | None:
+    """The failure that an answer with HTTP 200 reports, as those of GraphQL do; None if none."""
+    value = received.value if isinstance(received.value, dict) else {}
+    if not (value.get("error") or value.get("errors")):
+        return None
+    said = quote(received.text, *call.secrets)
+    return AgentFailure(FailureKind.AGENT_ERROR, "the service answered with an error", said=said)
 
 
 def received_from(reply: HttpReply) -> Received:

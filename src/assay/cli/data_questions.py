@@ -31,8 +31,8 @@ def questions(
     source: Annotated[
         str,
         typer.Argument(
-            help="What to ask about: a folder of .md and .txt files, a corpus.jsonl, a BEIR folder "
-            "or zip, nfcorpus or notes.",
+            help="What to ask about: a folder of .md, .txt and .html files, a corpus.jsonl, a BEIR "
+            "folder or zip, nfcorpus or notes.",
             metavar="DOCUMENTS",
             show_default=False,
         ),
@@ -197,12 +197,19 @@ def _too_few(made: "MadeQuestions", kinds: "Sequence[QuestionKind]", number: int
 
 def _documents(name: str, archive: Path | None) -> "tuple[Mapping[str, Document], list[str]]":
     """The documents, and the questions about them that are there already."""
-    from assay.answer.ground_truth.question_set import is_dataset, read_source_documents
+    from assay.answer.ground_truth.question_set import (
+        files_left_out,
+        is_dataset,
+        read_source_documents,
+    )
     from assay.cli.eval import choose_dataset
     from assay.data.load import KNOWN
 
     path = Path(name).expanduser()
     if name not in KNOWN and path.exists() and not is_dataset(path):
+        if left := files_left_out(path):
+            kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in left.most_common())
+            warn(f"{name}: only .md, .txt and .html files are read; left out: {kinds}")
         return read_source_documents(path), []
     data = choose_dataset(name, archive)
     return data.documents, [query.text for query in data.queries.values()]

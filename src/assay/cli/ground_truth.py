@@ -32,7 +32,7 @@ def ground_truth(
         str,
         typer.Argument(
             help="nfcorpus, notes, or the path of a BEIR folder or zip; with --questions also a "
-            "corpus.jsonl, or a folder of .md and .txt files.",
+            "corpus.jsonl, or a folder of .md, .txt and .html files.",
             metavar="DATASET|PATH",
         ),
     ],

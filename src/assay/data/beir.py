@@ -186,7 +186,10 @@ def _root(path: Path, files: dict[str, TextFile]) -> str:
         if name.endswith(f"/{ending}") and name.count("/") == 1
     }
     if not roots:
-        message = f"has no corpus.jsonl; a data set in BEIR format has {_NEEDED}"
+        message = (
+            f"has no corpus.jsonl; a data set in BEIR format has {_NEEDED}. Documents without "
+            "questions: assay data questions makes some"
+        )
         raise DataError(message, file=path)
     if len(roots) > 1:
         several = ", ".join(repr(root) for root in sorted(roots))

@@ -24,6 +24,9 @@ _TITLES = ("title", "headline", "head", "ti", "hl")
 _BODIES = ("text", "body", "leadpara", "lp", "summary", "abstract", "description", "graphic")
 _COMMENT = re.compile(r"<!--[^<>]{0,10000}-->")
 _TAG = re.compile(r"<[^<>]{0,2000}>")
+_BLOCK_END = re.compile(
+    r"</(?:p|h[1-6]|li|tr|div|dt|dd|section|article|blockquote|pre|title)\s*>|<br\s*/?>", re.I
+)
 _COLUMNS = ("doc_id", "text")
 
 
@@ -192,6 +195,13 @@ def _without(block: str, names: Sequence[str]) -> str:
         parts.append(block[position : span.opening])
         position = span.closing
     return " ".join([*parts, block[position:]])
+
+
+def title_and_text(page: str) -> tuple[str, str]:
+    """Those of a page of HTML, with a line for each paragraph, heading, item and row."""
+    shown = _without(page, ("head", "script", "style", "template"))
+    lines = filter(None, map(_plain, _BLOCK_END.split(shown)))
+    return _elements(page, ("title",)), "\n".join(lines)
 
 
 def _plain(content: str) -> str:

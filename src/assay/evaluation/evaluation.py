@@ -42,7 +42,7 @@ from assay.measure.answers.poison_documents import parse_kinds
 from assay.net.breaker import PROBE_PAUSES, CircuitBreaker
 from assay.privacy import private_mode
 from assay.progress import Progress, silent
-from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts
+from assay.run.calls import Call, CallLog, CallWriter, PrivateTexts, with_quote
 from assay.run.config import RunConfig
 from assay.run.folder import RunFolder, create_run
 from assay.run.models import (
@@ -256,7 +256,8 @@ class Evaluation:
                     with _disk_errors(folder):
                         for query_id in refusals.query_ids:
                             writer.withdraw(query_id)
-                    raise _refusal_error(status, agent, folder)
+                    said = self.config.redact(call.said)
+                    raise _refusal_error(status, said, agent, folder)
                 for warning in answer_warnings(call, told):
                     listener.say(warning)
 
@@ -363,12 +364,12 @@ class Evaluation:
         return Run(folder, report)
 
 
-def _refusal_error(status: int, agent: Agent, folder: RunFolder) -> TargetError:
+def _refusal_error(status: int, said: str, agent: Agent, folder: RunFolder) -> TargetError:
     """By name: callers of a server are told, too, and need not know its folders."""
     remedy = remedy_for(FailureKind.AGENT_ERROR, f"HTTP {status}", agent.info.protocol)
+    what = f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent"
     return TargetError(
-        f"HTTP {status} for {MOST_REFUSED} queries in a row, so no other was sent; "
-        f"{remedy}, then continue with: assay eval --resume {folder.name}"
+        f"{with_quote(what, said)}; {remedy}, then continue with: assay eval --resume {folder.name}"
     )
 
 

@@ -16,16 +16,18 @@ from assay.answer.ground_truth.candidates import (
 from assay.answer.ground_truth.writers import QuestionWriter
 from assay.data.dataset import Document
 from assay.data.text_file import Findings, Record, plain_file, read_by_id
+from assay.data.trec_corpus import title_and_text
 from assay.errors import DataError, UsageError
 from assay.files import read_text_file
 from assay.net.gather import gather
 from assay.progress import Progress, silent
 
-_KINDS = (".md", ".txt")
+_PAGES = (".html", ".htm")
+_KINDS = (".md", ".txt", *_PAGES)
 _MAX_BYTES = 2 * 2**20
 # A hard-wrapped line: a long one, with plain text on the next.
 _WRAPPED_LINE = re.compile(r"(?<=[^\n]{60})\n(?=[^\s#>|*+-])")
-_FORMS = "a data set, a corpus.jsonl, or a folder of .md and .txt files"
+_FORMS = "a data set, a corpus.jsonl, or a folder of .md, .txt and .html files"
 
 
 def is_dataset(path: Path) -> bool:
@@ -55,13 +57,27 @@ def _document(record: Record, identifier: str) -> Document:
 
 def _notes(folder: Path) -> Iterator[Document]:
     """The id is the path within the folder. Hidden files and folders are skipped."""
+    for path in _files(folder):
+        if path.suffix.lower() in _KINDS:
+            content = _content(path)
+            page = path.suffix.lower() in _PAGES
+            title, text = title_and_text(content) if page else _title_and_text(content, path.stem)
+            yield Document(path.relative_to(folder).as_posix(), title or path.stem, text)
+
+
+def files_left_out(folder: Path) -> Counter[str]:
+    """How many files of a folder of documents are of a kind that is not read, by suffix."""
+    if not folder.is_dir() or (folder / "corpus.jsonl").is_file():
+        return Counter()
+    suffixes = (path.suffix.lower() for path in _files(folder))
+    return Counter(each or "without a suffix" for each in suffixes if each not in _KINDS)
+
+
+def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        hidden = any(part.startswith(".") for part in inside.parts)
-        if hidden or path.suffix.lower() not in _KINDS or not path.is_file():
-            continue
-        title, text = _title_and_text(_content(path), path.stem)
-        yield Document(inside.as_posix(), title, text)
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not hidden and path.is_file():
+            yield path
 
 
 def _content(path: Path) -> str:
