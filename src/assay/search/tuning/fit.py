@@ -152,10 +152,9 @@ def ranking_trees(
     training: TrainingSet,
     queries: Sequence[int],
     candidates: Sequence[RankingCandidates],
-    names: Sequence[str],
     seed: int,
 ) -> TreeSets:
-    """LambdaMART over the candidates of the queries; `names`: of their features."""
+    """LambdaMART over the candidates of the queries."""
     grades = training.data.grades("train", queries)
     labels = [
         some.mean_grades(np.asarray(grades[row].toarray(), np.float32).ravel())
@@ -163,7 +162,6 @@ def ranking_trees(
     ]
     return learn_ranking(
         features=np.concatenate([some.features for some in candidates]),
-        names=names,
         grades=np.concatenate(labels),
         sizes=np.concatenate([some.sizes for some in candidates]),
         queries=[len(some.sizes) for some in candidates],
@@ -225,7 +223,7 @@ def fit(
     progress("learning overlaps", FOLDS + 1, FOLDS + 1)
     memory = memory_of(training, train)
     names = ranking_features(training, memory, overlap)
-    tests = _cross_validated(training, by_fold, candidates, names, seed, progress)
+    tests = _cross_validated(training, by_fold, candidates, seed, progress)
     ranking = TreeSets.joined([test.trees for test in tests])
     if dev:
         found = candidates_of(training, memory, dev, overlap)
@@ -281,7 +279,6 @@ def _cross_validated(
     training: TrainingSet,
     by_fold: Sequence[FoldFeatures],
     candidates: Sequence[list[RankingCandidates]],
-    names: Sequence[str],
     seed: int,
     progress: Progress,
 ) -> list[ValidationFold]:
@@ -292,7 +289,7 @@ def _cross_validated(
         others = [other for other in range(len(by_fold)) if other != place]
         asked = [query for other in others for query in by_fold[other].fold.asked]
         known = [one for other in others for one in candidates[other]]
-        trees = ranking_trees(training, asked, known, names, seed + SEEDS_APART * place)
+        trees = ranking_trees(training, asked, known, seed + SEEDS_APART * place)
         fold = unseen.fold
         tests.append(ValidationFold("train", fold.asked, candidates[place], trees, fold.remembered))
     return tests
