@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -223,3 +224,14 @@ def test_a_sentence_about_something_else_is_not_contradicted(notes: list[Labeled
     checker = ContradictionChecker(load_contradiction_model(BUNDLED))
     unrelated = unrelated_claims(notes)[:100]
     assert [each.claim for each in unrelated if checker.find(each.claim, each.sources)] == []
+
+
+@pytest.mark.parametrize("word", ["tea ", "tea, ", "for ", "go to tea for "])
+def test_an_answer_of_one_long_sentence_takes_linear_time(word: str) -> None:
+    """Of this thread's processor time: 4 is linear, 16 is quadratic."""
+    taken = []
+    for words in (10_000, 40_000):
+        began = time.thread_time()
+        unsupported(word * (words // len(word.split())), ["Tea is good for 3 people."])
+        taken.append(time.thread_time() - began)
+    assert taken[1] < 8 * taken[0]

@@ -6,6 +6,7 @@ what, in which row, before or after which name.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence
@@ -35,7 +36,7 @@ _OUTDATED = re.compile(
 )
 # After these a person or a group is named; "in glioma" may be "in glioblastoma" in other words.
 _PREPOSITIONS = frozenset({"for", "to", "by", "with", "from"})
-_BEFORE = 3
+_BEFORE, _AFTER = 3, 20
 _AFTERNOON = 12
 
 
@@ -125,27 +126,29 @@ def other_group(
     "free for adults", where children are free and adults pay.
     """
     held = {word for each in sources for word in each.stems}
-    for place, word in enumerate(sentence.words[:-1]):
-        ours = _next_content(sentence.words[place + 1 :])
-        if word not in _PREPOSITIONS or place < _BEFORE or stem(ours) not in held:
+    known = defaultdict(list)
+    for each in sources:
+        for before, theirs in _groups(each):
+            known[before].append((each, theirs))
+    for before, ours in _groups(sentence):
+        said = known[before]
+        if stem(ours) not in held or ours[0].isdigit():
             continue
-        before = sentence.words[place - _BEFORE : place + 1]
-        said = [
-            (each, theirs)
-            for each in sources
-            for start in range(len(each.words) - len(before))
-            if each.words[start : start + len(before)] == before
-            and (theirs := _next_content(each.words[start + len(before) :]))
-        ]
-        if ours[0].isdigit() or any(stem(ours) in each.stems for each, _ in said):
+        if any(stem(ours) in each.stems for each, _ in said):
             continue
         for source, theirs in said:
             if stem(theirs) not in sentence.stems and not theirs.endswith("ing"):
-                yield source, (f"{word} {ours}", f"{word} {theirs}")
+                yield source, (f"{before[-1]} {ours}", f"{before[-1]} {theirs}")
 
 
-def _next_content(after: Sequence[str]) -> str:
-    return next((each for each in after if not is_stop(each)), "")
+def _groups(sentence: AnalyzedSentence) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each preposition with the words before it, and the next word after it that says something."""
+    words = sentence.words
+    for place in range(_BEFORE, len(words) - 1):
+        if words[place] in _PREPOSITIONS:
+            after = words[place + 1 : place + 1 + _AFTER]
+            if content := next((each for each in after if not is_stop(each)), ""):
+                yield words[place - _BEFORE : place + 1], content
 
 
 def other_row(
