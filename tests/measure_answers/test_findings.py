@@ -88,6 +88,11 @@ def test_the_same_number_with_another_unit_is_a_wrong_unit() -> None:
         ("due", "Fees are due on 04/11/2026."),  # which may be the right day
         ("who", "The treasurer is elected in spring."),
         ("who", "Nobody knows."),  # a capital that begins a sentence
+        (
+            "fee",  # a long quotation, of which no figure is the price
+            "The harbor was dredged by two barges in spring, which took longer than anybody had "
+            "thought. Table in the hallway, number 31. A barge draws 12 pounds of pressure there.",
+        ),
     ],
 )
 def test_what_stands_in_no_place_of_the_expected_value_is_none(query_id: str, answer: str) -> None:

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assay.data.dataset import Fact
+from assay.measure.answers.lexical import contains_any
 from assay.measure.answers.quantities import MONTHS, Quantity, canonical, quantities
-from assay.text import is_stop, normalize, words
+from assay.text import is_stop, normalize, sentences, stems, words
 
 
 class ValueKind(StrEnum):
@@ -76,6 +77,7 @@ _NAME = re.compile(
     r"\b[^\W\d_a-zß-ÿ][\w'’-]*(?:(?: (?:of|the|de|van|von|and))? [^\W\d_a-zß-ÿ][\w'’-]+)*"
 )
 _AFTERNOON = 12
+_SHORT, _MOST_VALUES = 25, 6
 _UNIT = 12  # characters after a number in which its unit is
 
 
@@ -100,9 +102,15 @@ def find_wrong_value(
     """
     known = [question, reference, *(each for fact in missing for each in fact.accept)]
     for wordings in [fact.accept for fact in missing] or [(reference,)]:
-        found = _other_value(answer, wordings, known, needed)
+        holding = [
+            each for text in needed for each in sentences(text) if contains_any(each, wordings)
+        ]
+        about = {word for each in (question, reference, *holding) for word in stems(each)}
+        short = len(words(answer)) <= _SHORT
+        said = " ".join(each for each in sentences(answer) if short or _is_about(each, about))
+        found = _other_value(said, wordings, known, needed, short)
         if found is None:
-            found = _other_name(answer, wordings, known)
+            found = _other_name(said, wordings, known)
         if found is None:
             continue
         kind, expected, said = found
@@ -113,6 +121,12 @@ def find_wrong_value(
         origin = Origin.RIGHT if in_needed else Origin.OTHER if in_others else Origin.NOWHERE
         return WrongValue(kind, expected, said, origin)
     return None
+
+
+def _is_about(sentence: str, about: set[str]) -> bool:
+    """Whether a sentence says what was asked, and is not merely quoted beside it."""
+    said = {word for word in stems(sentence) if not word[0].isdigit()}
+    return bool(said) and 2 * len(said & about) >= len(said)
 
 
 def _holds(text: str, said: str, kind: ValueKind) -> bool:
@@ -126,10 +140,12 @@ def _holds(text: str, said: str, kind: ValueKind) -> bool:
 
 
 def _other_value(
-    answer: str, wordings: Sequence[str], known: Sequence[str], needed: Sequence[str]
+    answer: str, wordings: Sequence[str], known: Sequence[str], needed: Sequence[str], short: bool
 ) -> tuple[ValueKind, str, str] | None:
     """A number, unit or date of the answer that nobody expects, in the place of one that is."""
     said = _values(answer)
+    if len(said) > _MOST_VALUES:
+        return None  # a long quotation: nothing in it stands in the place of anything
     known_values = [value for each in known for value in _values(each)]
     keys = {each.key for each in known_values}
     free = [each for each in said if each.key not in keys]
@@ -145,6 +161,8 @@ def _other_value(
         places = [*known_values, *(value for text in needed for value in _values(text))]
         near = frozenset[str]().union(*(each.near for each in places if each.key == wanted.key))
         found = [each for each in free if each.is_like(wanted) and not _same_day(each, wanted)]
+        if not short:
+            found = [each for each in found if each.unit == wanted.unit != "" or each.near & near]
         found.sort(key=lambda each: -2 * (each.unit == wanted.unit) - len(each.near & near))
         # "915 pm" for "9:15 pm" is no time any more.
         bare = [each for each in free if each.kind is ValueKind.NUMBER and not each.unit]
