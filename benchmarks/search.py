@@ -29,21 +29,19 @@ from pathlib import Path
 
 from assay.data import Dataset, load_dataset
 from assay.search.embedding import Embedder, VectorCache, open_embedder
-from assay.search.folder_store import FolderStore
-from assay.search.index import build_index, open_index
+from assay.search.index import build_index, configured_store, open_index
 from assay.search.retriever import Mode, Retriever
+from assay.search.store import Store
 
 GOALS: dict[Mode, str] = {"bm25": "", "dense": "", "hybrid": "4 ms, 40 ms", "tuned": "8 ms, 40 ms"}
 THREADS = 8
 _NOT_COMPILED = "PYTHONDONTWRITEBYTECODE"
 
+# By what earlier commits have, too.
 OPENING = """
-import sys
-from pathlib import Path
-from assay.search.folder_store import FolderStore
 from assay.search.embedding import open_embedder
-from assay.search.index import open_index
-with open_index(FolderStore(Path(sys.argv[1]), "bench"), open_embedder()) as retriever:
+from assay.search.index import configured_store, open_index
+with open_index(configured_store("bench"), open_embedder()) as retriever:
     assert retriever.search("do statins cause breast cancer?", 5)
 """
 
@@ -63,7 +61,7 @@ def main() -> None:
         print("| what | measured | goal |\n|---|---|---|")
         _index(dataset, embedder, Path(folder))
         _opening(Path(folder))
-        with open_index(FolderStore(Path(folder), "bench"), embedder) as retriever:
+        with open_index(_store(Path(folder)), embedder) as retriever:
             queries = [query.text for query in dataset.queries.values()][: options.queries]
             for mode in ("bm25", "dense", "hybrid"):
                 _latency(retriever, queries, mode)
@@ -110,7 +108,7 @@ def _measure(dataset: Dataset, options: argparse.Namespace) -> dict[str, float]:
     with _cache(options.cache) as cache, tempfile.TemporaryDirectory() as folder:
         os.environ["ASSAY_CACHE"] = str(cache)
         embedder = open_embedder()
-        store = FolderStore(Path(folder), "bench")
+        store = _store(Path(folder))
         kind = "index with cached vectors" if options.cache else "first index"
         what = f"{kind} of {len(documents):,} documents, s of CPU"
         found[what] = _cpu(lambda: build_index(documents, embedder, store))
@@ -147,7 +145,7 @@ def _index(dataset: Dataset, embedder: Embedder, folder: Path) -> None:
     count = f"{len(documents):,} documents"
 
     def build(name: str) -> None:
-        build_index(documents, embedder, FolderStore(folder, name))
+        build_index(documents, embedder, _store(folder, name))
 
     _row(f"first index of {count}", _timed(lambda: build("bench")), "240 s")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -167,7 +165,13 @@ def _open(folder: Path) -> None:
     those of a checkout each time takes a third of the whole.
     """
     environment = {name: value for name, value in os.environ.items() if name != _NOT_COMPILED}
-    subprocess.run([sys.executable, "-c", OPENING, str(folder)], check=True, env=environment)
+    environment["QDRANT_PATH"] = str(folder)
+    subprocess.run([sys.executable, "-c", OPENING], check=True, env=environment)
+
+
+def _store(folder: Path, name: str = "bench") -> Store:
+    os.environ["QDRANT_PATH"] = str(folder)
+    return configured_store(name)
 
 
 def _tuning(dataset: Dataset, embedder: Embedder, retriever: Retriever) -> Retriever:
