@@ -89,6 +89,11 @@ def test_the_same_number_with_another_unit_is_a_wrong_unit() -> None:
         ("who", "The treasurer is elected in spring."),
         ("who", "Nobody knows."),  # a capital that begins a sentence
         (
+            "fee",  # on the subject, with a figure that is no price
+            "What a berth costs in a year is what every berth costs in that year, and berth 31 in "
+            "the same year costs what all of them do, year after year, berth after berth.",
+        ),
+        (
             "fee",  # a long quotation, of which no figure is the price
             "The harbor was dredged by two barges in spring, which took longer than anybody had "
             "thought. Table in the hallway, number 31. A barge draws 12 pounds of pressure there.",
