@@ -16,7 +16,7 @@ from assay.data import Dataset
 from assay.errors import AgentFailure, FailureKind, TargetError
 from assay.evaluation.evaluation import Evaluation, Listener
 from assay.run.config import RunConfig
-from assay.search import index
+from assay.search import folder_store, index
 
 MakeDataset = Callable[[int], Dataset]
 
@@ -106,6 +106,7 @@ async def test_an_embedded_index_that_is_damaged_is_an_outage_too(
     make_dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("QDRANT_URL", raising=False)
+    monkeypatch.setattr(folder_store, "FLAT_KB", 0)  # arrays need no engine
     agent = BuiltinAgent("hybrid", make_dataset(3))
     await agent.open()
     try:
@@ -114,7 +115,6 @@ async def test_an_embedded_index_that_is_damaged_is_an_outage_too(
             raise Exception("segment is gone")  # as the engine does
 
         retriever = agent._close.__self__  # type: ignore[attr-defined]
-        monkeypatch.setattr(retriever._searcher, "_flat", None)  # which needs no engine
         monkeypatch.setattr(
             retriever._searcher, "_shard", type("Shard", (), {"query": panic, "close": print})
         )
