@@ -235,7 +235,7 @@ class RestAgent:
             call = self._template.fill(values)
         except UsageError as error:
             raise AgentFailure(FailureKind.PROTOCOL, str(error)) from None
-        received = received_from(await send(self._http, call))
+        received = received_reply(await send(self._http, call))
         reported = _error_in(received, call)
         try:
             answer = self.reader.read(received)
@@ -255,7 +255,7 @@ def _error_in(received: Received, call: WireCall) -> AgentFailure | None:
     return AgentFailure(FailureKind.AGENT_ERROR, "the service answered with an error", said=said)
 
 
-def received_from(reply: HttpReply) -> Received:
+def received_reply(reply: HttpReply) -> Received:
     """What a service sent. Events of a stream, and JSON a line, are a list of JSON values."""
     whole = Received.from_text(reply.body)
     if str(reply.headers.get("content-type", "")).startswith("text/event-stream"):
