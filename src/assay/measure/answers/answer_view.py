@@ -181,7 +181,7 @@ class AnswerCheck:
     """Kinds that say the same in a more telling way, where they are about most of these answers."""
 
 
-def shorten(text: str) -> str:
+def in_quotes(text: str) -> str:
     """A text in quotes, on one line and not too long."""
     line = strip_controls(" ".join(text.split()))
     return f'"{line}"' if len(line) <= _QUOTED else f'"{line[: _QUOTED - 1]}…"'
@@ -192,7 +192,7 @@ def example(quote: Callable[[AnswerView], str]) -> Callable[[Sequence[AnswerView
 
     def quoted(hit: Sequence[AnswerView]) -> str:
         found = next((text for view in hit if (text := quote(view).strip())), "")
-        return f", for example {shorten(found)}" if found else ""
+        return f", for example {in_quotes(found)}" if found else ""
 
     return quoted
 

@@ -9,7 +9,7 @@ of `notes` nor the sentences that `builtin:bm25` quotes get a finding that is no
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, shorten
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
 from assay.measure.answers.assertion import Assertion, hedges, takes_back
 from assay.measure.answers.form_checks import FORM_CHECKS, answered, asked, attempted
 from assay.measure.answers.grounding_checks import CONTRADICTION_CHECKS, GROUNDING_CHECKS
@@ -89,7 +89,7 @@ def _unstated(hit: Sequence[AnswerView]) -> str:
     """What the first answer says, and the first key fact that it does not."""
     view = hit[0]
     fact = next(each for each in view.case.reference.facts if not states(view.text, each))
-    return f', for example {shorten(view.text)} without "{fact.text}"'
+    return f', for example {in_quotes(view.text)} without "{fact.text}"'
 
 
 def _is_incomplete(view: AnswerView) -> bool:

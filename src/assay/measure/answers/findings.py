@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from assay.data.dataset import Fact, ReferenceAnswer
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, shorten
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
 from assay.measure.answers.finding_checks import ANSWER_CHECKS
 from assay.measure.answers.lexical import states
 from assay.text import normalize, stem, stems, words
@@ -124,7 +124,7 @@ _NEAREST = 5
 def _same_answer(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
     attempted = [view for view in views if view.attempted]
     hit = _most_common(attempted, lambda view: normalize(view.text))
-    return _if_many(attempted, hit, f": {shorten(hit[0].text)}" if hit else "")
+    return _if_many(attempted, hit, f": {in_quotes(hit[0].text)}" if hit else "")
 
 
 def _same_sentence(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) -> Covered:
@@ -132,7 +132,7 @@ def _same_sentence(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) ->
     counts = Counter(each for view in attempted for each in _long_sentences(view))
     sentence, _number = counts.most_common(1)[0] if counts else ("", 0)
     hit = [view for view in attempted if sentence in _long_sentences(view)]
-    return _if_many(attempted, hit, f": {shorten(sentence)}")
+    return _if_many(attempted, hit, f": {in_quotes(sentence)}")
 
 
 def _long_sentences(view: AnswerView) -> set[str]:
@@ -159,9 +159,9 @@ def _other_questions(views: Sequence[AnswerView], references: Sequence[Reference
     texts = {view.case.query_id: view.case.question for view in views}
     steps = Counter(order[view.case.query_id] - order.get(other, -1) for view, other in found)
     view, other = next((each for each in found if each[1] in texts), found[0])
-    detail = f", for example {shorten(view.case.question)}"
+    detail = f", for example {in_quotes(view.case.question)}"
     if other in texts:
-        detail += f" gets the answer of {shorten(texts[other])}"
+        detail += f" gets the answer of {in_quotes(texts[other])}"
     if 2 * steps[1] > len(found):
         detail += (
             f"; {steps[1]} of them that of the question before, as with a cache or an error by one"
@@ -281,7 +281,7 @@ def _unknown_sources(views: Sequence[AnswerView], _: Sequence[ReferenceAnswer]) 
     hit = list({id(view): view for view, _ in found}.values())
     if len(hit) < max(_FEWEST, 0.1 * len(covered)):
         return _NONE
-    return Covered(covered, hit, f", for example {shorten(found[0][1])}")
+    return Covered(covered, hit, f", for example {in_quotes(found[0][1])}")
 
 
 def _most_common(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import dropwhile
 
 from assay.answer.prompt import cited_places
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, shorten
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
 from assay.measure.answers.form_checks import answered, attempted
 from assay.measure.answers.quantities import quantities, spellings_of
 from assay.text import stem, stems, words
@@ -104,7 +104,7 @@ def _in_sentence(find: Callable[[AnswerView], str]) -> Callable[[Sequence[Answer
     def quote(hit: Sequence[AnswerView]) -> str:
         word = find(hit[0])
         where = [each for each in hit[0].sentences if word in words(each)]
-        return f', for example "{word}"' + (f" in {shorten(where[0])}" if where else "")
+        return f', for example "{word}"' + (f" in {in_quotes(where[0])}" if where else "")
 
     return quote
 
