@@ -44,7 +44,7 @@ _IRREGULAR = {
 _VERB_LIST = """
     increase decrease promote inhibit enhance impair activate suppress induce improve worsen
     raise lower elevate reduce stimulate upregulate downregulate accelerate facilitate hinder
-    strengthen weaken expand shrink cause prevent extend in_quotes support oppose enable disable
+    strengthen weaken expand shrink cause prevent extend shorten support oppose enable disable
     protect harm repress allow forbid maintain disrupt rise fall grow succeed fail accept reject
     approve open close begin end start stop win lose gain add remove include exclude arrive
     leave pass buy sell import export alleviate aggravate diminish delay

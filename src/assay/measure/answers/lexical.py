@@ -123,7 +123,7 @@ def _left(phrase: str) -> str:
 
 
 def _right(phrase: str) -> str:
-    """Reference files in_quotes words to cover their forms: "40 min" and "sync" stand for "40
+    """Reference files shorten words to cover their forms: "40 min" and "sync" stand for "40
     minutes" and "syncs". A word of three letters begins too many others for that, except as the
     unit of a number ("three min" too): "cat" stands for "cats" alone. A number, or a shorter word,
     ends where it ends.

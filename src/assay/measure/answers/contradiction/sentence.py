@@ -22,7 +22,7 @@ _DOWN = """
     repress block prevent loss lose lost lack absence deficient deficiency attenuate abolish
     shorter weaker negative negatively decline limit worse reduce reduction minimize shrink
     shrank drop down smaller least below slower weaken disrupt hinder deplete inactivate
-    deactivate silence knockdown knockout eliminate remove in_quotes delay inhibitor antagonist
+    deactivate silence knockdown knockout eliminate remove shorten delay inhibitor antagonist
     ineffective unsuccessful insufficient hypo minority rare seldom protective unnecessary
     dispensable alleviate ameliorate avoid fail exclude close end stop reject cancel forbid
     later never
@@ -48,7 +48,7 @@ _OPPOSITES = """
     left/right north/south east/west morning/evening day/night above/below over/under up/down
     faster/slower most/least arrive/leave cheap/expensive easy/hard full/empty public/private
     paid/free weekday/weekend upstairs/downstairs increase/diminish strengthen/weaken
-    expand/shrink grow/shrink grew/shrank extend/in_quotes alleviate/aggravate maintain/disrupt
+    expand/shrink grow/shrink grew/shrank extend/shorten alleviate/aggravate maintain/disrupt
     agonist/antagonist beneficial/harmful support/oppose
 """
 
