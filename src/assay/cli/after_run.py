@@ -186,8 +186,9 @@ def _warn_about_count(run: "Run") -> None:
 
 def _warn_about_loading(run: "Run") -> None:
     """Nothing from the first answers and something from nearly all later ones: it was loading."""
-    answers = sorted((row.at, not row.retrieved_docs) for row in run.rows() if row.status == "ok")
-    empty = [nothing for _, nothing in answers]
+    answers = [row for row in run.rows() if row.status == "ok"]
+    answers.sort(key=lambda row: row.at)  # of the same moment, in the order of the queries
+    empty = [not row.retrieved_docs for row in answers]
     early = empty.index(False) if False in empty else 0
     later = empty[early:]
     if early >= _ENOUGH_ANSWERS <= len(later) and sum(later) <= 0.1 * len(later):

@@ -115,7 +115,7 @@ _OFFERS_ELSEWHERE = re.compile(
     r"si (?:tienes?|necesitas?|desea)\b[^.]{0,40}\b(?:preguntas?|dudas?|ayuda|información)|"
     r"a (?:su|tu|vuestra) disposición|para ayudar(?:le|te|les))\b"
 )
-_FULL_NAME = re.compile(r"\b(?:Herrn?|Frau|[A-ZÀ-Þ][\w'’-]+) [A-ZÀ-Þ][\w'’-]+")
+_FULL_NAME = re.compile(r"\b(?:Herrn?|Frau|[A-ZÀ-Þ][\w'’-]{1,40}) [A-ZÀ-Þ][\w'’-]")
 
 
 def _is_courtesy_elsewhere(sentence: str, plain: str) -> bool:
