@@ -212,7 +212,7 @@ async def test_a_process_has_no_secret_on_its_command_line_and_may_write_lines_o
     started = await Evaluations(tmp_path).start(RunConfig(target="http://u:hunter2@h.example"))
     try:
         async with asyncio.timeout(20):
-            while not (started.ended and started.lines):
+            while not (started.ended and started.message == "100 %"):  # read after the process
                 await asyncio.sleep(0.02)
     finally:
         if not started.ended:
