@@ -5,7 +5,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -187,9 +186,12 @@ def _warn_about_count(run: "Run") -> None:
 
 def _warn_about_loading(run: "Run") -> None:
     """Nothing from the first answers and something from nearly all later ones: it was loading."""
-    answers = [row for row in run.rows() if row.status == "ok"]
-    answers.sort(key=attrgetter("at"))  # of the same moment, in the order of the queries
-    empty = [not row.retrieved_docs for row in answers]
+    answers = sorted(  # of the same moment, in the order of the queries
+        (row.at, place, not row.retrieved_docs)
+        for place, row in enumerate(run.rows())
+        if row.status == "ok"
+    )
+    empty = [nothing for _, _, nothing in answers]
     early = empty.index(False) if False in empty else 0
     later = empty[early:]
     if early >= _ENOUGH_ANSWERS <= len(later) and sum(later) <= 0.1 * len(later):
