@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.files import read_file
+from assay.net.json import JsonObject
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, holds
@@ -136,8 +137,7 @@ class FlatIndex:
         """Nothing to do: what is mapped goes with the last reference."""
 
     def _meets(self, row: int, where: Sequence[FilterCondition]) -> bool:
-        metadata = self._payload(row)["metadata"]
-        return all(holds(condition, metadata) for condition in where)
+        return all(holds(condition, self._metadata[row]) for condition in where)
 
     def _payload(self, row: int) -> ChunkPayload:
         return _parsed(self._written(row))
@@ -145,6 +145,11 @@ class FlatIndex:
     def _written(self, row: int) -> bytes:
         start = self._payload_ends[row - 1] if row else 0
         return bytes(self._payloads[start : self._payload_ends[row]])
+
+    @cached_property
+    def _metadata(self) -> list[JsonObject]:
+        """Of each chunk: parsed once, as every condition asks about all of them."""
+        return [self._payload(row)["metadata"] for row in range(len(self._vectors))]
 
     @cached_property
     def _row_of(self) -> dict[str, int]:
