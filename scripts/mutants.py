@@ -6,10 +6,7 @@
 A sample of all mutants of each area is tried, the same for the same seed. The tests of the area run
 once with coverage, which says which of them execute which line; each mutant then runs those of its
 line, the nearest and quickest first, in a fork of this process, on a copy of the sources. `--known`
-tries those that once survived.
-
-mutmut and cosmic-ray run the whole suite, or a copy of the project, for each mutant; half of this
-suite starts servers and processes, so that a mutant would take minutes.
+tries those that once survived. mutmut and cosmic-ray run the whole suite for each mutant.
 """
 
 import argparse
@@ -63,11 +60,10 @@ AREAS = {
         (
             # Not those that start processes: what they execute, no coverage sees.
             *("tests/run/test_calls.py", "tests/run/test_folder.py", "tests/run/test_index.py"),
-            *("tests/run/test_report_file.py", "tests/run/test_line_cache.py"),
-            *("tests/run/test_comparison.py", "tests/run/test_provenance.py"),
-            *("tests/run/test_unjudged.py", "tests/fuzz/test_run_folder.py"),
-            *("tests/evaluation/test_evaluation.py", "tests/evaluation/test_resuming.py"),
-            *("tests/evaluation/test_merge.py", "tests/cli/test_damaged_files.py"),
+            *(f"tests/run/test_{name}.py" for name in ("report_file", "line_cache", "comparison")),
+            *("tests/run/test_provenance.py", "tests/run/test_unjudged.py"),
+            *(f"tests/evaluation/test_{name}.py" for name in ("evaluation", "resuming", "merge")),
+            *("tests/fuzz/test_run_folder.py", "tests/cli/test_damaged_files.py"),
         ),
     ),
     "gates": Area(
@@ -122,9 +118,7 @@ class TestsOfLines:
     """For each file the tests by line."""
 
     def covering(self, mutant: "Mutant") -> list[str]:
-        """The tests that may notice it, as many as the time allows: first those in the file and in
-        the folder that are named after the module's, and the quickest of each.
-        """
+        """The tests that may notice it, as time allows: nearest names first, then quickest."""
         lines = self.contexts.get(mutant.path, {})
         first, last = mutant.lines
         found = {name for at in range(first, last + 1) for name in lines.get(at, ())}

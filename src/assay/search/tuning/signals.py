@@ -148,18 +148,6 @@ def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
     )
 
 
-def pair_feature_names() -> list[str]:
-    """The columns of `Pairs.features`."""
-    fits = [
-        f"{ranking}_{fit}"
-        for ranking in RANKINGS
-        for fit in (*(f"top_{depth}" for depth in DEPTHS), "mean", "peak", "centre")
-    ]
-    names = ["meaning", "words", "grams", "profiles", "share", *fits, "set_centre", "promise"]
-    alone = ["set_size", "query_length", "judged_length"]
-    return [*names, *(f"{name}/max" for name in names), *alone]
-
-
 def true_overlap(relevant: Sparse, remembered: Sparse, neighbours: Integers) -> Floats:
     """What the trees learn; both matrices hold grades, queries by documents."""
     own, other = (relevant > 0).astype(np.float32), (remembered > 0).astype(np.float32)
