@@ -1,9 +1,11 @@
 """The commands as users start them: processes of their own."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -136,22 +138,42 @@ def test_the_search_beside_the_evaluator_has_the_same_guards(
         assert post("/search_nfcorpus", "operator") == 401
 
 
-def test_an_index_that_still_loads_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    """Blank lines are passed over one by one: seconds of them are a large corpus."""
-    folder = tmp_path / "slow"
-    (folder / "qrels").mkdir(parents=True)
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "x"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    (folder / "corpus.jsonl").write_bytes(b"\n" * 15_000_000)
-    arguments = ("--port", "0", "--dataset", "slow")
-    for kind in (("purple", "--mode", "bm25", "--stop-with-stdin"), ("green",)):
-        with started(*kind, *arguments, folder=tmp_path) as (process, url):
+@contextmanager
+def endless_download() -> Iterator[str]:
+    """The address of a server that sends a byte a second of what it was asked for."""
+
+    def send(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            while not over.wait(1):
+                client.sendall(b"x")
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while not over.is_set():
+                threading.Thread(target=send, args=(server.accept()[0],)).start()
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=accept).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/nfcorpus.zip"
+        over.set()
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("kind", ["purple", "green"])
+def test_a_download_that_goes_on_does_not_hold_up_the_end(kind: str, tmp_path: Path) -> None:
+    options = ("--mode", "bm25", "--stop-with-stdin") if kind == "purple" else ()
+    with endless_download() as archive:
+        variables = {"NFCORPUS_URL": archive, "NFCORPUS_ARCHIVE": "", "XDG_CACHE_HOME": "cache"}
+        arguments = (kind, *options, "--port", "0", "--dataset", "nfcorpus")
+        with started(*arguments, folder=tmp_path, **variables) as (process, url):
             ready = httpx.get(f"{url}/health/ready", trust_env=False)
             assert (ready.status_code, ready.json()["index"]) == (503, "loading")
             process.stdin.close()
-            if kind == ("green",):
-                process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+            if kind == "green":
+                process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) in (0, 130)
 
 
 def test_whoever_follows_an_evaluation_hears_of_its_end_on_sigterm(tmp_path: Path) -> None:
