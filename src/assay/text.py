@@ -17,6 +17,7 @@ from urllib.parse import unquote
 _DASHES = re.compile(r"[\u2010-\u2015\u2212]")
 _APOSTROPHES = re.compile(r"[\u2018\u2019\u02bc]")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_NARROW_BLANK = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")  # "1 200"
 # NFKC would make "102" of "10²".
 _EXPONENT = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹])")
 
@@ -189,7 +190,9 @@ def normalize(text: str) -> str:
     if text.isascii():  # which has none of these, and is read ten times as fast
         plain = text.lower()
     else:
-        plain = unicodedata.normalize("NFKC", _EXPONENT.sub("^", bounded_marks(text))).casefold()
+        plain = unicodedata.normalize(
+            "NFKC", _EXPONENT.sub("^", _NARROW_BLANK.sub("", bounded_marks(text)))
+        ).casefold()
         plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
     return " ".join((_THOUSANDS.sub("", plain) if "," in plain else plain).split())
 

@@ -85,6 +85,11 @@ def test_a_rule_names_what_differs(
         ("The committee did not reject the new budget.", "The committee accepted the new budget."),
         # the negation is about something else
         ("Take two tablets every day.", "Take two tablets every day, not with coffee."),
+        # it ends before what it is about is said
+        ("They are not: children pay nothing.", "Children pay nothing."),
+        ("Short answer: No, dogs may not swim in the pool.", "Dogs may not swim in the pool."),
+        # a question states nothing
+        ("Are star maps lent to members?", "Star maps are not lent to members."),
         # another number of another thing
         ("The team has 12 members.", "The team met 3 times, and its members are 12."),
         ("As of February 2026 Tilda wears size 37.", "Sizes Feb 26: Tilda wears size 37."),

@@ -135,6 +135,12 @@ def test_the_last_word_counts_and_a_hedge_is_seen() -> None:
         ("£5,000,000", "up to 5 million pounds"),
         ("84 pounds", "It costs **84** pounds"),
         ("2.4 by 1.8", "2.4 by **1.8** metres"),
+        ("4,180 books", "4\u202f180 books"),
+        ("40 to 90", "40–90 times"),
+        ("9-12 am", "from 9 to 12 am"),
+        ("900 to 1,400", "between 900 and 1400 a year"),
+        ("not admitted", "They aren't admitted."),
+        ("can't be returned", "It cannot be returned."),
     ],
 )
 def test_numbers_and_units_are_written_in_many_ways(accept: str, answer: str) -> None:
@@ -154,6 +160,8 @@ def test_numbers_and_units_are_written_in_many_ways(accept: str, answer: str) ->
         ("15 euros", "£15"),
         ("15 kg", "15 pounds"),
         ("5 million", "5 thousand"),
+        ("40 to 90", "40 and 90"),
+        ("4 180", "4 18"),
     ],
 )
 def test_another_number_or_unit_is_another_fact(accept: str, answer: str) -> None:

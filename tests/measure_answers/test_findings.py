@@ -170,6 +170,11 @@ def test_a_right_answer_in_another_style_has_none_of_these(fee: str, who: str) -
     assert kinds.isdisjoint(SAID)
 
 
+def test_a_bare_yes_or_no_in_a_list_is_no_instruction() -> None:
+    said = [view(f"fee{n}", f"I found:\n- Yes\n- 84 pounds, {n} more") for n in range(3)]
+    assert "repeats instructions" not in [each.kind for each in findings(*said)]
+
+
 def test_the_answers_of_the_question_before_are_an_error_by_one() -> None:
     ids = list(ASKED)
     views = [view(each, ASKED[ids[place - 1]][1]) for place, each in enumerate(ids)]

@@ -30,6 +30,10 @@ def view(answer: str) -> AnswerView:
         "Thanks for your question!",
         "That's a great question!",
         "Hello and thanks for reaching out.",
+        "Hello and thank you for your interest in our harbor!",
+        "I looked at the documents that were found.",
+        "Good news: I found it.",
+        "(As stated by the club; changes are possible.)",
         "Let me know if you have any questions about berths.",
         "Is there anything else I can help you with?",
         "I hope that helps.",
@@ -74,6 +78,8 @@ def test_what_greets_thanks_or_offers_help_is_courtesy(sentence: str) -> None:
         "Danke an Herrn Moos: er zahlt 10 Euro.",
         "Para ayudar a los socios se abre la oficina a las 9.",
         "Hello Margaret, your berth is free",
+        "I read that berths are free.",
+        "Thank you for paying: the fee has doubled.",
     ],
 )
 def test_what_states_something_is_none(sentence: str) -> None:
@@ -108,6 +114,20 @@ def test_the_address_of_a_link_is_no_statement() -> None:
     assert bare_text(linked) == "It opens at seven (Pool hours)."
     for text in ("![a map](https://town.example/map.png)", "f(x)[0](y z)", "[1] (see below)"):
         assert "(" in bare_text(text)
+
+
+def test_a_raised_mark_is_a_footnote_and_an_exponent_is_none() -> None:
+    assert bare_text("It costs 84 pounds.¹ Pay it by cheque².\n\n¹ Berth fees") == (
+        "It costs 84 pounds. Pay it by cheque.\n\n Berth fees"
+    )
+    assert bare_text("10² berths of 12 km² or 3 m³") == "10² berths of 12 km² or 3 m³"
+
+
+def test_a_right_answer_without_a_full_stop_may_end_before_its_source_does() -> None:
+    answer = "In our club a berth costs 84 pounds. It is paid by cheque"
+    for correct, breaks in ((True, False), (False, True)):
+        assert breaks_off(AnswerView(view(answer).case, {"rent": RENT}, correct)) is breaks
+    assert breaks_off(AnswerView(view(answer[:-3]).case, {"rent": RENT}, correct=True))
 
 
 def test_emphasis_is_removed_and_products_and_names_stay() -> None:

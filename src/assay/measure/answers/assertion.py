@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import dropwhile
 
 from assay.answer.passages import NOT_FOUND
-from assay.measure.answers.framing import bare_text, is_preamble
+from assay.measure.answers.framing import bare_text, is_preamble, is_question
 from assay.text import normalize, sentences
 
 
@@ -124,8 +124,7 @@ def assertion_at(
     if options and _is_option(sentence, start, end):
         return Assertion.OPTION
     part = before.rpartition(";")[2] + sentence[start:end] + after.partition(";")[0]
-    asked = sentence.rstrip("\"'”’)* ").endswith("?")
-    return Assertion.HEDGED if asked or _HEDGE.search(part) else Assertion.STATED
+    return Assertion.HEDGED if is_question(sentence) or _HEDGE.search(part) else Assertion.STATED
 
 
 def _is_denied(before: str, after: str) -> bool:
@@ -374,14 +373,14 @@ def _clauses(answer: str) -> list[tuple[str, bool]]:
     parts = (
         (part.strip(), place > 0)
         for sentence in list(dropwhile(_leads_up, whole)) or whole
-        for place, part in enumerate(_CONTRAST.split(_long_forms(sentence)))
+        for place, part in enumerate(_CONTRAST.split(long_forms(sentence)))
     )
     said = [(part, after) for part, after in parts if any(map(str.isalnum, part))]
     return list(dropwhile(lambda each: _APOLOGY.fullmatch(each[0]), said)) or said
 
 
 def _leads_up(sentence: str) -> bool:
-    plain = _long_forms(sentence)
+    plain = long_forms(sentence)
     return bool(_APOLOGY.fullmatch(plain) or is_preamble(sentence)) and not _refuses(plain)
 
 
@@ -393,7 +392,8 @@ def _refuses(clause: str) -> bool:
     return _CUE.search(clause) is not None and _REFUSAL.search(clause) is not None
 
 
-def _long_forms(text: str) -> str:
+def long_forms(text: str) -> str:
+    """A text, normalized, with "cannot" for "can't"."""
     folded = normalize(text)
     for short, long in _SHORT:
         folded = re.sub(short, long, folded)

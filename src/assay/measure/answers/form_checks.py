@@ -12,6 +12,7 @@ from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example
 from assay.measure.answers.assertion import abstained, is_negative
 from assay.measure.answers.framing import (
     bare_text,
+    is_question,
     without_asking_again,
     without_source_lines,
 )
@@ -102,7 +103,8 @@ def _is_in_another_language(view: AnswerView) -> bool:
 def _repeats_an_instruction(view: AnswerView) -> bool:
     if _ROLE.search(view.case.answer or ""):
         return True
-    return any(is_instruction(each) or _PROMPT.search(each) for each in sentences(view.text))
+    said = [each for each in sentences(view.text) if len(words(each)) > 1]  # "No" is an answer
+    return any(is_instruction(each) or _PROMPT.search(each) for each in said)
 
 
 def repeats_the_question(view: AnswerView) -> bool:
@@ -113,11 +115,7 @@ def repeats_the_question(view: AnswerView) -> bool:
 
 
 def _asks_back(view: AnswerView) -> bool:
-    return bool(view.sentences) and not view.stated and all(map(_is_question, view.sentences))
-
-
-def _is_question(sentence: str) -> bool:
-    return sentence.rstrip("\"'”’)* ").endswith("?")
+    return bool(view.sentences) and not view.stated and all(map(is_question, view.sentences))
 
 
 def _names_a_document(view: AnswerView) -> bool:
@@ -145,7 +143,7 @@ def self_contradiction(view: AnswerView) -> tuple[str, str] | None:
     read = [
         (each, _subject(each), numbers(each), is_negative(normalize(each)))
         for each in view.sentences[:_MOST_SENTENCES]
-        if not _is_question(each)
+        if not is_question(each)
     ]
     for place, (one, ours, figures, negative) in enumerate(read):
         corrects = _CORRECTS.match(one) is not None
@@ -168,7 +166,8 @@ def breaks_off(view: AnswerView) -> bool:
     """Whether the text ends in the middle of a sentence.
 
     Lines that name sources are no part of it. A full stop that is missing is a style, unless the
-    last word cannot be the last, or a source or the reference goes on after it.
+    last word cannot be the last, or a source or the reference goes on after it: of a right answer,
+    within the word.
     """
     text = _body(view)
     if is_formatted(view):
@@ -190,7 +189,8 @@ def _goes_on_in_a_source(text: str, view: AnswerView) -> bool:
     if len(last) < _LAST_WORDS:
         return False
     # A capital after it begins the text under a title.
-    end = re.compile("(?i:" + r"\W+".join(map(re.escape, last)) + r")(?:,? [a-zß-ÿ]|[^\W_]{2})")
+    further = r"(?:[^\W_]{2})" if view.correct else r"(?:,? [a-zß-ÿ]|[^\W_]{2})"
+    end = re.compile("(?i:" + r"\W+".join(map(re.escape, last)) + ")" + further)
     return any(end.search(each) for each in [*view.shown, view.case.reference.answer or ""])
 
 

@@ -10,6 +10,7 @@ from assay.measure.answers.assertion import (
     abstained,
     assertion_at,
     is_negative,
+    long_forms,
     takes_back,
 )
 from assay.measure.answers.contradiction.model import ContradictionChecker
@@ -75,8 +76,8 @@ def fact_occurrences(text: str, fact: Fact) -> set[Assertion]:
 def _assertions(sentence: str, phrase: str, options: bool, negative: bool) -> Iterator[Assertion]:
     places = list(_places(sentence, phrase))
     if not places:
-        sentence = canonical(sentence)
-        places = list(_places(sentence, canonical(phrase))) or list(_bare(sentence, phrase))
+        sentence, wording = canonical(long_forms(sentence)), canonical(long_forms(phrase))
+        places = list(_places(sentence, wording)) or list(_bare(sentence, phrase))
     for start, end in places:
         yield assertion_at(sentence, start, end, options=options, negative=negative)
 

@@ -21,7 +21,7 @@ from assay.measure.answers.contradiction.rules import (
     find_contradiction,
 )
 from assay.measure.answers.contradiction.sentence import AnalyzedSentence, analyze
-from assay.measure.answers.framing import bare_text
+from assay.measure.answers.framing import bare_text, is_question
 from assay.net.json import parse_json
 from assay.text import sentences
 
@@ -167,7 +167,8 @@ class ContradictionChecker:
     def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
         """The sentences of an answer that the sources contradict, in their order."""
         held = analyzed_sources(sources)
-        said = sentences(bare_text(answer))[:MAX_SENTENCES]
+        said = [each for each in sentences(bare_text(answer)) if not is_question(each)]
+        said = said[:MAX_SENTENCES]
         return [found for each in said for found in self._check(analyze(each), held)]
 
     def _check(

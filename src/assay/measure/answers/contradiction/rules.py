@@ -14,7 +14,6 @@ from assay.measure.answers.contradiction.sentence import (
     AnalyzedSentence,
     directions,
     turns_around,
-    without_yes_or_no,
 )
 from assay.measure.answers.contradiction.value_rules import (
     half_of_day,
@@ -302,12 +301,26 @@ def _negation_differs(
     return None
 
 
+def _places_alone(sentence: AnalyzedSentence) -> set[int]:
+    """The places of negations before a comma or colon, which negate nothing after them: "No, entry
+    is forbidden", "They are not: children pay".
+    """
+    text = sentence.text.lower()
+    found = set()
+    for word in {sentence.words[each] for each in sentence.negated}:
+        # From the end: of a sentence that was read, the first word may be left out.
+        places = [each for each in reversed(sentence.negated) if sentence.words[each] == word]
+        marks = reversed([*re.finditer(rf"\b{re.escape(word)}\b(?P<mark>\s*[,.:;!–])?", text)])
+        found |= {place for place, each in zip(places, marks, strict=False) if each["mark"]}
+    return found
+
+
 def _denied(sentence: AnalyzedSentence) -> dict[str, str]:
     """The words that a negation is about, by stem, with the negation as it is written."""
     found: dict[str, str] = {}
-    answers = without_yes_or_no(sentence.text) != sentence.text  # "No, entry is forbidden"
+    alone = _places_alone(sentence)
     for place in sentence.negated:
-        if not turns_around(sentence.words[place]) or (answers and place == 0):
+        if not turns_around(sentence.words[place]) or place in alone:
             continue
         after = range(place + 1, min(place + 1 + _CLOSE, len(sentence.words)))
         about = next((i for i in after if sentence.stems[i] in sentence.content), None)
