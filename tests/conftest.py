@@ -57,9 +57,8 @@ def pytest_collection() -> None:
 
 def pytest_collection_finish() -> None:
     """Thousands of tests live to the end: the garbage collector need not look at them each time."""
-    gc.enable()
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import assay
 
 SOURCE = Path(assay.__file__).parent
@@ -126,6 +128,7 @@ def is_slow(pattern: re.Pattern[Any], use: str, make: Callable[[int], Any]) -> b
     return short > SOON_S and seconds(pattern, use, make(4 * SIZE)) > 8 * short
 
 
+@pytest.mark.slow
 def test_no_regular_expression_takes_more_than_linear_time() -> None:
     slow = {}
     for pattern, uses in found().items():

@@ -46,6 +46,7 @@ def open_details(page: "Page") -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [
