@@ -43,8 +43,8 @@ fuzz: $(READY) ## draw new inputs for parsers, servers and state machines (EXAMP
 		$(BIN)/python scripts/fuzz_parsers.py -max_total_time=$(SECONDS); fi
 
 mutants: $(READY) ## change the core in one place at a time, and see which change no test notices
-	@$(BIN)/python scripts/mutants.py --known
-	@$(BIN)/python scripts/mutants.py $(ARGS)
+	@$(BIN)/python -m scripts.mutants --known
+	@$(BIN)/python -m scripts.mutants $(ARGS)
 
 serve: $(READY) ## look at the runs in a browser, on http://127.0.0.1:9000
 	@$(BIN)/assay serve ui $(ARGS)

@@ -1,16 +1,16 @@
 """Mutation testing of the core: change one thing in the code, and see whether a test notices.
 
-    .venv/bin/python scripts/mutants.py [--sample 12 | --all | --at FILE[:LINE]] [AREA...]
-    .venv/bin/python scripts/mutants.py --known
+    .venv/bin/python -m scripts.mutants [--sample 12 | --all | --at FILE[:LINE]] [AREA...]
+    .venv/bin/python -m scripts.mutants --known
 
 A sample of all mutants of each area is tried, the same for the same seed. The tests of the area run
 once with coverage, which says which of them execute which line; each mutant then runs those of its
-line, the nearest and quickest first, in a fork of this process, on a copy of the sources. `--known`
-tries those that once survived. mutmut and cosmic-ray run the whole suite for each mutant.
+line, the nearest and quickest first, in a fork of this process, on a copy of the sources. What the
+import executes, a constant or a default, has the tests of its whole file. `--known` tries those
+that once survived. mutmut and cosmic-ray run the whole suite for each mutant.
 """
 
 import argparse
-import ast
 import json
 import os
 import random
@@ -22,7 +22,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from scripts.mutations import mutants_of, unchanged
 
 if TYPE_CHECKING:
     import pytest
@@ -34,8 +36,6 @@ LIMIT_OF_ONE_S = 300
 """For the tests of a mutant; one that does not end is noticed."""
 SECONDS = 60.0
 """Of tests for each mutant."""
-SECONDS_OF_ANY = 5.0
-"""Of tests for a mutant of a line that only the import executes, which any test may notice."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,22 @@ AREAS = {
         ("contract/conformance/response_shape.py", "contract/conformance/checks.py"),
         ("tests/contract/test_response_shape.py", "tests/contract/test_checks.py"),
     ),
+    "bounded reader": Area(
+        ("net/client.py",),
+        (
+            *("tests/net/test_client.py", "tests/net/test_redirects.py"),
+            *("tests/net/test_outbound.py", "tests/search/test_remote_embedding.py"),
+        ),
+    ),
+    "retries": Area(("net/retry.py",), ("tests/net/test_retry.py",)),
+    "files": Area(("files.py",), ("tests/test_files.py", "tests/run/test_calls.py")),
+    "flat index": Area(
+        ("search/flat_index.py", "search/filters.py"),
+        (
+            *("tests/search/test_flat_index.py", "tests/search/test_filters.py"),
+            *("tests/search/test_index.py", "tests/search/test_retriever.py"),
+        ),
+    ),
 }
 
 
@@ -110,27 +126,24 @@ class _Outcomes:
 
 
 @dataclass(frozen=True)
-class TestsOfLines:
+class LineTests:
     """Which tests execute a line, and how long they take."""
 
     seconds: Mapping[str, float]
     contexts: Mapping[str, Mapping[int, Sequence[str]]]
     """For each file the tests by line."""
 
-    def covering(self, mutant: "Mutant") -> list[str]:
-        """The tests that may notice it, as time allows: nearest names first, then quickest."""
-        lines = self.contexts.get(mutant.path, {})
-        first, last = mutant.lines
-        found = {name for at in range(first, last + 1) for name in lines.get(at, ())}
-        names = [name for name in found if name in self.seconds]
+    def covering(self, path: str, lines: tuple[int, int] | None = None) -> list[str]:
+        """The tests that may notice a change there, as time allows: the nearest and quickest."""
+        within = range(lines[0], lines[1] + 1) if lines else self.contexts[path]
+        found = {name for line in within for name in self.contexts[path].get(line, ())}
+        folder = Path("tests", path).parent
+        near = (f"{folder}/test_{Path(path).stem}.py", f"{folder}/")
         chosen: list[str] = []
         left = SECONDS
-        if not names and found == {""}:
-            names, left = list(self.seconds), SECONDS_OF_ANY
-        path = Path(mutant.path)
-        near = (f"tests/{path.parent}/test_{path.stem}.py", f"tests/{path.parent}/")
         for name in sorted(
-            names, key=lambda name: (*(each not in name for each in near), self.seconds[name])
+            found & self.seconds.keys(),
+            key=lambda name: (*(each not in name for each in near), self.seconds[name], name),
         ):
             left -= self.seconds[name]
             if left < 0 and chosen:
@@ -139,128 +152,23 @@ class TestsOfLines:
         return chosen
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One change of one file; `number` is its place among the changes of that file."""
-
-    path: str
-    line: int
-    what: str
-    source: str
-    lines: tuple[int, int]
-    """The first and last line of the statement that is changed, without the block under it."""
-
-
 KNOWN = Path(__file__).with_name("known-mutants.txt")
 
-_PAIRS = (
-    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn)),
-    *((ast.Is, ast.IsNot), (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div)),
-)
-_OTHER: dict[type, type] = {
-    **{b: a for a, b in _PAIRS},
-    **dict(_PAIRS),
-    ast.FloorDiv: ast.Div,
-    ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult,
-}
 
-
-class _Change(ast.NodeTransformer):
-    """Makes change number `wanted`, and counts; with -1 it only counts."""
-
-    def __init__(self, wanted: int = -1) -> None:
-        self.wanted, self.count = wanted, 0
-        self.line, self.what = 0, ""
-
-    def _is_next(self, node: ast.expr, what: str) -> bool:
-        self.count += 1
-        if self.count - 1 == self.wanted:
-            self.line, self.what = node.lineno, what
-            return True
-        return False
-
-    def _other(self, node: ast.expr, operator: Any) -> Any:
-        """The operator, or another one in its place."""
-        other = _OTHER.get(type(operator))
-        if other and self._is_next(node, f"{type(operator).__name__} to {other.__name__}"):
-            return other()
-        return operator
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        self.generic_visit(node)
-        node.ops[0] = self._other(node, node.ops[0])
-        return node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        self.generic_visit(node)
-        text = isinstance(node.left, ast.Constant | ast.JoinedStr) and not isinstance(
-            getattr(node.left, "value", 0), int | float
-        )
-        node.op = node.op if text else self._other(node, node.op)
-        return node
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        self.generic_visit(node)
-        node.op = self._other(node, node.op)
-        return node
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.op, ast.Not) and self._is_next(node, "without not"):
-            return node.operand
-        return node
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        value = node.value
-        if isinstance(value, bool):
-            if self._is_next(node, f"{value} to {not value}"):
-                return ast.copy_location(ast.Constant(not value), node)
-        elif isinstance(value, int | float) and self._is_next(node, f"{value} to {value + 1}"):
-            return ast.copy_location(ast.Constant(value + 1), node)
-        return node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        if self._is_next(node, "the other branch"):
-            node.body, node.orelse = node.orelse, node.body
-        return node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return node  # a message
-
-
-def mutants_of(path: str) -> Iterator[Mutant]:
-    """All of one file."""
-    source = (ROOT / "src/assay" / path).read_text()
-    counting = _Change()
-    counting.visit(ast.parse(source))
-    for number in range(counting.count):
-        change, tree = _Change(number), ast.parse(source)
-        changed = ast.unparse(ast.fix_missing_locations(change.visit(tree)))
-        yield Mutant(path, change.line, change.what, changed, _statement(source, change.line))
-
-
-def _statement(source: str, line: int) -> tuple[int, int]:
-    best = (line, line)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
-            body = getattr(node, "body", None)
-            last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or line
-            if line <= last:
-                best = (node.lineno, last)  # nested statements come later
-    return best
-
-
-def is_killed(source: str, path: str, tests: Sequence[str], copy: Path) -> bool:
-    """Whether a test fails, or does not end, with this source in place of the file."""
-    place = copy / "assay" / path
-    original = place.read_text()
+def killed_by(source: str, path: str, tests: Sequence[str], copy: Path) -> str | None:
+    """The test that fails, or what else happens, with this source in place of the file."""
+    place, outcomes = copy / "assay" / path, copy / "outcomes.json"
+    original, seen = place.read_text(), place.stat()
     place.write_text(source)
+    outcomes.unlink(missing_ok=True)
     try:
-        return run_tests(tests, copy, limit_s=LIMIT_OF_ONE_S) != 0
+        if not (code := run_tests(tests, copy, limit_s=LIMIT_OF_ONE_S)):
+            return None
+        failed = json.loads(outcomes.read_text())["failed"] if outcomes.exists() else []
+        return failed[0] if failed else f"exit code {code}"
     finally:
         place.write_text(original)
+        os.utime(place, ns=(seen.st_atime_ns, seen.st_mtime_ns))
 
 
 def run_tests(tests: Sequence[str], copy: Path, *options: str, limit_s: float = LIMIT_S) -> int:
@@ -288,6 +196,10 @@ def _become_pytest(words: Sequence[str], copy: Path) -> None:
     sys.path[:0] = [str(copy), str(ROOT)]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(copy), str(ROOT)])
     os.environ["COVERAGE_FILE"] = str(copy / "coverage")
+    if "-x" in words:
+        # Compiled files are told apart by size and second: two mutants may have both in common.
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     code = 1
     try:
         import pytest
@@ -299,7 +211,7 @@ def _become_pytest(words: Sequence[str], copy: Path) -> None:
         os._exit(int(code))
 
 
-def map_tests(area: Area, copy: Path) -> TestsOfLines:
+def map_tests(area: Area, copy: Path) -> LineTests:
     """Run the tests of an area without any change, and note which lines each executes."""
     import coverage
 
@@ -314,7 +226,7 @@ def map_tests(area: Area, copy: Path) -> TestsOfLines:
     data = coverage.CoverageData(str(copy / "coverage"))
     data.read()
     contexts = {path: data.contexts_by_lineno(str(copy / "assay" / path)) for path in area.modules}
-    return TestsOfLines(outcomes["seconds"], contexts)
+    return LineTests(outcomes["seconds"], contexts)
 
 
 def batched(lines: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -333,7 +245,7 @@ def try_known(copy: Path) -> list[str]:
     for what, path, test, old, new in known:
         source = (ROOT / "src/assay" / path).read_text()
         assert source.count(old) == 1, f"{path} has no {old!r} any more"
-        killed = is_killed(source.replace(old, new), path, [test], copy)
+        killed = killed_by(source.replace(old, new), path, [test], copy)
         print(f"{'killed' if killed else 'SURVIVED'}: {what} ({path})", flush=True)
         survivors += [] if killed else [what]
     return survivors
@@ -343,22 +255,28 @@ def try_sample(
     area: str, sample: int | None, seed: int, copy: Path, places: Sequence[str] = ()
 ) -> list[str]:
     """Those that survive of a sample of an area's mutants, or of all; of `places` alone."""
+    sources = {path: (ROOT / "src/assay" / path).read_text() for path in AREAS[area].modules}
     everything = [
         mutant
-        for path in AREAS[area].modules
-        for mutant in mutants_of(path)
+        for path, source in sources.items()
+        for mutant in mutants_of(path, source)
         if not places or {path, f"{path}:{mutant.line}"} & set(places)
     ]
     size = len(everything) if sample is None else min(sample, len(everything))
     chosen = random.Random(seed).sample(everything, size)
     survivors = []
     tests = map_tests(AREAS[area], copy)
+    for path in sorted({mutant.path for mutant in chosen}):
+        if by := killed_by(unchanged(sources[path]), path, tests.covering(path), copy):
+            raise SystemExit(f"{path} without any change is taken for a mutant: {by}")
     for mutant in sorted(chosen, key=lambda each: (each.path, each.line)):
-        covering = tests.covering(mutant)
-        if not covering or not is_killed(mutant.source, mutant.path, covering, copy):
-            why = "" if covering else ", which no test executes"
-            survivors.append(f"{mutant.path}:{mutant.line}: {mutant.what}{why}")
-            print(f"  survived: {survivors[-1]}", flush=True)
+        covering = tests.covering(mutant.path, mutant.lines)
+        by = killed_by(mutant.source, mutant.path, covering, copy) if covering else None
+        said = f"{mutant.path}:{mutant.line}: {mutant.what}"
+        if not by:
+            said += "" if covering else ", which no test executes"
+            survivors.append(said)
+        print(f"  {'killed' if by else 'SURVIVED'}: {said}{f' ({by})' if by else ''}", flush=True)
     killed = len(chosen) - len(survivors)
     share = 100 * killed // max(1, len(chosen))
     print(

@@ -141,7 +141,7 @@ def bpref(ranked: GradedLists, ideal: GradedLists, _cutoff: int | None) -> Float
     lost = np.zeros(above.shape, dtype=np.float64)
     np.divide(np.minimum(above, relevant[owner]), bound, out=lost, where=bound > 0)
     total = np.bincount(owner, weights=1.0 - lost, minlength=ranked.size)
-    return _share(total, relevant)
+    return _ratio(total, relevant)
 
 
 def inferred_ndcg(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -> Floats:
@@ -159,7 +159,7 @@ def inferred_ndcg(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -
     start = best.position * weight[best.owner]
     end = start + weight[best.owner]
     places = _discounts(end, cutoff) - _discounts(start, cutoff)
-    return np.minimum(_share(gained, best.total(best.grade * places)), 1.0)
+    return np.minimum(_ratio(gained, best.total(best.grade * places)), 1.0)
 
 
 def _discounts(places: Floats, cutoff: int | None) -> Floats:
@@ -170,8 +170,3 @@ def _discounts(places: Floats, cutoff: int | None) -> Floats:
     whole = np.concatenate([[0.0], np.cumsum(single)])
     full = np.floor(reach).astype(np.int64)
     return np.asarray(whole[full] + (reach - full) * single[np.minimum(full, last)])
-
-
-def _share(part: Floats | Integers, whole: Floats | Integers) -> Floats:
-    out = np.zeros(part.shape, dtype=np.float64)
-    return np.divide(part, whole, out=out, where=whole > 0)

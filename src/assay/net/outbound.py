@@ -46,8 +46,8 @@ class OutboundPolicy:
 
     allow_hosts: tuple[str, ...] = ()
     public_only: bool = False
-    _names: frozenset[tuple[str, int | None]] = field(init=False, repr=False, compare=False)
-    _networks: tuple[Network, ...] = field(init=False, repr=False, compare=False)
+    _names: frozenset[tuple[str, int | None]] = field(init=False)
+    _networks: tuple[Network, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         names, networks = set(), []
