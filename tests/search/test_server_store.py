@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.errors import SearchError, UsageError
+from assay.progress import Progress, silent
 from assay.search.cluster import ClusterSettings
+from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
+from assay.search.qdrant_servers import refuse_old
 from assay.search.server_store import ServerStore
 
 
@@ -109,20 +113,52 @@ def test_a_key_is_needed_where_the_server_wants_one_and_never_told(
 
 
 def test_settings_of_a_cluster_are_passed_through(
-    qdrant_server: QdrantServer, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+    qdrant_server: QdrantServer,
+    embedder: WordEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("QDRANT_SHARD_NUMBER", "2")
-    monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "3")
+    monkeypatch.setenv("QDRANT_REPLICATION_FACTOR", "1")
     monkeypatch.setenv("QDRANT_WRITE_CONSISTENCY_FACTOR", "1")
+    monkeypatch.setenv("QDRANT_ON_DISK", "1")
     settings = ClusterSettings.from_environment()
-    assert settings == ClusterSettings(2, 3, 1)
+    assert settings == ClusterSettings(2, 1, 1, on_disk=True)
     store = ServerStore(qdrant_server.url, "sharded", cluster=settings)
     build_index(DOCUMENTS, embedder, store)
     params = QdrantClient(qdrant_server.url).get_collection("sharded").config.params
-    assert (params.shard_number, params.replication_factor) == (2, 3)
+    assert (params.shard_number, params.replication_factor) == (2, 1)
     assert params.write_consistency_factor == 1
     with open_index(store, embedder) as retriever:
         assert retriever.search("tea", 1)[0].doc_id == "tea"
+    assert caplog.text == ""
+
+    # An index that is there stays as it is, which is told to those who ask for another.
+    other = ClusterSettings(3, 1, quantization="int8")
+    build_index(DOCUMENTS, embedder, ServerStore(qdrant_server.url, "sharded", cluster=other))
+    assert "shard number 2 and not 3, quantization none and not int8: such" in caplog.text
+
+
+def test_copies_need_as_many_nodes(qdrant_server: QdrantServer, embedder: WordEmbedder) -> None:
+    twice = ServerStore(qdrant_server.url, "twice", cluster=ClusterSettings(replication_factor=2))
+    with pytest.raises(SearchError, match=r"factor of 2 needs 2 nodes, and Qdrant at .* has 1"):
+        build_index(DOCUMENTS, embedder, twice)
+
+
+def test_a_build_whose_collection_another_one_removed_is_to_be_repeated(
+    qdrant_server: QdrantServer, embedder: WordEmbedder
+) -> None:
+    store = ServerStore(qdrant_server.url, "raced")
+    quicker = ServerStore(qdrant_server.url, "raced")
+
+    class Late(WordEmbedder):
+        def embed(self, texts: Sequence[str], progress: Progress = silent) -> Vectors:
+            build_index(DOCUMENTS[1:], embedder, quicker)
+            return super().embed(texts, progress)
+
+    with pytest.raises(SearchError, match="another command has replaced the index"):
+        build_index(DOCUMENTS, Late(), store)
+    assert build_index(DOCUMENTS, embedder, store).added == 1
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two"])
@@ -149,19 +185,19 @@ def test_only_the_live_collection_is_kept(
     qdrant_server: QdrantServer, embedder: WordEmbedder
 ) -> None:
     client = QdrantClient(qdrant_server.url)
-    client.create_collection("kept--left-by-a-killed-build", vectors_config={})
-    client.create_collection("kept-apart", vectors_config={})
+    killed, others = "kept--0123456789ab", {"kept-apart", "kept--theirs", "kept--too--0123456789ab"}
+    for name in (killed, *others):
+        client.create_collection(name, vectors_config={})
     for documents in (DOCUMENTS, DOCUMENTS[1:], DOCUMENTS[2:]):
         build_index(documents, embedder, ServerStore(qdrant_server.url, "kept"))
     names = {one.name for one in client.get_collections().collections}
-    assert len([name for name in names if name.startswith("kept--")]) == 1
-    assert "kept-apart" in names
+    assert killed not in names
+    assert names >= others
+    assert len([name for name in names if name.startswith("kept--")]) == 3
 
 
 def test_a_server_too_old_for_manifests_is_refused() -> None:
-    from assay.search.server_store import _refuse_old
-
-    _refuse_old("1.16.0", "http://here")
-    _refuse_old("2.0.0-dev", "http://here")
+    refuse_old("1.16.0", "http://here")
+    refuse_old("2.0.0-dev", "http://here")
     with pytest.raises(SearchError, match=r"is 1\.9\.2; Assay needs 1\.16"):
-        _refuse_old("1.9.2", "http://here")
+        refuse_old("1.9.2", "http://here")

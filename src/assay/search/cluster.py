@@ -1,13 +1,15 @@
 """How a Qdrant cluster keeps an index: shards, copies, compression; and what of it is missing."""
 
+import logging
 import os
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from qdrant_client import QdrantClient, models
 
-from assay.errors import UsageError
+from assay.errors import SearchError, UsageError
 from assay.search.qdrant_servers import ask_each
+from assay.search.store import DENSE
 
 Quantization = Literal["none", "int8", "binary"]
 
@@ -17,6 +19,7 @@ RESCORED = models.SearchParams(
 """Where vectors are compressed, three times as many are found by these and scored by the whole
 ones; without effect on collections that are not compressed."""
 
+_log = logging.getLogger(__name__)
 _ACTIVE = models.ReplicaState.ACTIVE
 
 
@@ -61,6 +64,48 @@ class ClusterSettings:
             given in ("1", "true", "yes"),
         )
 
+    def warn_of_others(self, client: QdrantClient, collection: str, where: str) -> None:
+        """A collection that exists keeps its settings: tell which are not those asked for."""
+        if self == ClusterSettings():
+            return
+        params = client.get_collection(collection).config.params
+        dense = cast(dict[str, models.VectorParams], params.vectors)[DENSE]
+        scalar = isinstance(dense.quantization_config, models.ScalarQuantization)
+        kept = {
+            "shard number": (self.shard_number, params.shard_number),
+            "replication factor": (self.replication_factor, params.replication_factor),
+            "write consistency": (self.write_consistency_factor, params.write_consistency_factor),
+            "quantization": (
+                self.quantization if self.quantization != "none" else None,
+                "int8" if scalar else "binary" if dense.quantization_config else "none",
+            ),
+            "vectors on disk": (self.on_disk or None, bool(dense.on_disk)),
+        }
+        others = [
+            f"{name} {has} and not {wanted}"
+            for name, (wanted, has) in kept.items()
+            if wanted is not None and wanted != has
+        ]
+        if others:
+            _log.warning(
+                "the index at %s has %s: such settings count for a new index; set COLLECTION_NAME "
+                "to build one beside it",
+                where,
+                ", ".join(others),
+            )
+
+    def refuse_too_few_nodes(self, client: QdrantClient, url: str) -> None:
+        """Qdrant would make fewer copies, and none later when the other nodes are there."""
+        wanted = self.replication_factor or 1
+        status = client.cluster_status() if wanted > 1 else None
+        nodes = len(status.peers) if isinstance(status, models.ClusterStatusOneOf1) else 1
+        if nodes < wanted:
+            raise SearchError(
+                f"a replication factor of {wanted} needs {wanted} nodes, and Qdrant at {url} has "
+                f"{nodes}: start the others first, because no copies are added later, or ask for "
+                "fewer"
+            )
+
     def quantization_config(self) -> models.QuantizationConfig | None:
         """As Qdrant takes it; the compressed vectors stay in memory."""
         if self.quantization == "int8":
@@ -104,7 +149,12 @@ class ClusterState:
             )
         if self.lost:
             words.append(f"{self.lost} have none, so searches fail")
-        return "; ".join(words) + ". Start the missing nodes: they catch up by themselves"
+        if self.unreachable:
+            return "; ".join(words) + ". Start the missing nodes: they catch up by themselves"
+        return "; ".join(words) + (
+            ". Nodes that were away are catching up; if it stays so, a node was removed: place its "
+            "shards on others with Qdrant's replicate_shard"
+        )
 
 
 def read_state(client: QdrantClient, collection: str) -> ClusterState | None:

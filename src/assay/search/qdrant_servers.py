@@ -15,6 +15,8 @@ from assay.net.http import AWAY
 from assay.net.redact import redact_url
 
 _TIMEOUT_S = 60
+# Collections keep metadata since then, where the manifest of an index lives.
+_OLDEST = (1, 16)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 # How a node says that other nodes of its cluster, which hold the points, do not respond.
 _OTHERS_AWAY = (b"operations failed", b"status: Unavailable", b"No leader", b"consensus operation")
@@ -111,6 +113,16 @@ def server_errors(urls: str) -> Iterator[None]:
         ) from error
 
 
+def refuse_old(version: str, url: str) -> None:
+    """Raises `SearchError` for a server that cannot keep an index."""
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if numbers and numbers < _OLDEST:
+        raise SearchError(
+            f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "
+            "Update the server, or unset QDRANT_URL to use the embedded index"
+        )
+
+
 def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
     if isinstance(error, ResponseHandlingException) or error.status_code in AWAY:
         return True
@@ -119,6 +131,8 @@ def _is_away(error: ResponseHandlingException | UnexpectedResponse) -> bool:
 
 def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
     hint = "set QDRANT_API_KEY" if error.status_code in (401, 403) else "see the server's log"
+    if error.status_code == 404 and b"doesn't exist" in error.content:
+        hint = "another command has replaced the index in the meantime: run this one again"
     words = " ".join(error.content.decode("utf-8", "replace").split())[:300]
     return SearchError(
         f"Qdrant at {urls} refused the request (HTTP {error.status_code}: {words}); {hint}"

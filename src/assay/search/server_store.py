@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,7 +20,7 @@ from assay.search.cluster import RESCORED, ClusterSettings, ClusterState, read_s
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
 from assay.search.fusion import PointCandidates
-from assay.search.qdrant_servers import connect, server_errors, shown_addresses
+from assay.search.qdrant_servers import connect, refuse_old, server_errors, shown_addresses
 from assay.search.store import (
     BM25,
     DENSE,
@@ -37,8 +38,6 @@ _log = logging.getLogger(__name__)
 _POINTS_IN_A_CALL = 256
 # Smaller segments are searched exactly, which is as quick; the default of Qdrant.
 _GRAPH_FROM_KB = 10_000
-# Collections keep metadata since then, where the manifest lives.
-_OLDEST = (1, 16)
 
 
 class ServerSearcher:
@@ -129,7 +128,7 @@ class ServerStore:
         self._client = connect(url, api_key)
         weakref.finalize(self, self._client.close)
         with server_errors(self._url):
-            _refuse_old(self._client.info().version, self._url)
+            refuse_old(self._client.info().version, self._url)
 
     @property
     def connection(self) -> dict[str, str]:
@@ -186,6 +185,8 @@ class ServerStore:
         state = self.cluster_state()
         if state is not None and state.warning:
             _log.warning("%s", state.warning)
+        with server_errors(self._url):
+            self._cluster.warn_of_others(self._client, self._alias, self.where)
         return ServerSearcher(self._client, self._alias, manifest, self._url, keep=self)
 
     def lock(self, _progress: Progress) -> AbstractContextManager[None]:
@@ -202,7 +203,10 @@ class ServerStore:
         with server_errors(self._url):
             if name == self._live():  # a rebuild of what is live: never write into it
                 name += "-again"
-            if not self._client.collection_exists(name):
+            if self._client.collection_exists(name):
+                self._cluster.warn_of_others(self._client, name, self.where)
+            else:
+                self._cluster.refuse_too_few_nodes(self._client, self._url)
                 try:
                     self._create(name, manifest.dimension)
                 except UnexpectedResponse as error:
@@ -256,8 +260,9 @@ class ServerStore:
             self._remove_all_but(name)
 
     def _remove_all_but(self, live: str) -> None:
+        ours = re.compile(rf"{re.escape(self._alias)}--[0-9a-f]{{12}}(-again)?")  # see `writer`
         for one in self._client.get_collections().collections:
-            if one.name.startswith(f"{self._alias}--") and one.name != live:
+            if ours.fullmatch(one.name) and one.name != live:
                 self._client.delete_collection(one.name)
 
     def _create(self, name: str, dimension: int) -> None:
@@ -350,15 +355,6 @@ def _struct(point: Point) -> models.PointStruct:
     if point.bm25:
         vectors[BM25] = sparse(point.bm25)
     return models.PointStruct(id=point.id, vector=vectors, payload=dict(point.payload))
-
-
-def _refuse_old(version: str, url: str) -> None:
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-    if numbers and numbers < _OLDEST:
-        raise SearchError(
-            f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "
-            "Update the server, or unset QDRANT_URL to use the embedded index"
-        )
 
 
 def sparse(vector: SparseVector) -> models.SparseVector:
