@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,20 @@ def test_parts_of_other_data_do_not_fit(parts: list[Path], tmp_path: Path) -> No
     write_part(DOCUMENTS[1:], _part(1, 3), WordEmbedder(), tmp_path / "other")
     with pytest.raises(SearchError, match="not parts of one index: their corpus differs"):
         read_parts([parts[0], tmp_path / "other", parts[2]])
+
+
+def test_parts_fit_wherever_the_data_and_the_model_were(parts: list[Path]) -> None:
+    elsewhere = replace(
+        _part(1, 3), dataset="/scratch/notes", settings=EmbedderSettings("tei:http://node2")
+    )
+    write_part(DOCUMENTS, elsewhere, WordEmbedder(), parts[1])
+    assert [part.dataset for part in read_parts(parts)] == ["notes", "/scratch/notes", "notes"]
+
+
+def test_a_part_whose_vectors_were_not_copied_is_named(parts: list[Path]) -> None:
+    (parts[1] / "vectors.sqlite3").unlink()
+    with pytest.raises(SearchError, match=r"part-1 is not a complete part.*vectors\.sqlite3"):
+        read_parts(parts)
 
 
 def test_a_part_that_was_killed_is_not_taken(parts: list[Path]) -> None:

@@ -226,7 +226,9 @@ def _embed_shard(
         )
 
 
-def merge_index_parts(folders: list[Path], dataset: str | None, as_json: bool) -> None:
+def merge_index_parts(
+    folders: list[Path], dataset: str | None, archive: Path | None, as_json: bool
+) -> None:
     """Build the index whose parts are in `folders`."""
     from assay.cli.console import progress_bar
     from assay.data import load_dataset
@@ -238,7 +240,7 @@ def merge_index_parts(folders: list[Path], dataset: str | None, as_json: bool) -
 
     first = read_parts(folders)[0]
     with progress_bar() as progress:
-        data = load_dataset(dataset or first.dataset, progress=progress)
+        data = load_dataset(dataset or first.dataset, archive=archive, progress=progress)
         documents = repeatable(data.documents.values())
         if corpus_digest(documents) != first.corpus:
             raise SearchError(

@@ -50,7 +50,7 @@ def merge_command(
     if any((folder / "part.json").is_file() for folder in folders):
         from assay.cli.index import merge_index_parts
 
-        merge_index_parts(folders, dataset, as_json)
+        merge_index_parts(folders, dataset, archive, as_json)
         return
     import asyncio
     from dataclasses import replace

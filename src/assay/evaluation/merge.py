@@ -37,7 +37,7 @@ def merged_config(shards: Sequence[RunFolder], target: str | None = None) -> Run
     configs = [shard.read_config() for shard in shards]
     _refuse_unfinished(shards)
     _refuse_different(shards, configs)
-    _refuse_gaps(configs)
+    _refuse_gaps(shards, configs)
     targets = sorted({config.target for config in configs})
     if target is None and len(targets) > 1:
         raise RunError(
@@ -167,13 +167,23 @@ def _refuse_different(shards: Sequence[RunFolder], configs: Sequence[RunConfig])
         raise RunError("the runs were made on different data: not shards of one evaluation")
 
 
-def _refuse_gaps(configs: Sequence[RunConfig]) -> None:
+def _refuse_gaps(shards: Sequence[RunFolder], configs: Sequence[RunConfig]) -> None:
+    """Shards are counted from 1, as in `--shard I/N`."""
     wanted = configs[0].num_shards
-    given = sorted(config.shard_index for config in configs)
-    if given != list(range(wanted)):
-        have = ", ".join(map(str, given))
+    found: dict[int, str] = {}
+    for shard, config in zip(shards, configs, strict=True):
+        number = config.shard_index + 1
+        if number in found:
+            raise RunError(
+                f"{found[number]!r} and {shard.name!r} are both shard {number} of {wanted}; pass "
+                "one of them"
+            )
+        found[number] = shard.name
+    missing = [str(number) for number in range(1, wanted + 1) if number not in found]
+    if missing:
         raise RunError(
-            f"an evaluation in {wanted} shards needs each of 0 to {wanted - 1} once, got: {have}"
+            f"of {wanted} shards, {', '.join(missing)} are missing; evaluate each with: assay eval "
+            f"--shard {missing[0]}/{wanted}"
         )
 
 

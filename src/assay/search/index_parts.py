@@ -7,7 +7,7 @@ machine had embedded everything: points and scores are the same to the last digi
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -24,11 +24,12 @@ from assay.search.index_changes import batches, corpus_digest
 PART_FILE = "part.json"
 _VECTORS = "vectors.sqlite3"
 _DOCUMENTS_IN_A_PART = 256
+_SAME = ("count", "corpus", "embedder", "bm25")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """What a part was made of: all parts of one index agree in everything but `index`."""
+    """What a part was made of: all parts of one index agree in `_SAME`, wherever they were made."""
 
     index: int
     count: int
@@ -94,9 +95,8 @@ def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
         parts.append(part)
     first = parts[0]
     for part in parts[1:]:
-        for field in fields(IndexPart):
-            name = field.name
-            if name not in ("index", "documents") and getattr(part, name) != getattr(first, name):
+        for name in _SAME:
+            if getattr(part, name) != getattr(first, name):
                 raise SearchError(
                     f"{found[part.index]} and {found[first.index]} are not parts of one index: "
                     f"their {name} differs ({getattr(part, name)!r}, {getattr(first, name)!r})"
@@ -115,7 +115,10 @@ def _read_part(folder: Path) -> IndexPart:
         value = parse_object(read_file(folder / PART_FILE)) or {}
         value["settings"] = EmbedderSettings(**value["settings"])
         value["bm25"] = Bm25Settings(**value["bm25"])
-        return IndexPart(**value)
+        part = IndexPart(**value)
+        if part.documents and not (folder / _VECTORS).is_file():
+            raise SearchError(f"{_VECTORS} is missing")
+        return part
     except (OSError, ValueError, KeyError, TypeError, AssayError) as error:
         raise SearchError(
             f"{folder} is not a complete part of an index ({error}); make it again with: "
