@@ -228,6 +228,7 @@ def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
         lambda _: [],
         lambda _: {"embeddings": [[float("nan")] * 3]},
         lambda _: {"embeddings": [[1e39]]},
+        lambda _: {"embeddings": [[1.0, None]]},
         lambda _: b"[" * 900 + b"]" * 900,
     ],
 )
@@ -235,8 +236,15 @@ def test_an_answer_of_another_shape_is_told(
     server: EmbeddingServer, change: Callable[[Any], Any]
 ) -> None:
     server.change = change
-    with pytest.raises(SearchError, match=r"cannot be parsed|expected a matrix"):
+    with pytest.raises(SearchError, match=r"cannot be parsed|expected a matrix|infinite or NaN"):
         open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
+
+
+def test_vectors_that_do_not_say_whose_they_are_are_refused(server: EmbeddingServer) -> None:
+    embedder = open_embedder(EmbedderSettings(f"openai:m@{server.url}"))
+    server.change = lambda answer: {"data": [each | {"index": 0} for each in answer["data"]]}
+    with pytest.raises(SearchError, match="cannot be parsed"):
+        embedder.embed(["tea", "water"])
 
 
 def test_a_model_that_changes_its_dimension_is_told(server: EmbeddingServer) -> None:

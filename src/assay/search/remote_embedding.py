@@ -53,7 +53,8 @@ class _Api:
 
 def _openai_vectors(answer: Any) -> Any:
     # The order of `data` is not guaranteed; `index` identifies the text of a vector.
-    return [item["embedding"] for item in sorted(answer["data"], key=lambda item: item["index"])]
+    found = {item["index"]: item["embedding"] for item in answer["data"]}
+    return [found[place] for place in range(len(answer["data"]))]
 
 
 _APIS: Mapping[str, _Api] = {
@@ -218,10 +219,10 @@ class RemoteEmbedder:
             # The class alone: a message may quote what came.
             raise self._error(f"the response cannot be parsed ({type(error).__name__})") from None
         wanted = (len(texts), self._dimension or vectors.shape[-1])
-        if vectors.shape != wanted or 0 in vectors.shape or not np.isfinite(vectors).all():
-            raise self._error(
-                f"expected a matrix of {wanted} finite numbers, got one of {vectors.shape}"
-            )
+        if vectors.shape != wanted or 0 in vectors.shape:
+            raise self._error(f"expected a matrix of {wanted} numbers, got one of {vectors.shape}")
+        if not np.isfinite(vectors).all():
+            raise self._error("a vector has a number that is missing, infinite or NaN")
         if vectors.shape[1] > MAX_DIMENSION:
             raise self._error(
                 f"vectors of {vectors.shape[1]:,} numbers, more than {MAX_DIMENSION:,}"
