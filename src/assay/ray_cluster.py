@@ -19,6 +19,9 @@ from assay.extras import missing_extra
 from assay.privacy import is_private
 
 _RETRIES = 3
+_SENT = ("ASSAY_", "QDRANT_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "COLLECTION_NAME")
+"""How the variables begin that a worker is given as they are here."""
+_OF_A_MACHINE = ("ASSAY_CACHE", "ASSAY_OUT", "ASSAY_THREADS", "QDRANT_PATH")
 _PARTS_PER_CPU = 2
 """In flight at once: enough that no worker waits, few enough that their results fit in memory."""
 
@@ -119,16 +122,22 @@ class RayCluster:
         A part whose worker or node is lost is computed by another one. An `AssayError` in a part is
         yielded as its result, so that the others go on.
         """
-        remote = self._ray.remote(function).options(
-            num_cpus=1, num_gpus=gpus, max_retries=_RETRIES, retry_exceptions=False
+        remote = self._ray.remote(_call).options(
+            name=function.__name__,
+            num_cpus=1,
+            num_gpus=gpus,
+            max_retries=_RETRIES,
+            retry_exceptions=False,
         )
+        # As an argument: what is in a runtime environment, Ray shows to everybody.
+        variables = self.share(_sent_variables())
         most = _PARTS_PER_CPU * self.cpus
         waiting: dict[Any, int] = {}
         todo = iter(enumerate(parts))
         while True:
             while len(waiting) < most and (part := next(todo, None)) is not None:
                 place, arguments = part
-                waiting[remote.remote(*arguments)] = place
+                waiting[remote.remote(function, variables, *arguments)] = place
             if not waiting:
                 return
             ready, _ = self._ray.wait(list(waiting), num_returns=1)
@@ -148,6 +157,20 @@ class RayCluster:
                 f"a part of the work was lost {_RETRIES + 1} times "
                 f"({type(error).__name__}): its worker was killed, or had too little memory"
             )
+
+
+def _sent_variables() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_SENT) and name not in _OF_A_MACHINE
+    }
+
+
+def _call(function: Callable[..., Any], variables: Mapping[str, str], *arguments: object) -> Any:
+    """On a worker, whose process is this command's alone."""
+    os.environ.update(variables)
+    return function(*arguments)
 
 
 def _refuse_closed_port(engine: str) -> None:

@@ -73,6 +73,7 @@ class _Embeddings:
 
     def __init__(self, *, kills: bool) -> None:
         self.texts: list[str] = []
+        self.keys: set[str | None] = set()
         self.killed: list[int] = []
         self._kills = kills
         self.calls = 0
@@ -108,6 +109,7 @@ def _serving(embeddings: _Embeddings) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            embeddings.keys.add(self.headers["authorization"])
             texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
             rows = [{"index": n, "embedding": v} for n, v in enumerate(embeddings.embed(texts))]
             content = json.dumps({"data": rows}).encode()
@@ -184,7 +186,10 @@ def test_what_is_embedded_is_not_embedded_again(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_cluster_elsewhere_is_used_through_its_client_port(tmp_path: Path) -> None:
+def test_a_cluster_elsewhere_is_used_through_its_client_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_EMBEDDER_KEY", "sesame")  # which no node has
     embeddings = _Embeddings(kills=False)
     with _serving(embeddings) as url:
         settings = EmbedderSettings(f"openai:letters@{url}")
@@ -199,6 +204,7 @@ def test_a_cluster_elsewhere_is_used_through_its_client_port(tmp_path: Path) -> 
     assert report.added == 20
     assert told[0] == "using 2 CPUs and 0 GPUs of Ray"
     assert len(embeddings.texts) >= 20
+    assert embeddings.keys == {"Bearer sesame"}
 
 
 _AGENT = """
