@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from tests import forked
+from tests.search.conftest import running_server
 
 ROOT = Path(__file__).parents[2]
 STEPS = "ASSAY_IMAGE_STEPS"
@@ -83,7 +84,9 @@ def test_the_services_start_in_order_and_are_health_checked() -> None:
     assert list(services) == ["qdrant", "mcp-server", "purple-agent", "green-agent"]
     names = list(services)
     for before, after in pairwise(names):
-        assert services[after]["depends_on"] == {before: {"condition": "service_healthy"}}
+        needed = services[after]["depends_on"]
+        assert {each["condition"] for each in needed.values()} == {"service_healthy"}
+        assert [each for each in needed if needed[each].get("required", True)] == [before]
     for name, service in services.items():
         assert set(service["healthcheck"]) >= {"test", "interval", "timeout", "retries"}, name
     targets = [service.get("build", {}).get("target") for service in services.values()]
@@ -113,10 +116,26 @@ def test_a_cluster_has_three_qdrant_nodes_ray_and_the_web_ui() -> None:
     # What the file sets is what the composition asks for.
     text = (ROOT / "docker-compose.yml").read_text()
     assert all(f"${{{name}:-" in text for name in settings)
+    # An index is made when all nodes are there, with as many copies, whoever makes it.
+    assert list(services["mcp-server"]["depends_on"]) == hosts
+    for maker in ("mcp-server", "ray-head", "ray-worker"):
+        wanted = {name for name in settings if name.startswith("QDRANT_")} - {"QDRANT_CLUSTER"}
+        assert wanted <= set(services[maker]["environment"])
     for node in hosts[1:]:
         command = services[str(node)]["command"]
         assert command[1:3] == ["--bootstrap", "http://qdrant:6335"]
         assert command[-1] == f"http://{node}:6335"
+
+
+@pytest.mark.slow
+def test_the_health_check_of_a_qdrant_node_is_one(tmp_path: Path) -> None:
+    test = compose()["qdrant"]["healthcheck"]["test"]
+    assert test[0] == "CMD"
+    with running_server(tmp_path) as server:
+        port = str(urlsplit(server.url).port)
+        command = [word.replace("6333", port) for word in test[1:]]
+        assert subprocess.run(command, timeout=20).returncode == 0
+    assert subprocess.run(command, capture_output=True, timeout=20).returncode != 0
 
 
 def test_the_flags_of_a_ray_node_are_flags_of_ray() -> None:
