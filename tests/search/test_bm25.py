@@ -19,12 +19,11 @@ from assay.search.bm25 import (
     Bm25Model,
     Bm25Settings,
     CorpusCounts,
-    pack_frequencies,
     rounded_length,
-    unpack_frequencies,
 )
 from assay.search.bm25_index import Bm25Index
 from assay.search.index import build_index, open_index
+from assay.search.postings import pack_frequencies, unpack_frequencies
 from assay.search.store import Manifest, Store
 
 

@@ -11,10 +11,8 @@ that every product and sum is exact in 32-bit floats. So the order in which an e
 matter, and every engine returns the same scores and the same ties.
 """
 
-import base64
 import math
 import os
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -25,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.data.dataset import Document
-from assay.errors import SearchError, UsageError
+from assay.errors import UsageError
 from assay.net.json import JsonObject
 from assay.search.analyzer import (
     ANALYZER,
@@ -38,6 +36,7 @@ from assay.search.analyzer import (
     language_of,
     open_analyzer,
 )
+from assay.search.postings import damaged_frequencies, pack_frequencies, unpack_frequencies
 
 # A query is read up to here: it bounds the work for a text that was pasted by mistake.
 QUERY_CHARACTERS = 4000
@@ -46,6 +45,8 @@ QUERY_CHARACTERS = 4000
 WEIGHT_STEPS = 1 << 10
 _QUERY_BITS = 13
 _LIMIT = 100.0
+NOT_A_MODEL = (TypeError, KeyError, AttributeError, UsageError)
+
 
 _Floats = NDArray[np.float64]
 
@@ -227,7 +228,10 @@ class Bm25Model:
 
     @cached_property
     def _having(self) -> dict[int, int]:
-        return unpack_frequencies(self.frequencies)
+        having = unpack_frequencies(self.frequencies)
+        if max(having.values(), default=0) > self.documents:
+            raise damaged_frequencies("more documents than there are")
+        return having
 
     @cached_property
     def _analyzer(self) -> Analyzer:
@@ -295,8 +299,14 @@ class Bm25Model:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> "Bm25Model":
-        """What `dataclasses.asdict` made of a model; TypeError or KeyError for anything else."""
-        return cls(**value | {"settings": Bm25Settings(**value["settings"])})
+        """What `dataclasses.asdict` made of a model; for anything else, one of NOT_A_MODEL."""
+        found = cls(**value | {"settings": Bm25Settings(**value["settings"])})
+        kinds = [type(getattr(found, one.name)) for one in fields(cls)]
+        known = kinds == [Bm25Settings, int, float, str, float, str, str]
+        known = known and isinstance(found.settings.stop_words, str)
+        if not known or min(found.average_length, found.average_title) <= 0:
+            raise TypeError
+        return replace(found, language=language_named(found.language))
 
 
 def count_document(document: Document, analyzer: Analyzer, settings: Bm25Settings) -> DocumentTerms:
@@ -369,27 +379,3 @@ def rounded_length(mean: float) -> float:
     others as they are.
     """
     return round(2 ** (round(2 * math.log2(max(1.0, mean))) / 2), 1)
-
-
-def pack_frequencies(frequencies: Mapping[int, int]) -> str:
-    """Term hashes and how many documents have each, as text of about four characters a term."""
-    indices = np.array(sorted(frequencies), np.int64)
-    counts = np.array([frequencies[index] for index in indices.tolist()], np.int64)
-    table = np.stack([np.diff(indices, prepend=0), counts]).astype("<u4")
-    # Byte by byte: the high bytes of all numbers together are nearly all zeros.
-    planes = table.view(np.uint8).reshape(2, -1, 4).transpose(0, 2, 1)
-    return base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
-
-
-def unpack_frequencies(packed: str) -> dict[int, int]:
-    """What `pack_frequencies` packed; SearchError where it is something else."""
-    try:
-        content = zlib.decompress(base64.b64decode(packed, validate=True))
-        planes = np.frombuffer(content, np.uint8).reshape(2, 4, -1).transpose(0, 2, 1)
-    except (ValueError, zlib.error) as error:
-        raise SearchError(
-            f"the term frequencies of the index are damaged ({error}); rebuild it with: assay index"
-        ) from None
-    table = np.ascontiguousarray(planes).view("<u4").reshape(2, -1)
-    indices = np.cumsum(table[0], dtype=np.int64)
-    return dict(zip(indices.tolist(), table[1].tolist(), strict=True))

@@ -27,16 +27,16 @@ from numpy.typing import NDArray
 from assay.data.cache import cache_folder
 from assay.data.dataset import Dataset, Document
 from assay.errors import AssayError, SearchError
-from assay.files import make_private_folder, require_regular, reserve_file, staging_folder
+from assay.files import make_private_folder, reserve_file, staging_folder
 from assay.privacy import is_private
 from assay.progress import Progress, silent
 from assay.search.analyzer import ANALYZER, DOCUMENTS_READ, open_analyzer
 from assay.search.bm25 import (
+    NOT_A_MODEL,
     WEIGHT_STEPS,
     Bm25Model,
     Bm25Settings,
     count_document,
-    pack_frequencies,
     rounded_length,
 )
 from assay.search.index_files import (
@@ -48,7 +48,7 @@ from assay.search.index_files import (
     seal,
     writer_lock,
 )
-from assay.search.postings import Postings, best_rows
+from assay.search.postings import Postings, best_rows, ends_fit, open_array, pack_frequencies
 from assay.search.store import DamagedIndexError, collection_name
 
 _log = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ _DOCUMENTS_TOLD = 1000
 _BLOCK = np.dtype([("row", "<u4"), ("text", "<u4"), ("title", "<u4")])
 
 _Array = NDArray[Any]
+_KINDS = ("<u4", "<i8", "<u4", "<u2", "|u1", "<i8")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,12 @@ class _Postings(Postings):
     ids: _Array
     """The UTF-8 of all ids."""
     id_ends: _Array
+
+    def problem(self, size: int) -> str:
+        """Also with the ids."""
+        if len(self.id_ends) != size or not ends_fit(self.id_ends, len(self.ids)):
+            return "its ids do not fit its documents"
+        return super().problem(size)
 
     def doc_id(self, row: int) -> str:
         """The id of a document."""
@@ -126,14 +133,17 @@ class Bm25Index:
     @classmethod
     def open(cls, folder: Path) -> "Bm25Index":
         """The index that was sealed in a folder; `DamagedIndexError` where it is not as sealed."""
-        check_files(folder, every=is_hashed_when_opened(folder))
+        whole = is_hashed_when_opened(folder)
+        check_files(folder, every=whole)
         try:
             model = Bm25Model.from_json(read_manifest(folder)["bm25"])
-            paths = [folder / f"{one.name}.npy" for one in fields(_Postings)]
-            for path in paths:
-                require_regular(path)
-            postings = _Postings(*(np.load(path, mmap_mode="r") for path in paths))
-        except (OSError, ValueError, KeyError, TypeError, AssayError) as error:
+            kinds = zip(fields(_Postings), _KINDS, strict=True)
+            postings = _Postings(
+                *(open_array(folder / f"{one.name}.npy", kind) for one, kind in kinds)
+            )
+            if problem := postings.problem(model.documents) if whole else "":
+                raise ValueError(problem)
+        except (OSError, ValueError, AssayError, *NOT_A_MODEL) as error:
             raise damaged_index(folder, str(error)) from None
         opened = cls.__new__(cls)
         opened._set(model, postings)
@@ -156,10 +166,13 @@ class Bm25Index:
         """Documents that share a word with the query, best first; ties in the order of ids."""
         postings = self._postings
         vector = self.weighting.query(query, self._having)
-        scores = postings.scores(vector, self.weighting.documents, WEIGHT_STEPS)
-        having = np.flatnonzero(scores)
-        best = having[best_rows(scores[having], top_k)].tolist()
-        return [(postings.doc_id(row), float(scores[row])) for row in best]
+        try:
+            scores = postings.scores(vector, self.weighting.documents, WEIGHT_STEPS)
+            having = np.flatnonzero(scores)
+            best = having[best_rows(scores[having], top_k)].tolist()
+            return [(postings.doc_id(row), float(scores[row])) for row in best]
+        except (ValueError, IndexError) as error:  # too large to be read when it was opened
+            raise DamagedIndexError(f"the BM25 index is damaged ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -355,6 +368,6 @@ def _written(
 def _same_settings(folder: Path, model: Bm25Model) -> bool:
     try:
         other = Bm25Model.from_json(read_manifest(folder)["bm25"])
-    except (AssayError, KeyError, TypeError):
+    except (AssayError, *NOT_A_MODEL):
         return False
     return (other.settings, other.analyzer) == (model.settings, model.analyzer)

@@ -9,9 +9,11 @@ documents become objects.
 import json
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property
 from itertools import chain
+from operator import lt
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -19,19 +21,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.files import read_file
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.search.bm25 import SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition, holds
 from assay.search.fusion import DEPTH, ranks_in
-from assay.search.index_files import damaged_index
-from assay.search.postings import Postings, best_rows
-from assay.search.store import ChunkPayload, Manifest, Point, Stored
+from assay.search.index_files import are_sealed, damaged_index, retract_generation
+from assay.search.postings import Postings, best_rows, ends_fit, open_array
+from assay.search.store import FLAT_KB, PLACE, ChunkPayload, Manifest, Point, Stored
 
 FOLDER = "flat"
 _POINTS = "points.json"
-_ARRAYS = ("vectors", *(one.name for one in fields(Postings)), "payloads", "payload_ends")
+_ARRAYS = {
+    "vectors": "<f4",
+    **dict(zip((one.name for one in fields(Postings)), ("<u4", "<i8", "<u4", "<f4"), strict=True)),
+    "payloads": "|u1",
+    "payload_ends": "<i8",
+}
 _FILES = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
+# What is read whole when an index is opened: files of somebody else may be of any size.
+_MOST_LISTED, _MOST_BYTES = 64 << 20, 1 << 30
+_PAYLOAD = {"doc_id": str, "title": str, "text": str, "chunk_index": int, "total_chunks": int}
+_PAYLOAD |= {"metadata": dict, "content_hash": str}
 
 _Floats = NDArray[np.float32]
 _Array = NDArray[Any]
@@ -73,24 +84,47 @@ class FlatIndex:
 
     def __init__(self, generation: Path, manifest: Manifest) -> None:
         folder = generation / FOLDER
-        self._manifest = manifest
+        self._generation, self._manifest = generation, manifest
         # Read now: a writer may remove the folder at any time, and what is mapped then stays.
         try:
-            self._listed = read_file(folder / _POINTS)
+            self._table = _read_table(folder / _POINTS)
             self._vectors, *postings, self._payloads, self._payload_ends = (
-                np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
-                for name in _ARRAYS
+                open_array(folder / f"{name}.npy", kind, 2 if name == "vectors" else 1)
+                for name, kind in _ARRAYS.items()
             )
+            self._postings = Postings(*postings)
+            if problem := self._problem():
+                raise ValueError(problem)
         except (OSError, ValueError) as error:
             raise damaged_index(generation, str(error)) from error
-        self._postings = Postings(*postings)
+
+    def _problem(self) -> str:
+        """What does not fit together in files that somebody else may have written, or nothing."""
+        (rows, width), ends = self._vectors.shape, self._payload_ends
+        read = (self._vectors, ends, *vars(self._postings).values())
+        if rows * width * 4 > FLAT_KB * 1024 or any(one.nbytes > _MOST_BYTES for one in read):
+            return "it is larger than a small index can be"
+        if width != self._manifest.dimension or not np.isfinite(self.dense(self._vectors)).all():
+            return "a vector has another dimension, or no numbers"
+        if {rows} != {len(self._table), len(ends), len(self._row_of)}:
+            return "its files are not about the same chunks"
+        if not ends_fit(ends, len(self._payloads)):
+            return "its payloads have other lengths"
+        sizes = np.diff(self.starts)
+        numbers = np.arange(rows) - np.repeat(self.starts[:-1], sizes)
+        places = [(doc_id, number) for _, doc_id, number, _ in self._table]
+        fits = np.array_equal([place[1] for place in places], numbers)
+        fits = fits and np.array_equal([each[3] for each in self._table], np.repeat(sizes, sizes))
+        if not fits or not all(map(lt, places, places[1:])):
+            return "its chunks are not in order"
+        return self._postings.problem(rows)
 
     @staticmethod
     def is_in(generation: Path) -> bool:
-        """Whether a generation has all the files: not a large one, and not one of an earlier
-        version, which had the engine's files and other arrays.
+        """Whether a generation was sealed with all the files: not a large one, and not one of an
+        earlier version, which had the engine's files and other arrays.
         """
-        return all((generation / FOLDER / name).is_file() for name in _FILES)
+        return are_sealed(generation, [generation / FOLDER / name for name in _FILES])
 
     @property
     def manifest(self) -> Manifest:
@@ -140,7 +174,12 @@ class FlatIndex:
         return all(holds(condition, self._metadata[row]) for condition in where)
 
     def _payload(self, row: int) -> ChunkPayload:
-        return _parsed(self._written(row))
+        with suppress(ValueError, RecursionError):
+            found = _parsed(self._written(row))
+            if _is_payload(found) and tuple(map(found.get, PLACE)) == self._table[row][1:]:
+                return found
+        retract_generation(self._generation)  # found too late for whoever opens the index
+        raise damaged_index(self._generation, "a payload is not that of its chunk")
 
     def _written(self, row: int) -> bytes:
         start = self._payload_ends[row - 1] if row else 0
@@ -154,11 +193,6 @@ class FlatIndex:
     @cached_property
     def _row_of(self) -> dict[str, int]:
         return {point[0]: row for row, point in enumerate(self._table)}
-
-    @cached_property
-    def _table(self) -> list[tuple[str, str, int, int]]:
-        found: list[tuple[str, str, int, int]] = json.loads(self._listed)
-        return found
 
     @cached_property
     def doc_ids(self) -> list[str]:
@@ -319,6 +353,22 @@ def _of_length_1(vectors: Sequence[Vectors], dimension: int) -> _Floats:
     others = (np.abs(squares - 1) > 1e-6) & (squares > 0)
     found[others] /= np.sqrt(squares[others])[:, None]
     return found
+
+
+def _read_table(path: Path) -> list[tuple[str, str, int, int]]:
+    """Id, document, number and count of each chunk. Raises `ValueError` for anything else."""
+    found = parse_json(read_file(path, limit=_MOST_LISTED))
+    rows = isinstance(found, list) and {list} >= {*map(type, found)} and {4} >= {*map(len, found)}
+    kinds = [{*map(type, column)} for column in zip(*found, strict=True)] if rows else []
+    if not rows or (found and kinds != [{str}, {str}, {int}, {int}]):
+        raise ValueError(f"{path.name} does not list chunks")
+    return list(map(tuple, found))
+
+
+def _is_payload(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        type(value.get(name)) is kind for name, kind in _PAYLOAD.items()
+    )
 
 
 def _parsed(payload: bytes) -> ChunkPayload:

@@ -9,15 +9,17 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import BinaryIO
 
 from assay.errors import SearchError
 from assay.files import FileLock, atomic_write, open_file, read_file, read_text_file, sync_file
-from assay.net.json import JsonObject
+from assay.net.json import JsonObject, parse_json
 from assay.progress import Progress
 from assay.search.store import DamagedIndexError
 
@@ -44,6 +46,11 @@ class _Sealed:
     sha256: str | None = None
     modified_ns: int | None = None
 
+    def __post_init__(self) -> None:
+        kinds = type(self.size), type(self.sha256), type(self.modified_ns)
+        if kinds not in ((int, str, int), (int, NoneType, NoneType)):
+            raise TypeError
+
 
 def live_generation(home: Path) -> Path | None:
     """The generation of the index in `home` that is searched; None if there is none."""
@@ -58,6 +65,13 @@ def live_generation(home: Path) -> Path | None:
 def name_live_generation(home: Path, generation: Path) -> None:
     """From now on this one is searched."""
     atomic_write(home / _CURRENT, generation.name.encode("ascii"))
+
+
+def retract_generation(generation: Path) -> None:
+    """It is damaged, which checksums did not show: from now on none is searched, where it was."""
+    with suppress(OSError):
+        if live_generation(generation.parent) == generation:
+            (generation.parent / _CURRENT).unlink()
 
 
 def remove_generations_but(home: Path, live: Path | None) -> None:
@@ -97,20 +111,26 @@ def check_files(generation: Path, *, every: bool = False) -> None:
     """
     for path, sealed in _files(generation).items():
         try:
-            status = path.stat()
+            status = path.lstat()
         except OSError:
             raise damaged_index(generation, f"{path.name} is missing") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise damaged_index(generation, f"{path.name} is not a regular file")
         if status.st_size != sealed.size:
             raise damaged_index(generation, f"{path.name} has another size")
         untouched = status.st_mtime_ns == sealed.modified_ns
         if sealed.sha256 is None or (untouched and not every):
             continue
-        if _file_hash(path) != sealed.sha256:
+        try:
+            same = _file_hash(path) == sealed.sha256
+        except OSError as error:
+            raise damaged_index(generation, str(error)) from None
+        if not same:
             raise damaged_index(generation, f"{path.name} does not match its checksum")
         if not untouched and sealed.modified_ns is not None:
             # The engine rewrites some files as they were, and a copy has new times: by setting
             # them back, the next one who opens the index has less to hash.
-            with suppress(OSError):
+            with suppress(OSError, OverflowError):
                 os.utime(path, ns=(status.st_atime_ns, sealed.modified_ns))
 
 
@@ -119,6 +139,12 @@ def is_hashed_when_opened(generation: Path) -> bool:
     with suppress(OSError):
         return sum(_used(path) for path in _files(generation)) <= HASHED_WHEN_OPENED
     return True
+
+
+def are_sealed(generation: Path, paths: Iterable[Path]) -> bool:
+    """Whether these are files of the generation: what was put beside them is none."""
+    files = _files(generation)
+    return all(path in files for path in paths)
 
 
 def has_checksums(generation: Path) -> bool:
@@ -182,7 +208,7 @@ def _full_disk(home: Path, why: str) -> SearchError:
 
 def _content(generation: Path) -> JsonObject:
     try:
-        content = json.loads(read_file(generation / _MANIFEST))
+        content = parse_json(read_file(generation / _MANIFEST))
     except (OSError, ValueError) as error:
         raise damaged_index(generation, str(error)) from None
     if not isinstance(content, dict) or not isinstance(content.get("manifest"), dict):
@@ -196,10 +222,16 @@ def _files(generation: Path) -> dict[Path, _Sealed]:
     content = _content(generation)
     try:
         if "files" not in content:  # of an earlier version
-            return {generation / name: _Sealed(size) for name, size in content["sizes"].items()}
-        return {generation / name: _Sealed(**one) for name, one in content["files"].items()}
+            listed = {name: _Sealed(size) for name, size in content["sizes"].items()}
+        else:
+            listed = {name: _Sealed(**one) for name, one in content["files"].items()}
     except (KeyError, TypeError, AttributeError):
         raise damaged_index(generation, f"{_MANIFEST} lists no files") from None
+    for name in map(Path, listed):
+        # The files of a list are read, and copied.
+        if name.anchor or ".." in name.parts or "\0" in str(name):
+            raise damaged_index(generation, f"{_MANIFEST} lists files outside of the index")
+    return {generation / name: sealed for name, sealed in listed.items()}
 
 
 def _describe(generation: Path) -> JsonObject:

@@ -57,13 +57,18 @@ class CorpusMetric:
         return cls(documents, packed, tuple(round(float(one), 6) for one in kept))
 
     @classmethod
-    def from_json(cls, documents: int, directions: str, kept: Sequence[float]) -> "CorpusMetric":
+    def from_json(
+        cls, documents: int, directions: str, kept: Sequence[float], *, dimension: int
+    ) -> "CorpusMetric":
         """What a manifest has; `UsageError` where it is something else."""
         found = cls(documents, directions, tuple(kept))
         try:
-            _ = found._axes
+            axes, lost = found._axes
         except ValueError as error:
             raise UsageError(f"not a corpus metric: {error}") from None
+        numbers = np.isfinite(axes).all() and np.isfinite(lost).all() and type(documents) is int
+        if not numbers or (found and axes.shape[1] != dimension):
+            raise UsageError("not a corpus metric: no numbers, or of another dimension")
         return found
 
     def fits(self, documents: int) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, TypedDict
 
-from assay.errors import SearchError, UsageError
+from assay.errors import SearchError
 from assay.net.json import JsonObject
 from assay.progress import Progress
-from assay.search.bm25 import Bm25Model, SparseVector
+from assay.search.bm25 import NOT_A_MODEL, Bm25Model, SparseVector
 from assay.search.embedding import Vectors
 from assay.search.filters import FilterCondition
 from assay.search.metric import CorpusMetric
@@ -102,17 +102,28 @@ class Manifest:
             own = {"bm25", "metric"}
             parts = {one.name: value[one.name] for one in fields(cls) if one.name not in own}
             bm25 = Bm25Model.from_json(value["bm25"]) if value["format"] != 1 else None
-            return cls(**parts, bm25=bm25, metric=_metric(value))
-        except (KeyError, TypeError, UsageError):
+            found = cls(**parts, bm25=bm25, metric=_metric(value))
+            if any(type(getattr(found, name)) is not kind for name, kind in _KINDS.items()):
+                raise TypeError
+            return found
+        except NOT_A_MODEL:
             raise DamagedIndexError(
                 f"the index at {where} was made by another version of Assay, or is damaged: its "
                 "manifest cannot be parsed"
             ) from None
 
 
+_KINDS = {
+    **dict.fromkeys(("corpus", "embedder", "chunking", "assay"), str),
+    **dict.fromkeys(("dimension", "documents", "format"), int),
+}
+
+
 def _metric(value: JsonObject) -> CorpusMetric | None:
     parts = value.get("metric")
-    return CorpusMetric.from_json(**parts) if parts is not None else None
+    if parts is None:
+        return None
+    return CorpusMetric.from_json(**parts, dimension=value["dimension"])
 
 
 class ChunkPayload(TypedDict):

@@ -20,12 +20,13 @@ from assay.data.cache import cache_folder
 from assay.data.dataset import Document
 from assay.progress import Progress, silent
 from assay.search.analyzer import ANALYZER, AUTO, DEFAULT_LANGUAGE
-from assay.search.bm25 import Bm25Model, Bm25Settings, CorpusCounts, unpack_frequencies
+from assay.search.bm25 import Bm25Model, Bm25Settings, CorpusCounts
 from assay.search.chunks import POLICY
 from assay.search.embedding import Embedder, VectorCache
 from assay.search.index import IndexReport, configured_store
 from assay.search.index_changes import content_hash
 from assay.search.index_files import writer_lock
+from assay.search.postings import unpack_frequencies
 from assay.search.store import ChunkPayload, IndexWriter, Manifest, Point, Searcher, Store, point_id
 
 _CORPUS = re.compile(r"chunks ([0-9a-f]{64}) words ([0-9]+) in titles ([0-9]+)")
