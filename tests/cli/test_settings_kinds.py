@@ -1,5 +1,6 @@
 """A value of the wrong kind in assay.toml is that file's fault, and the message says so."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,18 @@ def test_the_data_set_of_the_file_is_not_put_before_that_of_a_run(tmp_path: Path
     for own in (values["init"], values["audit"], *values["judge"].values(), values["data"]["info"]):
         assert own.keys().isdisjoint({"dataset", "columns", "split"})
     assert values["merge"] == {"dataset": "b"}
+
+
+def test_a_file_of_another_user_in_a_folder_of_all_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "assay.toml").write_text('[eval]\ntarget = "python:theirs:search"\n')
+    monkeypatch.setattr("os.getuid", lambda: 1234)
+    owner = (tmp_path / "assay.toml").stat()
+    monkeypatch.setattr(
+        Path, "stat", lambda path, **_: os.stat_result((*os.lstat(path)[:4], 77, *owner[5:]))
+    )
+    assert read_settings(verb_options(), tmp_path)["eval"]["target"] == "python:theirs:search"
+    tmp_path.chmod(0o1777)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        read_settings(verb_options(), tmp_path)

@@ -8,12 +8,13 @@ openinference-instrumentation-llama-index 4.6.1 (llama-index-core 0.14.25).
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 import assay
 from assay.cli.score import holds_answers
-from assay.data import table
+from assay.data import table, traces
 from assay.data.table import TableRow, read_table
 from assay.data.traces import trace_rows
 from assay.errors import DataError
@@ -152,3 +153,12 @@ def test_traces_that_would_fill_the_memory_are_refused(
     monkeypatch.setattr(table, "_MAX_TRACES", 5 * len(line))
     with pytest.raises(DataError, match=r"traces\.jsonl:6: has more than .* of traces"):
         list(read_table(path))
+
+
+def test_nested_objects_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level twice would be a million times for twenty, in a text of 200 characters."""
+    look = Mock(side_effect=traces._text_in)
+    monkeypatch.setattr(traces, "_text_in", look)
+    deep = '{"text": ' * 19 + "1" + "}" * 19
+    assert list(trace_rows([export(span("a", input__value=deep))])) == []
+    assert look.call_count == 20

@@ -10,6 +10,7 @@ import pytest
 
 import assay
 from assay.errors import DataError, UsageError
+from assay.measure.answers.answer_metrics import MAX_ANSWER
 
 TEA: dict[str, Any] = {
     "question": "How long does green tea steep?",
@@ -314,3 +315,13 @@ def test_wrong_values_of_a_log_are_named_and_nothing_is_advised_that_a_log_canno
     assert report.diagnosis is not None
     assert "--counterfactuals" not in report.diagnosis.sentence
     assert "cite nothing" not in report.diagnosis.sentence
+
+
+def test_of_an_endless_answer_the_beginning_is_measured_and_the_row_says_so() -> None:
+    rows = [
+        {"question": "How long?", "answer": said, "contexts": ["Steep it for 3 minutes."]}
+        for said in ("Two words. " * 20_000, "x" * MAX_ANSWER)
+    ]
+    cut, whole = assay.score_answers(rows).rows()
+    assert (len(cut.answer or ""), cut.answer_length) == (MAX_ANSWER, 220_000)
+    assert (len(whole.answer or ""), whole.answer_length) == (MAX_ANSWER, None)

@@ -1,6 +1,7 @@
 """What a run leaves for continuous integration: JUnit XML, Markdown, verdicts."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from assay import Run, evaluate
 from assay.cli.app import app
 from assay.report.ci import render_junit, render_junit_error, render_markdown
 from assay.report.terminal import gate_verdict
+from assay.run.provenance import GitRecord
 from assay.run.run_record import GateResult
 
 GATES = ("ndcg@5>=0.1", "ndcg@5>=0.9")
@@ -71,6 +73,28 @@ def test_the_markdown_has_gates_scores_and_origin_and_keeps_its_tables(run: Run)
     for line in lines:
         if line.startswith("| ndcg"):
             assert line.replace(r"\|", "").count("|") == 5
+
+
+HOSTILE = "<b>[x](javascript:1)`|\n# \x1b[31m\u202e\x00" + "y" * 100
+
+
+def test_what_somebody_else_wrote_into_a_run_is_no_markup(run: Run) -> None:
+    header = run.folder.read_header()
+    git = {"commit": HOSTILE, "branch": HOSTILE}
+    header = header.model_copy(
+        update={
+            "label": HOSTILE,
+            "git": GitRecord.model_validate(git),
+            "versions": {"agent-assay": HOSTILE},
+        }
+    )
+    report = run.report.model_copy(update={"started": HOSTILE})
+    *_, origin = render_markdown(report, header, HOSTILE).splitlines()
+    assert origin.startswith("Run `<b>[x](javascript:1)'|")
+    bare = re.sub(r"\\.|^Run `[^`]*`", "", origin)
+    assert bare.startswith(", label ")
+    assert not re.search(r"[<>`\[\x1b\u202e\x00]", bare)
+    assert ElementTree.fromstring(render_junit(report, HOSTILE))[0].get("timestamp")
 
 
 def test_the_markdown_of_a_run_with_a_baseline_compares(

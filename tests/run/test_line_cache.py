@@ -1,12 +1,14 @@
 """The list of runs from the cache: nothing is read twice, and nothing that changed is missed."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from assay import Dataset, evaluate
 from assay.run.index import RunIndex, read_summary
-from assay.run.listing import list_lines
+from assay.run.listing import _TABLE, list_lines
 
 DATA = Dataset.from_dicts({"q1": "x"}, {"q1": ["a"]})
 
@@ -79,6 +81,22 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, reads: list[str]) -> None:
     (database,) = (tmp_path / "cache" / "runs").glob("*.sqlite")
     database.write_bytes(b"not a database" * 100)
     assert len(list_lines(tmp_path / "runs")) == 1
+
+
+@pytest.mark.parametrize(
+    "poison", ["mean = 'high'", "mean = 1e300", "failed = x'00'", "label = 5", "tags = 7"]
+)
+def test_a_row_that_assay_did_not_write_is_read_from_the_run_again(
+    tmp_path: Path, reads: list[str], poison: str
+) -> None:
+    run = evaluate(lambda q, k: ["a"], DATA, label="first", out=tmp_path / "runs")
+    right = list_lines(tmp_path / "runs")
+    (path,) = (tmp_path / "cache" / "runs").glob("*.sqlite")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE {_TABLE} SET {poison}")
+    assert list_lines(tmp_path / "runs") == right
+    assert list_lines(tmp_path / "runs") == right
+    assert reads == [run.name] * 2  # the row was replaced
 
 
 def test_the_index_of_the_pages_reads_no_run_whose_summary_is_in_the_cache(

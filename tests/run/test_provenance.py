@@ -1,5 +1,6 @@
 """Where a run comes from is in `run.json`, and never stands in a run's way."""
 
+import os
 import stat
 import subprocess
 from datetime import UTC, datetime
@@ -127,6 +128,16 @@ def test_the_repository_names_no_program_that_is_started(repository: Path, tmp_p
     hook.chmod(0o755)
     git(repository, "config", "core.fsmonitor", str(hook))
     assert read_git(repository, environment=NO_VARIABLES) is not None
+    git(repository, "config", "--unset", "core.fsmonitor")
+    # Files whose times changed are read by `git status`, and filtered before they are compared.
+    (repository / ".git" / "info" / "attributes").write_text("* filter=any\n")
+    (repository / ".git" / "more").write_text(f'[filter "any"]\n\tclean = {hook}\n')
+    git(repository, "config", "include.path", "more")
+    for path in repository.glob("*.*"):
+        os.utime(path, (5, 5))
+    found = read_git(repository, environment=NO_VARIABLES)
+    assert found is not None
+    assert found.dirty is None
     assert not (tmp_path / "started").exists()
 
 

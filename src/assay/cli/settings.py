@@ -15,6 +15,9 @@ preset = "opensearch"
 index = "docs"
 """
 
+import os
+import stat
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -71,10 +74,22 @@ def read_project_file(folder: Path | None = None) -> dict[str, Any]:
     path = (folder or Path()) / FILE
     if not path.is_file():
         return {}
+    _refuse_planted(path)
     try:
         return tomllib.loads(read_text_file(path, encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{FILE} is not TOML: {error}") from None
+
+
+def _refuse_planted(path: Path) -> None:
+    """A file in /tmp, say, that another user put there: it can name programs to run."""
+    owner, folder = path.stat().st_uid, path.absolute().parent.stat()
+    others_write = folder.st_mode & stat.S_IWOTH
+    if sys.platform != "win32" and others_write and owner not in (0, os.getuid()):
+        raise UsageError(
+            f"{path} belongs to another user, in a folder that all can write to: it could run any "
+            "program; run assay in a folder of your own, or remove the file"
+        )
 
 
 def _defaults(

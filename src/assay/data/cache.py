@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from assay.errors import AssayError, DataError
-from assay.files import atomic_write
+from assay.files import atomic_write, make_private_folder
 from assay.privacy import is_private
 
 _WAIT = 60.0
@@ -27,7 +27,7 @@ def cache_folder() -> Path:
     """`ASSAY_CACHE`, else `XDG_CACHE_HOME/assay`, else `~/.cache/assay`; created if missing."""
     try:
         folder = _place()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         raise _unusable(error) from error
     return folder

@@ -165,7 +165,8 @@ def _text_in(value: Any, keys: Sequence[str], depth: int = 0) -> str | None:
         found = _first(value, keys)
         if isinstance(found, str) and found.strip():
             return found
-        inside = [*(value[key] for key in keys if key in value), *value.values()]
+        first = [value[key] for key in keys if key in value]
+        inside = [*first, *(each for key, each in value.items() if key not in keys)]
     else:
         inside = value
     return next(filter(None, (_text_in(each, keys, depth + 1) for each in inside)), None)

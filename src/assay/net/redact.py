@@ -40,6 +40,7 @@ _MESSAGE_FIELDS = ("message", "detail", "error_description", "reason", "title", 
 _PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
+_MARKUP = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
 def redact_url(url: str) -> str:
@@ -135,3 +136,8 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """The same JSON with such characters written as `\\u009b`: programs read it as before."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def markdown_text(text: str) -> str:
+    """Foreign words in one line of Markdown, in which nothing is markup."""
+    return _MARKUP.sub(r"\\\1", printable(" ".join(text.split())))

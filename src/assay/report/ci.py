@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from assay.measure.metrics import AnswerFigure, parse_figure
-from assay.net.redact import printable
+from assay.net.redact import markdown_text, printable
 from assay.report.numbers import (
     count,
     difference,
@@ -18,8 +18,6 @@ from assay.report.numbers import (
 from assay.report.terminal import gate_verdict, verdict
 from assay.run.models import Comparison, Report, RunHeader
 
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
-
 
 def render_junit(report: Report, name: str) -> bytes:
     """One test case a gate, and one for the run itself: an error where it did not complete.
@@ -29,7 +27,7 @@ def render_junit(report: Report, name: str) -> bytes:
         name: the name of the run's folder.
     """
     suite = _suite(f"{report.target.name} on {report.dataset.name} {report.dataset.split}")
-    suite.set("timestamp", report.started)
+    suite.set("timestamp", _xml(report.started))
     suite.set("time", f"{report.summary.total_time_seconds:.3f}")
     case = _case(suite, "run", f"{report.summary.total_time_seconds:.3f}")
     if trouble := report.trouble:
@@ -64,7 +62,7 @@ def render_markdown(report: Report, header: RunHeader, name: str) -> str:
 
 def render_markdown_error(target: str, message: str) -> str:
     """The summary of an evaluation that could not start, or broke off without a report."""
-    return f"### {_escape(target)}\n\n**Not measured: {_escape(message)}**\n"
+    return f"### {markdown_text(target)}\n\n**Not measured: {markdown_text(message)}**\n"
 
 
 def render_html_error(target: str, message: str) -> str:
@@ -79,15 +77,15 @@ def render_html_error(target: str, message: str) -> str:
 def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     metric, score = report.headline
     where = f"{report.dataset.name} {report.dataset.split}"
-    yield f"### {_escape(report.target.name)} on {_escape(where)}"
+    yield f"### {markdown_text(report.target.name)} on {markdown_text(where)}"
     yield ""
     yield f"**{metric} {with_interval(score.mean, score.low, score.high)}** {_counts(report)}"
     if report.dataset.judged_by:
         yield ""
-        yield f"{_escape(report.dataset.judged_by.capitalize())}."
+        yield f"{markdown_text(report.dataset.judged_by.capitalize())}."
     if trouble := report.trouble:
         yield ""
-        yield f"**{_escape(trouble)}**"
+        yield f"**{markdown_text(trouble)}**"
     if report.gates:
         yield ""
         yield from _table(("gate", "verdict", "value", "reason"), _gates(report))
@@ -95,13 +93,13 @@ def _markdown(report: Report, header: RunHeader, name: str) -> Iterator[str]:
     yield from _table(("metric", "mean and 95% interval"), _scores(report))
     if report.answers and report.answers.nuggets:
         yield ""
-        yield f"Nuggets: {_escape('; '.join(report.answers.nuggets.words))}."
+        yield f"Nuggets: {markdown_text('; '.join(report.answers.nuggets.words))}."
     if report.comparison:
         yield ""
         yield from _comparison(report.comparison)
     elif report.config.compare_to:
         yield ""
-        yield f"No earlier run of {_escape(report.config.compare_to)} to compare with."
+        yield f"No earlier run of {markdown_text(report.config.compare_to)} to compare with."
     yield ""
     yield _origin(header, name)
 
@@ -117,10 +115,10 @@ def _gates(report: Report) -> Iterator[tuple[str, ...]]:
     for gate in report.gates:
         word = "passed" if gate.passed else "**FAILED**"
         yield (
-            _escape(gate.gate),
+            markdown_text(gate.gate),
             word,
             figure(gate.value),
-            _escape("; ".join(filter(None, (gate.reason, gate.note)))),
+            markdown_text("; ".join(filter(None, (gate.reason, gate.note)))),
         )
 
 
@@ -135,13 +133,20 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     a, b = comparison.a, comparison.b
     if a == b:
         a, b = "before", "now"
-    headings = ("metric", _escape(a), _escape(b), "difference", "95% interval", "p (Holm)")
+    headings = (
+        "metric",
+        markdown_text(a),
+        markdown_text(b),
+        "difference",
+        "95% interval",
+        "p (Holm)",
+    )
     yield from _table(headings, _differences(comparison))
     yield ""
-    yield _escape(verdict(comparison, a=a, b=b))
+    yield markdown_text(verdict(comparison, a=a, b=b))
     for warning in comparison.warnings:
         yield ""
-        yield f"Note: {_escape(warning)}"
+        yield f"Note: {markdown_text(warning)}"
 
 
 def _differences(comparison: Comparison) -> Iterator[tuple[str, ...]]:
@@ -156,13 +161,14 @@ def _differences(comparison: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def _origin(header: RunHeader, name: str) -> str:
-    words = [f"Run `{name}`"]
+    shown = printable(" ".join(name.split())).replace("`", "'")
+    words = [f"Run `{shown}`"]
     if header.label:
-        words.append(f"label {_escape(header.label)}")
+        words.append(f"label {markdown_text(header.label)}")
     if git := header.git:
         commit = (git.commit or "")[:8] + (" with changes" if git.dirty else "")
-        words.append(" ".join(filter(None, (_escape(git.branch or ""), commit))))
-    words.append(f"assay {header.versions.get('agent-assay', '')}".strip())
+        words.append(markdown_text(" ".join(filter(None, (git.branch, commit)))))
+    words.append(markdown_text(f"assay {header.versions.get('agent-assay', '')}"))
     return ", ".join(filter(None, words)) + "."
 
 
@@ -171,11 +177,6 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[s
     yield f"|{'---|' * len(headings)}"
     for row in rows:
         yield f"| {' | '.join(row)} |"
-
-
-def _escape(text: str) -> str:
-    """Foreign words in one line of Markdown, shown as they are."""
-    return _MARKDOWN.sub(r"\\\1", printable(" ".join(text.split())))
 
 
 def _suite(name: str) -> Element:

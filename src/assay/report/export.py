@@ -17,7 +17,7 @@ from assay.data.table import text_cell
 from assay.errors import RunError, UsageError
 from assay.extras import require_extras
 from assay.measure.metrics import MRR, AnswerFigure, Recall, nDCG, parse_figure
-from assay.net.redact import printable
+from assay.net.redact import markdown_text, printable
 from assay.report.numbers import figure
 from assay.run.answers import AnswerStatistic
 from assay.run.comparison import ComparedRun, compare_with_each
@@ -355,8 +355,3 @@ def _latex_lines(
 def latex_text(text: str) -> str:
     """A text in one line in which nothing is a command."""
     return "".join(_LATEX.get(each, each) for each in printable(" ".join(text.split())))
-
-
-def markdown_text(text: str) -> str:
-    """A text in one line in which nothing is markup."""
-    return re.sub(r"([\\`*_<>|])", r"\\\1", printable(" ".join(text.split())))

@@ -239,7 +239,7 @@ def question_view(
         tone=_TONES[verdict],
         diagnosis=row.diagnosis,
         answer=[(part, documents.href(part.doc_id)) for part in parts],
-        cut=max(0, len(answer) - _LONGEST),
+        cut=max(0, (row.answer_length or len(answer)) - _LONGEST),
         answered=row.answer is not None,
         answerable=row.answerable,
         reference=row.reference_answer or "",

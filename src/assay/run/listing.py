@@ -15,10 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 from assay.data.cache import CacheDatabase, cache_folder
 from assay.errors import AssayError, UsageError
 from assay.files import is_locked
+from assay.net.json import LARGEST
 
 COMPLETE = "complete"
 RUNNING = "running"
@@ -118,6 +120,14 @@ RunSummary = tuple[RunLine, bytes | None]
 # The number changes with what is in a column.
 _TABLE = f"lines_{hashlib.sha256(f'1 {COLUMNS}'.encode()).hexdigest()[:12]}"
 _FIELDS = ("header_time", "report_time", *COLUMNS)
+_STORED_AS = {str: "'text'", int: "'integer'", bool: "'integer'", float: "'real', 'integer'"}
+# A row with other kinds of values, or figures that are none, was not written by Assay.
+_IS_OURS = " AND ".join(
+    f"typeof({each.name}) IN ('null', {_STORED_AS[kind]})"
+    + (f" AND abs(ifnull({each.name}, 0)) <= {LARGEST:.0f}" if kind is float else "")
+    for each in fields(RunLine)
+    for kind in (each.type if isinstance(each.type, type) else get_args(each.type)[0],)
+)
 _FEW = 100
 
 
@@ -198,10 +208,11 @@ def _read(
     database: sqlite3.Connection, names: Iterable[str] | None, *, facts: bool
 ) -> dict[str, tuple[Signature, RunSummary]]:
     question = f"SELECT {'facts' if facts else 'NULL'}, {', '.join(_FIELDS)} FROM {_TABLE}"
+    question += f" WHERE {_IS_OURS}"
     if names is None:
         rows = database.execute(question).fetchall()
     else:
-        one = f"{question} WHERE name = ?"
+        one = f"{question} AND name = ?"
         rows = [row for name in names for row in database.execute(one, [name])]
     return {row[3]: ((row[1], row[2], ""), (RunLine(*row[3:]), row[0])) for row in rows}
 

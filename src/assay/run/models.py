@@ -361,6 +361,7 @@ class AnswerRow(RunModel):
     query_id: str
     query_text: str
     answer: str | None
+    answer_length: int | None = None  # of one that was cut after 100,000 characters
     citations: list[str]
     retrieved_docs: list[str]
     answerable: bool

@@ -107,9 +107,23 @@ def read_git(
     commit = git.ask("rev-parse", "--quiet", "--verify", "HEAD") or None
     remote = _remote(git)
     # The slowest last: what a large working tree leaves no time for is only this.
-    changes = git.ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+    changes = None
+    if not _names_filters(git):
+        changes = git.ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
     dirty = None if changes is None else bool(changes)
     return GitRecord(commit=commit, branch=branch, dirty=dirty, remote=remote)
+
+
+def _names_filters(git: "_Git") -> bool:
+    """Whether the repository's own settings name programs that `git status` runs over its files.
+
+    Those of the user's settings are the user's, as that of Git LFS most often is.
+    """
+    found = git.ask("config", "--list", "--show-scope", "--name-only")
+    lines = (line.partition("\t") for line in (found or "local\tfilter.").splitlines())
+    return any(
+        scope in ("local", "worktree") and name.startswith("filter.") for scope, _, name in lines
+    )
 
 
 def _remote(git: "_Git") -> str | None:

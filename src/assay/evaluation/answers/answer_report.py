@@ -29,6 +29,7 @@ from assay.measure.answers.answer_metrics import (
     BY_FACTS,
     JUDGED_METRICS,
     LOWER_IS_BETTER,
+    MAX_ANSWER,
     NUGGET_METRICS,
     OUTCOME_METRICS,
     POISON_METRICS,
@@ -368,6 +369,8 @@ def _row(
             settled=diagnosis.settled,
             why=diagnosis.why,
         )
+    if case.answer_length > MAX_ANSWER:
+        optional["answer_length"] = case.answer_length
     tried = {name: value for name, value in asdict(others).items() if value is not None}
     if tried:
         optional["counterfactuals"] = tried

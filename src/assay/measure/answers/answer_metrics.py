@@ -23,6 +23,9 @@ BY_FACTS = "every key fact stated by an accepted wording; declined where there i
 BY_DECLINING = "declined where there is no answer; no other answer is decided"
 """How `correct_by_facts` decides, for tables and reports."""
 
+MAX_ANSWER = 100_000
+"""Characters of an answer that are measured and judged, some 30 pages: nobody reads more of one."""
+
 FEW_UNDECIDED = 0.1
 """Up to this share of questions may be undecided where nothing is to fix, or a gate decides."""
 
@@ -33,7 +36,8 @@ class AnswerCase:
 
     `answer` is None if the agent failed. `relevant` are the judgments of the question;
     `retrieved` and `citations` are document ids as the agent gave them, `contexts` the passages
-    that its model was shown, where the agent says.
+    that its model was shown, where the agent says. Of an answer beyond `MAX_ANSWER` the rest is
+    left out, and `answer_length` says how long it was.
     """
 
     query_id: str
@@ -45,6 +49,12 @@ class AnswerCase:
     citations: tuple[str, ...] = ()
     contexts: tuple[ContextChunk, ...] = ()
     repeated_citations: int = 0
+    answer_length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answer_length", len(self.answer or ""))
+        if self.answer is not None:
+            object.__setattr__(self, "answer", self.answer[:MAX_ANSWER])
 
     @property
     def answerable(self) -> bool:

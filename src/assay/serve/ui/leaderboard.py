@@ -17,7 +17,8 @@ from assay.errors import AssayError
 from assay.evaluation.leaderboard import Board, BoardPlace, make_boards
 from assay.measure.metrics import AnswerFigure, parse_figure
 from assay.net.json import JsonObject
-from assay.report.export import Cell, Format, Row, latex_text, markdown_text, write_rows
+from assay.net.redact import markdown_text
+from assay.report.export import Cell, Format, Row, latex_text, write_rows
 from assay.report.numbers import counted
 from assay.report.pareto import ParetoPoint, pareto_chart
 from assay.report.trend_plots import figure_title, figure_words
