@@ -34,7 +34,7 @@ LIMIT_S = 3600
 """For all tests of an area, once, with coverage."""
 LIMIT_OF_ONE_S = 300
 """For the tests of a mutant; one that does not end is noticed."""
-SECONDS = 60.0
+SECONDS = 20.0
 """Of tests for each mutant."""
 
 

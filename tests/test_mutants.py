@@ -47,5 +47,5 @@ def test_a_mutant_gets_the_tests_of_its_statement_or_of_its_file_the_nearest_fir
 
 def test_a_mutant_gets_no_more_tests_than_there_is_time_for() -> None:
     names = [f"tests/test_limits.py::{number}" for number in range(5)]
-    tests = LineTests(dict.fromkeys(names, 25.0), {"limits.py": {7: names}})
+    tests = LineTests(dict.fromkeys(names, 8.0), {"limits.py": {7: names}})
     assert tests.covering("limits.py") == names[:2]

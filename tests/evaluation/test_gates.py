@@ -158,17 +158,25 @@ def test_a_gate_that_only_a_judge_can_decide_needs_one(
 
 def test_a_gate_on_what_few_questions_decide_is_refused_before_the_run() -> None:
     one = dataset_with_answers("It is")
-    without = {f"q{n}": ReferenceAnswer(f"q{n}", "It is.", ()) for n in range(3)}
-    many = replace(
-        one,
-        queries={**one.queries, **{name: Query(name, "query") for name in without}},
-        judgments={"test": {name: {"d": 1} for name in ("q", *without)}},
-        answers={**one.answers, **without},
-    )
+
+    def answered(decided: int, undecided: int) -> Dataset:
+        names = [f"q{n}" for n in range(decided + undecided)]
+        facts = [one.answers["q"].facts] * decided + [()] * undecided
+        return replace(
+            one,
+            queries={name: Query(name, "query") for name in names},
+            judgments={"test": {name: {"d": 1} for name in names}},
+            answers={
+                name: ReferenceAnswer(name, "It is.", known)
+                for name, known in zip(names, facts, strict=True)
+            },
+        )
+
     config = RunConfig(target="t", gates=("correctness>=0.5",), answers=True)
     with pytest.raises(UsageError, match=r"3 of 4 questions cannot be decided, .* add --judge"):
-        Evaluation.plan(config, many)
-    assert Evaluation.plan(replace(config, judge="openai:m"), many).gates[0].answers
+        Evaluation.plan(config, answered(1, 3))
+    assert Evaluation.plan(replace(config, judge="openai:m"), answered(1, 3)).gates[0].answers
+    assert Evaluation.plan(config, answered(9, 1)).gates[0].answers  # a tenth may be undecided
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import pytest
 
 from assay.errors import UsageError
 from assay.measure import bpref, infNDCG, nDCG, parse_metric, score
+from assay.measure.formulas import inferred_ndcg
+from assay.measure.graded import GradedLists
 
 
 def test_unjudged_documents_leave_the_condensed_list() -> None:
@@ -101,6 +103,13 @@ def test_inferred_ndcg_estimates_what_a_full_pool_would_give() -> None:
 def test_an_estimate_stays_within_one() -> None:
     sample = {"a": 1, "b": -1, "c": -1, "d": -1}
     assert score({"q": ["a"]}, {"q": sample}, [infNDCG @ 4])["infndcg@4"] == 1.0
+
+
+def test_a_pool_of_which_nothing_was_judged_says_nothing() -> None:
+    ranked = GradedLists.ranked([["a"]], [{"a": -1}])
+    assert inferred_ndcg(ranked, GradedLists.ideal([{"a": -1}]), 10).tolist() == [0.0]
+    with pytest.raises(ValueError, match="shorter"):
+        GradedLists.ranked([["a"], ["b"]], [{"a": -1}])
 
 
 def test_names_are_read_in_every_spelling() -> None:

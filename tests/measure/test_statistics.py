@@ -64,6 +64,12 @@ def test_the_same_seed_gives_the_same_interval_and_another_gives_another() -> No
     values = RNG.random(323)
     assert summarize(values, seed=1) == summarize(values, seed=1)
     assert summarize(values, seed=1) != summarize(values, seed=2)
+    assert summarize(values) == summarize(values, seed=0)
+    pair = values, np.random.default_rng(8).random(323)
+    assert compare_paired(*pair) == compare_paired(*pair, seed=0) != compare_paired(*pair, seed=1)
+    assert (
+        compare_strata([pair]) == compare_strata([pair], seed=0) != compare_strata([pair], seed=1)
+    )
 
 
 def test_resamples_are_fewer_for_more_queries() -> None:

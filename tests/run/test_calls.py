@@ -1,6 +1,7 @@
 import errno
 import os
 import resource
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,18 +108,6 @@ def test_a_torn_last_line_is_passed_over_then_cut_off(
     assert len(CallLog(path)) == complete + 1
 
 
-@pytest.mark.parametrize("torn", [1, 4095, 4096, 9000])
-def test_a_torn_line_is_cut_off_however_long_it_is(tmp_path: Path, torn: int) -> None:
-    """The end of the last line is looked for in blocks of 4,096 bytes, from the end."""
-    path = tmp_path / "calls.jsonl"
-    with CallWriter(path) as writer:
-        writer.append(GOOD)
-    whole = path.read_bytes()
-    path.write_bytes(whole + b"x" * torn)
-    CallWriter(path).close()
-    assert path.read_bytes() == whole
-
-
 def test_an_error_within_is_not_hidden_by_one_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +164,20 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         with pytest.raises(RunError, match="another process is writing"):
             CallWriter(path)
     assert not is_locked(path)
+
+
+def test_a_writer_waits_a_tenth_of_a_second_for_who_looks_at_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    for failures, total in ((4, 0.08), (5, 0.1)):
+        slept.clear()
+        tries = iter([False] * failures + [True])
+        monkeypatch.setattr("assay.run.calls.try_lock", lambda _file, tries=tries: next(tries))
+        with nullcontext() if failures < 5 else pytest.raises(RunError, match="another process"):
+            CallWriter(tmp_path / "calls.jsonl").close()
+        assert sum(slept) == pytest.approx(total)
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_path: Path) -> None:

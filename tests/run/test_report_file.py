@@ -174,9 +174,11 @@ def test_a_newer_format_is_refused_with_the_remedy(run: Run, file: str) -> None:
         folder.read_header() if file == "run.json" else folder.read_report()
 
 
-def test_both_files_carry_the_format(run: Run) -> None:
+def test_both_files_carry_the_format_and_can_be_read_by_people(run: Run) -> None:
     for file in ("run.json", "report.json"):
-        assert orjson.loads((run.folder.path / file).read_bytes())["format"] == FORMAT
+        content = (run.folder.path / file).read_bytes()
+        assert orjson.loads(content)["format"] == FORMAT
+        assert content.startswith(b'{\n  "')
 
 
 def test_the_published_schemas_are_those_of_the_models() -> None:

@@ -165,8 +165,7 @@ def inferred_ndcg(ranked: GradedLists, ideal: GradedLists, cutoff: int | None) -
 def _discounts(places: Floats, cutoff: int | None) -> Floats:
     """The sum of the discounts of so many first places, of the last one its part."""
     reach = places if cutoff is None else np.minimum(places, float(cutoff))
-    last = int(np.ceil(reach.max())) if reach.size else 0
-    single = 1.0 / np.log2(np.arange(last + 1) + 2.0)
-    whole = np.concatenate([[0.0], np.cumsum(single)])
     full = np.floor(reach).astype(np.int64)
-    return np.asarray(whole[full] + (reach - full) * single[np.minimum(full, last)])
+    single = 1.0 / np.log2(np.arange(full.max(initial=0) + 1) + 2.0)
+    whole = np.concatenate([[0.0], np.cumsum(single)])
+    return np.asarray(whole[full] + (reach - full) * single[full])

@@ -88,7 +88,7 @@ class GradedLists:
     def total(self, weights: Floats) -> Floats:
         """The sum of the weights of each list's entries."""
         sums = np.bincount(self.owner, weights=weights, minlength=self.size)
-        return sums.astype(np.float64, copy=False)
+        return np.asarray(sums, np.float64)
 
     def where(self, mask: NDArray[np.bool_]) -> "GradedLists":
         """The entries that `mask` selects."""

@@ -315,8 +315,8 @@ def _grade(query: str, doc_id: str, value: Any) -> int:
     try:
         grade = int(value) if isinstance(value, float) and value.is_integer() else index(value)
     except TypeError:
-        grade = MAX_GRADE + 1
-    if abs(grade) > MAX_GRADE:
+        grade = None
+    if grade is None or abs(grade) > MAX_GRADE:
         raise UsageError(
             f"the grade of document {doc_id!r} for query {query!r} must be an integer up to "
             f"{MAX_GRADE}, got {value!r}"
@@ -369,4 +369,4 @@ def _has_relevant(grades: Mapping[str, int]) -> bool:
 def _depth(metrics: Sequence[Metric]) -> int | None:
     """How far into the lists the metrics look; None if one looks to the end."""
     cutoffs = [metric.depth for metric in metrics]
-    return None if None in cutoffs else max((c for c in cutoffs if c is not None), default=0)
+    return None if None in cutoffs else max((c for c in cutoffs if c is not None), default=None)

@@ -186,7 +186,7 @@ class CallWriter:
             raise OSError(f"{self._path} accepted only {written} of {len(line)} bytes")
 
     def _cut_torn_line(self) -> None:
-        end = _end_of_last_line(self._path)
+        end = sum(len(line) for line in read_lines(self._path) if line.endswith(b"\n"))
         if end != os.fstat(self._descriptor).st_size:
             os.ftruncate(self._descriptor, end)
 
@@ -283,19 +283,6 @@ def _records(path: Path) -> Iterator[tuple[int, JsonObject]]:
             ) from None
         yield offset, record
         offset += len(line)
-
-
-def _end_of_last_line(path: Path) -> int:
-    with open_file(path) as log:
-        position = log.seek(0, os.SEEK_END)
-        while position > 0:
-            step = min(4096, position)
-            log.seek(position - step)
-            newline = log.read(step).rfind(b"\n")
-            if newline >= 0:
-                return position - step + newline + 1
-            position -= step
-    return 0
 
 
 @dataclass(frozen=True, slots=True)
