@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -293,3 +294,17 @@ def test_new_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     create_file(tmp_path / "b").close()
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in "ab"]
     assert modes == [0o600, 0o600]
+
+
+def test_a_small_file_takes_little_memory_whatever_the_limit_is(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 1000)
+    tracemalloc.start()
+    try:
+        assert read_file(tmp_path / "a") == b"x" * 1000
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_that_says_nothing_of_its_size_is_read_whole(tmp_path: Path) -> None:
+    assert read_file(Path("/proc/self/status")).startswith(b"Name:")

@@ -76,7 +76,11 @@ def open_file(path: Path) -> BufferedReader:
 def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     """The content of a regular file of at most `limit` bytes. Raises as `open_file` does."""
     with open_file(path) as file:
-        content = file.read(limit + 1)
+        # Not all of `limit` at once: room would be taken for it, whatever the size of the file.
+        size = min(limit, os.fstat(file.fileno()).st_size)
+        content = file.read(size + 1)
+        if size < len(content) <= limit:  # of the shell's pipe, or of a file that has grown
+            content += file.read(limit + 1 - len(content))
     if len(content) > limit:
         raise UnreadableFile(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
     return content

@@ -216,3 +216,16 @@ def test_deep_is_about_the_installation() -> None:
     result = CliRunner().invoke(app, ["doctor", "http://127.0.0.1:9", "--deep"])
     assert result.exit_code != 0
     assert "pass it without a URL" in str(result.exception)
+
+
+def test_doctor_goes_on_after_what_cannot_be_read(surroundings: Path) -> None:
+    for folder in ("models", "index/test"):
+        (surroundings / folder).mkdir(parents=True)
+    os.mkfifo(surroundings / "models" / "one.onnx")
+    (surroundings / "models" / "one.onnx.sha256").write_text("0" * 64)
+    os.mkfifo(surroundings / "index" / "test" / "current")
+    (surroundings / "models" / "two.onnx").write_bytes(b"a model")
+    (surroundings / "models" / "two.onnx.sha256").write_text("0" * 64)
+    found = {one.what: one.damage for one in check_kept_files()}
+    assert "not a regular file" in found["one.onnx"]
+    assert found["model two.onnx"].startswith("damaged")

@@ -274,6 +274,8 @@ def test_an_index_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     """It holds the texts of documents, those that RAG_INGEST took included."""
     build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
     assert (tmp_path / "test").stat().st_mode & 0o077 == 0
+    files = [path for path in (tmp_path / "test").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
 def test_a_large_index_is_made_of_segments_and_finds_what_one_list_finds(

@@ -110,6 +110,9 @@ def main() -> None:
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)
+    except MemoryError:
+        say("error: there is not enough memory for this; free some, or raise the limit: ulimit -v")
+        sys.exit(2)
     except BrokenPipeError:
         # The reader of our output has gone. Without this, Python reports it again at exit.
         sys.stdout = None

@@ -90,6 +90,7 @@ def seal(generation: Path, manifest: JsonObject) -> None:
     """
     files = _describe(generation)
     for name in files:
+        (generation / name).chmod(0o600)  # it holds texts, and libraries ask nobody
         sync_file(generation / name)
     content: JsonObject = {"manifest": manifest, "files": files}
     content["sha256"] = _content_hash(content)

@@ -6,12 +6,12 @@ and in indexes that are too large to be read whenever they are opened.
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.data.cache import cache_folder
-from assay.errors import SearchError
+from assay.errors import AssayError, SearchError
 from assay.files import open_file, read_file
 from assay.search.embedding import VectorCache
 from assay.search.index_files import check_files, has_checksums, live_generation
@@ -35,20 +35,27 @@ class CheckedFile:
 
 def check_kept_files() -> Iterator[CheckedFile]:
     """Read and hash the indexes, the vector cache, and the models in the cache."""
-    cache = cache_folder()
+    for check, path in _kept_files(cache_folder()):
+        try:
+            yield check(path)
+        except (AssayError, OSError) as error:  # a pipe, say, or somebody else's
+            yield CheckedFile(path.name, str(error))
+
+
+def _kept_files(cache: Path) -> Iterator[tuple[Callable[[Path], CheckedFile], Path]]:
     path = os.environ.get("QDRANT_PATH")
     for folder in dict.fromkeys([cache / "index", *([Path(path).expanduser()] if path else [])]):
         for home in sorted(folder.iterdir()) if folder.is_dir() else ():
             if home.is_dir():
-                yield _index(home)
+                yield _index, home
     for kept in sorted((cache / "bm25").glob("*/manifest.json")):
-        yield _bm25(kept.parent)
-    yield _vectors(cache)
+        yield _bm25, kept.parent
+    yield _vectors, cache / "vectors.sqlite3"
     for kept in sorted((cache / "models").glob("*.onnx")):
         if digest_file(kept).exists():
-            yield _model(kept)
+            yield _model, kept
     for kept in sorted((cache / "tuned").glob("*.model")):
-        yield _tuned(kept)
+        yield _tuned, kept
 
 
 def _index(home: Path) -> CheckedFile:
@@ -74,9 +81,9 @@ def _bm25(folder: Path) -> CheckedFile:
     return CheckedFile(what)
 
 
-def _vectors(cache: Path) -> CheckedFile:
+def _vectors(path: Path) -> CheckedFile:
     what = "vector cache"
-    problems = VectorCache(cache / "vectors.sqlite3").check()
+    problems = VectorCache(path).check()
     if problems:
         found = "; ".join(problems)
         return CheckedFile(what, f"damaged ({found}); what is damaged is computed again when used")
