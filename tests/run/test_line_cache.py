@@ -1,5 +1,6 @@
 """The list of runs from the cache: nothing is read twice, and nothing that changed is missed."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -121,3 +122,17 @@ def test_the_index_of_the_pages_reads_no_run_whose_summary_is_in_the_cache(
     index.refresh()
     assert [line.name for line in list_lines(runs)] == [two.name]
     assert reads == [two.name]
+
+
+@pytest.mark.parametrize("name", ["half\udcff", "a\r\nb: c", "\x1b[2J", "\u202ebackwards"])
+def test_a_folder_with_a_name_that_nothing_can_show_is_passed_over(
+    tmp_path: Path, reads: list[str], name: str
+) -> None:
+    run = evaluate(lambda q, k: ["a"], DATA, out=tmp_path / "runs")
+    shutil.copytree(run.folder.path, tmp_path / "runs" / name)
+    index = RunIndex(tmp_path / "runs")
+    index.refresh()
+    assert [line.name for line in (*list_lines(tmp_path / "runs"), *index.find().lines)] == [
+        run.name,
+        run.name,
+    ]

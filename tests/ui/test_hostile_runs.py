@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from starlette.testclient import TestClient
@@ -241,3 +241,17 @@ def test_a_run_without_a_report_is_told_in_words(client: TestClient, copies: lis
         answer = client.get(page)
         assert answer.status_code in (404, 422), page
         assert "no report yet" in answer.text, page
+
+
+@pytest.mark.parametrize("name", ['"; x="', "€ ü", "<b>&", "..x", "n" * 250])
+def test_a_run_with_an_odd_name_has_every_page(
+    client: TestClient, copies: list[Path], name: str
+) -> None:
+    renamed = [copies[0].rename(copies[0].with_name(name)), copies[1]]
+    for page in (*pages_of(renamed), f"/runs/{name}/queries.html"):
+        page = page.replace(name, quote(name, safe=""))
+        answer = client.get(page)
+        assert answer.status_code == 200, page
+    assert re.fullmatch(
+        r'attachment; filename="[\w.-]+"', answer.headers["content-disposition"], re.ASCII
+    )

@@ -89,14 +89,18 @@ COLUMNS = tuple(each.name for each in fields(RunLine))
 
 
 def run_signatures(folder: Path) -> dict[str, Signature]:
-    """What shows whether a run has changed: times of its files, and whether it is being written."""
+    """What shows whether a run has changed: times of its files, and whether it is being written.
+
+    A folder whose name holds controls or half characters is none of ours, and is passed over: no
+    list, page or header could hold its name.
+    """
     if not folder.is_dir():
         return {}
     found = {}
     with os.scandir(folder) as entries:
         for entry in entries:
             header = _modified(f"{entry.path}/run.json")
-            if header:
+            if header and entry.name.isprintable():
                 report, calls = _modified(f"{entry.path}/report.json"), f"{entry.path}/calls.jsonl"
                 # A finished run is not opened: only a report that is missing or older than the
                 # calls can belong to a run that continues.

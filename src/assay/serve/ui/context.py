@@ -1,6 +1,7 @@
 """What every page of the web UI uses: the runs, their data sets, templates and forms."""
 
 import asyncio
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,8 +143,9 @@ class Ui:
 
 
 def page_download(page: str, name: str) -> HTMLResponse:
-    """A page that is one file, to be kept under a name."""
-    return HTMLResponse(page, headers={"content-disposition": f'attachment; filename="{name}"'})
+    """A page that is one file, to be kept under a name, of which a header takes plain letters."""
+    plain = re.sub(r"[^\w.-]", "-", name, flags=re.ASCII)
+    return HTMLResponse(page, headers={"content-disposition": f'attachment; filename="{plain}"'})
 
 
 def chosen_runs(values: Iterable[tuple[str, str]]) -> list[str]:
