@@ -4,6 +4,7 @@ The engine runs in a process of its own, since it ends the process when it meets
 not expect; here it must never meet any.
 """
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -177,18 +178,33 @@ def test_a_flipped_bit_anywhere_in_the_vector_cache_changes_no_vector(
     assert "vectors in the cache are damaged: they are computed again" in caplog.text
 
 
-def test_vectors_of_an_earlier_version_get_a_checksum_when_they_are_read(tmp_path: Path) -> None:
+def test_vectors_of_earlier_versions_are_used_and_get_a_checksum(tmp_path: Path) -> None:
+    """Some had checksums in a table of their own, the first had none."""
     path = tmp_path / "vectors.sqlite3"
-    VectorCache(path).embed(["tea", "coffee"], WordEmbedder())
-    with sqlite3.connect(path) as database:
-        database.execute("DROP TABLE checksums")
-    database.close()
     embedder = WordEmbedder()
-    VectorCache(path).embed(["tea", "coffee"], embedder)
-    assert embedder.seen == []
+    tea, coffee = map(bytes, embedder.embed(["tea", "coffee"]))
+    VectorCache(path).embed(["tea", "coffee", "cocoa"], embedder)
     with sqlite3.connect(path) as database:
-        assert database.execute("SELECT count(*) FROM checksums").fetchone() == (2,)
+        stored = dict(database.execute("SELECT vector, text FROM vectors"))
+        keys = [next(stored[each] for each in stored if each[:-15] == one) for one in (tea, coffee)]
+        for key, vector in zip(keys, (tea, coffee), strict=True):
+            database.execute("UPDATE vectors SET vector = ? WHERE text = ?", (vector, key))
+        checksum = hashlib.sha256(keys[0] + tea).digest()[:16]
+        database.execute(
+            "INSERT INTO checksums VALUES (?, ?, ?)", (embedder.name, keys[0], checksum)
+        )
     database.close()
+    again = WordEmbedder()
+    VectorCache(path).embed(["tea", "coffee", "cocoa"], again)
+    assert again.seen == []
+    with sqlite3.connect(path) as database:
+        lengths = dict(database.execute("SELECT text, length(vector) FROM vectors"))
+        assert (lengths[keys[0]], lengths[keys[1]]) == (len(tea), len(coffee) + 15)
+        other = hashlib.sha256(b"").digest()[:16]
+        database.execute("UPDATE checksums SET checksum = ?", (other,))
+    database.close()
+    VectorCache(path).embed(["tea", "coffee", "cocoa"], again)
+    assert again.seen == ["tea"]
 
 
 def test_doctor_finds_damage_in_all_that_is_kept(surroundings: Path) -> None:

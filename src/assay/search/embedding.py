@@ -161,14 +161,16 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors (embedder TEXT, text BLOB, vector BLOB, "
     "PRIMARY KEY (embedder, text))"
 )
-# A table of its own, so that earlier versions can still use the cache.
-_CHECKSUMS = (
+_CHECKSUM_BYTES = 15
+"""Behind each vector: no multiple of a number's four, by which one without it is told."""
+# Where earlier versions kept them: a second table sorted by a random key cost as much as the first.
+_OLD_CHECKSUMS = (
     "CREATE TABLE IF NOT EXISTS checksums (embedder TEXT, text BLOB, checksum BLOB, "
     "PRIMARY KEY (embedder, text)) WITHOUT ROWID"
 )
 # Of a vector without a checksum, written by an earlier version, this much can be told.
 _UNIT_LENGTH = 0.01
-_WITH_CHECKSUMS = (
+_STORED = (
     "SELECT embedder, text, vector, checksum "
     "FROM vectors LEFT JOIN checksums USING (embedder, text)"
 )
@@ -244,73 +246,65 @@ class VectorCache:
 def _read(
     database: sqlite3.Connection, embedder: Embedder, keys: Sequence[bytes]
 ) -> dict[bytes, Vectors]:
-    database.execute(_CHECKSUMS)
+    database.execute(_OLD_CHECKSUMS)
     found: list[tuple[str, bytes, bytes, bytes | None]] = []
     for start in range(0, len(keys), _KEYS_IN_A_QUERY):
         part = keys[start : start + _KEYS_IN_A_QUERY]
         marks = ",".join("?" * len(part))
         found += database.execute(
-            f"{_WITH_CHECKSUMS} WHERE embedder = ? AND text IN ({marks})", (embedder.name, *part)
+            f"{_STORED} WHERE embedder = ? AND text IN ({marks})", (embedder.name, *part)
         ).fetchall()
     size = embedder.dimension * np.dtype(np.float32).itemsize
-    good = [row for row in found if len(row[2]) == size and _is_intact(*row)]
+    good = {row[1]: vector for row in found if (vector := _intact(row)) and len(vector) == size}
     if len(good) < len(found):
         _log.warning(
             "%d vectors in the cache are damaged: they are computed again", len(found) - len(good)
         )
-    _write_checksums(database, [row[:3] for row in good if row[3] is None])
-    return {key: np.frombuffer(vector, np.float32) for _, key, vector, _ in good}
+    bare = [row for row in found if row[1] in good and row[3] is None and row[2] == good[row[1]]]
+    _insert(database, [(row[0], row[1], good[row[1]]) for row in bare])
+    return {key: np.frombuffer(vector, np.float32) for key, vector in good.items()}
 
 
 def _write(database: sqlite3.Connection, embedder: Embedder, vectors: dict[bytes, Vectors]) -> None:
-    rows = [(embedder.name, key, vector.tobytes()) for key, vector in vectors.items()]
-    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-    database.execute(_CHECKSUMS)
-    _write_checksums(database, rows)
+    _insert(database, [(embedder.name, key, vector.tobytes()) for key, vector in vectors.items()])
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes]]) -> None:
-    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-    database.execute(_CHECKSUMS)
-    _write_checksums(database, rows)
+    sealed = [(embedder, key, vector + _checksum(key, vector)) for embedder, key, vector in rows]
+    database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", sealed)
 
 
 def _copy_intact(
     database: sqlite3.Connection, insert: Callable[[Sequence[tuple[str, bytes, bytes]]], None]
 ) -> int:
-    database.execute(_CHECKSUMS)
-    found, taken = database.execute(_WITH_CHECKSUMS), 0
+    database.execute(_OLD_CHECKSUMS)
+    found, taken = database.execute(_STORED), 0
     while rows := found.fetchmany(_ROWS_AT_ONCE):
-        intact = [row[:3] for row in rows if _is_intact(*row)]
+        intact = [(*row[:2], vector) for row in rows if (vector := _intact(row)) is not None]
         insert(intact)
         taken += len(intact)
     return taken
 
 
-def _write_checksums(
-    database: sqlite3.Connection, rows: Sequence[tuple[str, bytes, bytes]]
-) -> None:
-    sums = [(embedder, key, _checksum(key, vector)) for embedder, key, vector in rows]
-    database.executemany("INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", sums)
-
-
 def _damaged(database: sqlite3.Connection) -> int:
-    database.execute(_CHECKSUMS)
-    return sum(not _is_intact(*row) for row in database.execute(_WITH_CHECKSUMS))
+    database.execute(_OLD_CHECKSUMS)
+    return sum(_intact(row) is None for row in database.execute(_STORED))
 
 
-def _is_intact(_embedder: str, key: bytes, vector: bytes, checksum: bytes | None) -> bool:
-    if checksum is not None:
-        return checksum == _checksum(key, vector)
+def _intact(row: tuple[str, bytes, bytes, bytes | None]) -> bytes | None:
+    """The bytes of the vector, if they match their checksum."""
+    _, key, vector, checksum = row
     if len(vector) % np.dtype(np.float32).itemsize:
-        return False
-    length = float(np.linalg.norm(np.frombuffer(vector, np.float32)))
-    return abs(length - 1.0) < _UNIT_LENGTH
+        vector, checksum = vector[:-_CHECKSUM_BYTES], vector[-_CHECKSUM_BYTES:]
+    elif checksum is None:
+        length = float(np.linalg.norm(np.frombuffer(vector, np.float32)))
+        return vector if abs(length - 1.0) < _UNIT_LENGTH else None
+    return vector if checksum[:_CHECKSUM_BYTES] == _checksum(key, vector) else None
 
 
 def _checksum(key: bytes, vector: bytes) -> bytes:
     """With the key: a vector that has become another text's is damaged too."""
-    return hashlib.sha256(key + vector).digest()[:16]
+    return hashlib.sha256(key + vector).digest()[:_CHECKSUM_BYTES]
 
 
 def _key(text: str) -> bytes:
