@@ -11,7 +11,7 @@
     ├── ProviderError             a language model could not be asked, or gave no usable reply
     ├── BudgetExceeded            the next call to a model could cost more than is left
     └── TargetError               exit code 3: the agent under test could not be reached or loaded
-        └── TargetLoading         its host answers that the agent is not there yet, with 502 to 504
+        └── TargetLoading         it listens and is silent, or its host answers with 502 to 504
     AgentFailure                  one failed call to an agent: a finding of the run, not its end
 
 A message says what was wrong, what was got and what to do about it. The command line prints the
@@ -144,7 +144,7 @@ class TargetError(AssayError):
 
 
 class TargetLoading(TargetError):
-    """The agent's host responds, and says that the agent is not there yet: 502, 503 or 504."""
+    """The agent listens and does not answer yet, or its host says so: 502, 503 or 504."""
 
 
 class FailureKind(StrEnum):

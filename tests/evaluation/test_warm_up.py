@@ -281,14 +281,16 @@ async def test_a_purple_agent_that_waits_for_its_mcp_server_loses_nothing(
 
 
 class Gateway:
-    """503 for everything, so many times; then the app."""
+    """503 for everything, or no response, so many times; then the app."""
 
-    def __init__(self, app: Any, times: int) -> None:
-        self.app, self.times = app, times
+    def __init__(self, app: Any, times: int, *, silent: bool = False) -> None:
+        self.app, self.times, self.silent = app, times, silent
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and self.times:
             self.times -= 1
+            while self.silent and (await receive())["type"] != "http.disconnect":
+                pass
             await busy()(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -327,18 +329,29 @@ async def test_an_agent_that_shows_progress_is_waited_for_longer(
     assert said[0] == "waiting until the agent is ready (embedding), at most 1.5 s"
 
 
-async def test_an_agent_whose_proxy_is_up_first_is_waited_for(
-    make_dataset: MakeDataset, tmp_path: Path
+@pytest.mark.parametrize(
+    ("silent", "why"),
+    [(False, "the agent is not there yet"), (True, "accepts connections, but does not answer in")],
+    ids=["503", "silent"],
+)
+async def test_an_agent_that_only_listens_or_whose_proxy_is_up_first_is_waited_for(
+    silent: bool,
+    why: str,
+    make_dataset: MakeDataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("assay.agents.a2a.card._CARD_SECONDS", 1.0)
     data = make_dataset(3)
     said: list[str] = []
-    async with serving(Gateway(purple_app(load_at_once), 2)) as url:
+    async with serving(Gateway(purple_app(load_at_once), 1 + (not silent), silent=silent)) as url:
         config = RunConfig(target=f"a2a:{url}", retries=0)
         run = await Evaluation.plan(config, data).start(
             open_agent(config, data), tmp_path, listener=Listener(say=said.append)
         )
     assert run.report.failures == {}
     assert said[0].startswith("waiting for the agent, at most 300 s: ")
+    assert why in said[0]
 
 
 async def test_without_a_warm_up_such_an_agent_is_reported_at_once(

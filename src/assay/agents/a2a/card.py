@@ -36,7 +36,7 @@ WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 _BINDINGS = (JSON_RPC, HTTP_JSON)
 _TEXT_LIMIT = 200
-_CARD_SECONDS = 10.0
+_CARD_SECONDS = 15.0  # more than it takes to tell that nobody listens
 _CONNECT_SECONDS = 3.0
 _ACCEPT = {"Accept": "application/json"}
 _REMEDY = "put the URL that clients use into the card; many agents take it as --card-url URL"
@@ -241,8 +241,13 @@ async def find_card(http: httpx.AsyncClient, base: str) -> FoundCard:
             return FoundCard(read_card(_json(document)), place, document, tuple(tried))
         except UnsupportedBindings as error:
             raise AgentNotCallable(f"{redact_url(base)} is an A2A agent, but {error}") from None
-        except (AgentFailure, CardError, TimeoutError) as error:
-            reason = str(error) or f"no answer in {_CARD_SECONDS:g} s"
+        except TimeoutError:
+            raise TargetLoading(
+                f"{redact_url(place)} accepts connections, but does not answer in "
+                f"{_CARD_SECONDS:g} s: the agent is still starting, or hangs"
+            ) from None
+        except (AgentFailure, CardError) as error:
+            reason = str(error)
             if _is_unreachable(error):
                 raise _connection_unavailable(base, reason) from None
             if isinstance(error, AgentFailure) and error.kind is FailureKind.CONNECTION:
@@ -283,9 +288,9 @@ def _json(document: bytes) -> object:
 
 def _is_unreachable(error: Exception) -> bool:
     """Whether nothing listens, so that the other places need not be tried."""
-    if isinstance(error, AgentFailure):
-        return error.kind is FailureKind.CONNECTION and not str(error).startswith("HTTP")
-    return isinstance(error, TimeoutError)
+    if not isinstance(error, AgentFailure) or error.kind is not FailureKind.CONNECTION:
+        return False
+    return not str(error).startswith("HTTP")
 
 
 async def correct_addresses(
