@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,22 +135,32 @@ class LineTests:
     """For each file the tests by line."""
 
     def covering(self, path: str, lines: tuple[int, int] | None = None) -> list[str]:
-        """The tests that may notice a change there, as time allows: the nearest and quickest."""
+        """The tests that may notice a change there, as time allows: the nearest and quickest.
+
+        Of a test with parameters one variant comes before the second of any.
+        """
         within = range(lines[0], lines[1] + 1) if lines else self.contexts[path]
         found = {name for line in within for name in self.contexts[path].get(line, ())}
         folder = Path("tests", path).parent
         near = (f"{folder}/test_{Path(path).stem}.py", f"{folder}/")
+        names = sorted(found & self.seconds.keys(), key=lambda name: (self.seconds[name], name))
+        variants: Counter[str] = Counter()
+        turns = {}
+        for name in names:
+            turns[name] = (*(each not in name for each in near), variants[_function(name)])
+            variants[_function(name)] += 1
         chosen: list[str] = []
         left = SECONDS
-        for name in sorted(
-            found & self.seconds.keys(),
-            key=lambda name: (*(each not in name for each in near), self.seconds[name], name),
-        ):
+        for name in sorted(names, key=lambda name: turns[name]):
             left -= self.seconds[name]
             if left < 0 and chosen:
                 break
             chosen.append(name)
         return chosen
+
+
+def _function(name: str) -> str:
+    return name.partition("[")[0]
 
 
 KNOWN = Path(__file__).with_name("known-mutants.txt")

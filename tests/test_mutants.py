@@ -45,7 +45,8 @@ def test_a_mutant_gets_the_tests_of_its_statement_or_of_its_file_the_nearest_fir
     assert found["7 to 8"] == [near, import_time, other]
 
 
-def test_a_mutant_gets_no_more_tests_than_there_is_time_for() -> None:
-    names = [f"tests/test_limits.py::{number}" for number in range(5)]
-    tests = LineTests(dict.fromkeys(names, 8.0), {"limits.py": {7: names}})
-    assert tests.covering("limits.py") == names[:2]
+def test_a_mutant_gets_no_more_tests_than_there_is_time_for_and_one_variant_of_each_first() -> None:
+    first, second, other = (f"tests/test_limits.py::{name}" for name in ("a[1]", "a[2]", "b"))
+    seconds = {first: 8.0, second: 8.1, other: 8.2}
+    tests = LineTests(seconds, {"limits.py": {7: [second, first, other]}})
+    assert tests.covering("limits.py") == [first, other]

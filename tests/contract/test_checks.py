@@ -62,16 +62,9 @@ def names(report: TargetReport, verdict: CheckVerdict) -> set[str]:
     return {result.name for result in report.with_verdict(verdict)}
 
 
-async def test_nothing_is_reported_on_a_good_agent_which_gets_every_request_anew() -> None:
-    app, callers = agent_app(demo_service()), list[Any]()
-
-    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
-        callers.append(scope.get("client"))
-        await app(scope, receive, send)
-
-    async with running(noting) as url:
+async def test_nothing_is_reported_on_a_good_agent() -> None:
+    async with running(agent_app(demo_service())) as url:
         report = await check_agent(CheckTarget(url, "RAG_RETRIEVE"))
-    assert len(set(callers)) == len(callers) > 20
     assert report.with_verdict(CheckVerdict.FAIL, CheckVerdict.WARN) == []
     assert names(report, CheckVerdict.NOT_APPLICABLE) == NOT_SEEN
     assert report.passed

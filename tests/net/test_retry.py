@@ -24,6 +24,7 @@ class Failing(Exception):
         ("120", 120.0),
         (" 0 ", 0.0),
         ("1.5", 1.5),
+        ("1.5.5", None),
         ("Sun, 15 Nov 2026 12:01:30 GMT", 90.0),
         ("Sun, 15 Nov 2026 12:01:30 -0000", 90.0),
         ("Sun, 15 Nov 2026 12:01:30", 90.0),
@@ -111,6 +112,13 @@ async def test_a_wait_that_is_too_long_is_capped_or_ends_it(cap: bool, slept: li
     with pytest.raises(Failing):
         await policy.run(call)
     assert found == slept
+
+
+def test_a_wait_of_a_minute_is_not_too_long_and_a_longer_one_is() -> None:
+    assert [RetryPolicy().gives_up(1, seconds) for seconds in (None, 60.0, 60.5)] == [
+        *(False, False, True)
+    ]
+    assert [RetryPolicy().gives_up(attempt) for attempt in (3, 4)] == [False, True]
 
 
 async def test_the_timeout_bounds_an_attempt() -> None:

@@ -18,6 +18,7 @@ _FEWEST, _MOST = 2_000, 10_000
 _DIRECT_LIMIT = _DRAWS // _FEWEST
 _BINS = 256
 _AT_ONCE = 2**18
+"""Values that are drawn together, of one resample or several."""
 
 
 class _Bins(NamedTuple):
@@ -30,7 +31,7 @@ class _Bins(NamedTuple):
 
 def resample_count(n: int) -> int:
     """10,000 up to 1,000 queries, fewer for more: their interval is narrow already."""
-    return min(_MOST, max(_FEWEST, _DRAWS // max(n, 1)))
+    return min(_MOST, max(_FEWEST, _DRAWS // n))
 
 
 def bootstrap_means(values: Floats, seed: int) -> Floats:
@@ -40,7 +41,7 @@ def bootstrap_means(values: Floats, seed: int) -> Floats:
     if values.size > _DIRECT_LIMIT:
         return _binned_means(values, rounds, rng)
     means = np.empty(rounds)
-    step = max(1, _AT_ONCE // values.size)
+    step = _AT_ONCE // values.size
     for start in range(0, rounds, step):
         shape = (min(step, rounds - start), values.size)
         drawn = values[rng.integers(0, values.size, shape, dtype=np.uint32)]
@@ -71,7 +72,7 @@ def flipped_means(differences: Floats, seed: int) -> Floats:
     if moving.size > _DIRECT_LIMIT:
         return _binned_flips(moving, rounds, rng) / differences.size
     sums = np.empty(rounds)
-    step = max(1, _AT_ONCE // max(moving.size, 1))
+    step = _AT_ONCE // max(moving.size, 1)
     for start in range(0, rounds, step):
         heads = rng.integers(0, 2, (min(step, rounds - start), moving.size), dtype=np.uint8)
         sums[start : start + step] = (heads * 2.0 - 1.0) @ moving
@@ -87,7 +88,7 @@ def _weighted_sums(values: Floats, rounds: int, rng: np.random.Generator) -> tup
         weights = drawn.sum(axis=1)
         return np.clip(drawn @ bins.means + noise, 0.0, weights), weights
     sums, weights = np.empty(rounds), np.empty(rounds)
-    step = max(1, _AT_ONCE // values.size)
+    step = _AT_ONCE // values.size
     for start in range(0, rounds, step):
         drawn = rng.standard_exponential((min(step, rounds - start), values.size))
         sums[start : start + step] = drawn @ values

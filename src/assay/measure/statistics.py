@@ -167,7 +167,7 @@ def compare_strata(
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values of several comparisons, corrected together (Holm 1979), in the order given."""
-    adjusted = [0.0] * len(p_values)
+    adjusted = list(p_values)
     highest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
@@ -180,10 +180,8 @@ def shared_ranks(items: Sequence[Item], separates: Callable[[Item, Item], bool])
     share it.
     """
     ranks: list[int] = []
-    leader = 0
     for place, item in enumerate(items):
-        if place == 0 or separates(items[leader], item):
-            leader = place
+        if not ranks or separates(items[ranks[-1] - 1], item):
             ranks.append(place + 1)
         else:
             ranks.append(ranks[-1])

@@ -73,8 +73,8 @@ class RetryPolicy:
 
     def gives_up(self, attempt: int, retry_after: float | None = None) -> bool:
         """Whether no further attempt follows the failed attempt number `attempt`."""
-        too_long = (retry_after or 0.0) > self.max_retry_after and not self.cap_retry_after
-        return attempt >= self.attempts or too_long
+        too_long = retry_after is not None and retry_after > self.max_retry_after
+        return attempt >= self.attempts or (too_long and not self.cap_retry_after)
 
     async def run(
         self,
@@ -89,7 +89,9 @@ class RetryPolicy:
         attribute. `retry_after`, where an exception has it, is honored. `on_timeout` makes the
         exception for an attempt that exceeded `timeout` seconds; `TimeoutError` otherwise.
         """
-        for attempt in range(1, self.attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return await self._attempt(call, on_timeout)
             except Exception as error:
@@ -98,7 +100,6 @@ class RetryPolicy:
                 if not should_retry(error) or self.gives_up(attempt, after):
                     raise
                 await self.sleep(self.delay(attempt, after))
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _attempt(
         self,
