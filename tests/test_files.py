@@ -1,12 +1,15 @@
 """Atomic writes, locks, and files that are no files."""
 
 import errno
+import io
 import os
 import socket
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,15 +30,19 @@ from assay.files import (
     read_lines,
     read_text_file,
     remove_part_files,
+    reserve_file,
     staging_folder,
 )
 
 
 def test_content_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b.json"
+    path = tmp_path / "a" / "b" / "c.json"
     atomic_write(path, b"old")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
     atomic_write(path, b"new")
     assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o640  # as its owner wanted it
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -72,11 +79,10 @@ def test_the_staging_folders_of_killed_processes_are_removed_after_a_day(tmp_pat
     for part in (old, new):
         (part / "data").mkdir(parents=True)
         (part / "data" / "corpus.jsonl").write_bytes(b"half")
-    os.utime(old, (0, 0))
+    os.utime(old, (0, time.time() - 86_400.5))
     with staging_folder(tmp_path / "data") as staging:
         assert staging.stat().st_mode & 0o777 == 0o700
-        (staging / "data").mkdir()
-        (staging / "data").rename(tmp_path / "data")
+        staging.rename(tmp_path / "data")
     assert sorted(tmp_path.iterdir()) == [new, tmp_path / "data"]
 
 
@@ -87,12 +93,37 @@ def test_what_a_killed_process_left_is_removed_when_it_is_old(tmp_path: Path) ->
     )
     for part in (old, new, other):
         part.write_bytes(b"half")
-    os.utime(old, (0, 0))
+    os.utime(old, (0, time.time() - 3600.5))
     os.utime(other, (0, 0))
     atomic_write(path, b"new")
     assert sorted(tmp_path.iterdir()) == [new, other, path]
+    (tmp_path / "kept").mkdir()
+    (tmp_path / ".link.part").symlink_to(tmp_path / "kept")
     remove_part_files(tmp_path)
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "kept", path]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(None, False), (errno.ENOSPC, True), (errno.EOPNOTSUPP, False)]
+)
+def test_room_is_taken_where_the_file_system_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int | None, raised: bool
+) -> None:
+    path = tmp_path / "mapped"
+    path.write_bytes(b"1234")
+    taken: list[tuple[int, int]] = []
+
+    def take(_descriptor: int, start: int, size: int) -> None:
+        taken.append((start, size))
+        if error:
+            raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "posix_fallocate", take)
+    with pytest.raises(OSError, match="No space") if raised else nullcontext():
+        reserve_file(path)
+    assert taken == [(0, 4)]
+    monkeypatch.delattr(os, "posix_fallocate")
+    reserve_file(path)
 
 
 def test_content_is_on_disk_before_the_name_is(
@@ -143,15 +174,31 @@ def test_a_lock_excludes_another_process_and_names_its_holder(tmp_path: Path) ->
     assert not is_locked(path)
 
 
-def test_waiting_ends_when_the_lock_is_free(tmp_path: Path) -> None:
-    first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+def test_waiting_ends_when_the_lock_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "not" / "there" / "lock"
+    first, second = FileLock(path), FileLock(path)
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
     assert first.acquire()
     seen = []
-    for holder in second.wait(interval=0.01):
+    for holder in second.wait():
         seen.append(holder)
         first.release()
-    assert seen == [f"process {os.getpid()}"]
+    assert (seen, slept) == ([f"process {os.getpid()}"], [0.2])
     second.release()
+    for length, named in ((200, "x" * 200), (201, "another process")):
+        path.write_text("x" * length)
+        assert second.holder() == named
+
+
+def test_two_may_look_at_a_lock_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.touch()
+    with path.open("rb") as other:
+        assert files.try_lock(other.fileno(), shared=True)
+        assert not is_locked(path)
 
 
 def test_windows_locks_a_byte_that_nobody_reads(
@@ -174,6 +221,7 @@ def test_windows_locks_a_byte_that_nobody_reads(
         assert not files.try_lock(file.fileno())
         assert file.tell() == 3
     assert locked[0][0] > 2**30
+    assert locked[0][1] == 1
 
 
 def test_posix_modules_are_not_imported_at_the_top() -> None:
@@ -187,11 +235,12 @@ def test_posix_modules_are_not_imported_at_the_top() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
 def test_folders_with_texts_are_for_their_owner_alone(tmp_path: Path) -> None:
-    make_private_folder(tmp_path / "parents" / "texts")
-    make_private_folder(tmp_path / "parents" / "texts")
-    assert (tmp_path / "parents" / "texts").stat().st_mode & 0o077 == 0
+    path = tmp_path / "parents" / "of" / "texts"
+    make_private_folder(path)
+    make_private_folder(path)
+    assert path.stat().st_mode & 0o077 == 0
     with pytest.raises(FileExistsError):
-        make_private_folder(tmp_path / "parents" / "texts", exist_ok=False)
+        make_private_folder(path, exist_ok=False)
 
 
 def test_a_lock_without_room_for_its_holder_is_held_and_freed(
@@ -282,6 +331,30 @@ def test_a_file_and_a_line_are_read_up_to_a_limit(tmp_path: Path) -> None:
     assert list(read_lines(path, limit=6)) == [b"12345\n", b"1234\r\n"]
     with pytest.raises(UnreadableFile, match="line 1 is longer than 5 bytes"):
         list(read_lines(path, limit=5))
+
+
+def test_no_more_than_a_byte_beyond_the_limit_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int | None] = []
+
+    class Reader(io.BytesIO):
+        def fileno(self) -> int:
+            return empty.fileno()
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            asked.append(size)
+            return super().read(size)
+
+        def readline(self, size: int | None = -1, /) -> bytes:
+            asked.append(size)
+            return super().readline(size)
+
+    monkeypatch.setattr(files, "open_file", lambda _path: Reader(b"x"))
+    with Path(os.devnull).open("rb") as empty:
+        assert read_file(tmp_path) == b"x"
+    assert list(read_lines(tmp_path)) == [b"x"]
+    assert asked == [1, 2**28, 2**26 + 1, 2**26 + 1]
 
 
 def test_a_file_that_is_missing_is_told_apart(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
         part.replace(path)
     except BaseException:
         with suppress(OSError):
-            part.unlink(missing_ok=True)
+            part.unlink()
         raise
     _sync_folder(path.parent)
     remove_part_files(path.parent, f".{path.name}.", older_than=_STALE_S)
