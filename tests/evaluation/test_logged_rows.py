@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import assay
+from assay.data.logged_answers import LoggedAnswer, LoggedContext
 from assay.errors import DataError, UsageError
+from assay.evaluation.answers.logged_cases import logged_case
 from assay.measure.answers.answer_metrics import MAX_ANSWER
 
 TEA: dict[str, Any] = {
@@ -126,6 +128,32 @@ def test_a_citation_is_an_id_and_an_invented_one_counts_against() -> None:
     assert scored.metrics["citation_precision"] == 0.5
     assert scored.report.invented_citations.ids == 1
     assert scored.report.invented_citations.examples[0].doc_id == "c-404"
+
+
+def test_a_citation_of_thousands_of_digits_names_no_context() -> None:
+    (row,) = assay.score_answers([TEA | {"citations": ["9" * 5000]}]).rows()
+    assert row.citations == []  # contexts without ids, which are not measured
+
+
+class _Compared(str):
+    """An id that counts how often it is compared."""
+
+    times = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.times += 1
+        return str.__eq__(self, other)
+
+
+def test_the_contexts_of_a_row_are_not_compared_with_each_other() -> None:
+    ids = [_Compared(f"c{number}") for number in range(300)]
+    row = LoggedAnswer(
+        "1", "q", "a", tuple(LoggedContext(each, "t") for each in ids), citations=tuple(ids)
+    )
+    case, _ = logged_case(row, "1")
+    assert len(case.citations) == 300
+    assert _Compared.times < 3000
 
 
 def test_citations_by_ids_that_no_context_has_are_not_measured() -> None:

@@ -101,6 +101,8 @@ def test_id_and_retry_are_read_as_the_standard_has_them() -> None:
     )
     assert [event.id for event in events] == ["7", "7", ""]
     assert reader.retry_ms == 250
+    reader.feed(b"retry: " + b"9" * 5000 + b"\n\n")
+    assert reader.retry_ms == int("9" * 20)
 
 
 def test_one_space_after_the_colon_is_dropped_and_no_more() -> None:

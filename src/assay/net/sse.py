@@ -121,7 +121,7 @@ class EventReader:
         elif name == "id" and "\0" not in value:
             self._last_id = value
         elif name == "retry" and value.isascii() and value.isdigit():
-            self.retry_ms = int(value)
+            self.retry_ms = int(value[:20])  # thousands of digits are refused by Python
         elif name not in ("id", "retry"):
             self._note("a line is neither event:, data:, id:, retry: nor a comment")
 

@@ -115,7 +115,7 @@ def server_errors(urls: str) -> Iterator[None]:
 
 def refuse_old(version: str, url: str) -> None:
     """Raises `SearchError` for a server that cannot keep an index."""
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    numbers = tuple(int(part) for part in version[:40].split(".")[:2] if part.isdecimal())
     if numbers and numbers < _OLDEST:
         raise SearchError(
             f"Qdrant at {url} is {version}; Assay needs {'.'.join(map(str, _OLDEST))} or newer. "

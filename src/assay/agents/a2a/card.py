@@ -169,7 +169,7 @@ def normal_version(declared: str) -> str:
     agents on 0.2.x speak what 0.3 speaks.
     """
     major = declared.strip().lstrip("vV").partition(".")[0]
-    return V10 if major.isdecimal() and int(major) >= 1 else V03
+    return V10 if major.isdecimal() and major.strip("0") else V03
 
 
 def _findings(interfaces: tuple[Interface, ...]) -> Iterator[Finding]:

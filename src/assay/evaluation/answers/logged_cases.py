@@ -1,6 +1,6 @@
 """A row of a log as a case: its contexts as documents, its citations resolved to them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from assay.answer.prompt import cited_places
 from assay.data.dataset import Document, ReferenceAnswer
@@ -18,6 +18,7 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         doc_id: Document(doc_id, "", context.text)
         for doc_id, context in zip(ids, row.contexts, strict=True)
     }
+    places = _places(names)
     cited = () if _cites_outside(row, names) else row.citations
     if cited is None and row.answer is not None and ids:
         cited = tuple(str(place) for place in cited_places(row.answer))
@@ -25,10 +26,10 @@ def logged_case(row: LoggedAnswer, query_id: str) -> tuple[AnswerCase, dict[str,
         query_id=query_id,
         question=row.question,
         reference=ReferenceAnswer(query_id, _reference(row), row.facts),
-        relevant=dict.fromkeys(_relevant(row, query_id, names, ids), 1),
+        relevant=dict.fromkeys(_relevant(row, query_id, places, ids), 1),
         answer=row.answer,
         retrieved=tuple(ids),
-        citations=tuple(_resolve(each, names, ids) for each in cited or ()),
+        citations=tuple(_resolve(each, places, ids) for each in cited or ()),
     )
     return case, documents
 
@@ -37,7 +38,8 @@ def _cites_outside(row: LoggedAnswer, names: Sequence[str]) -> bool:
     """Whether the citations are ids and the contexts have none, so that nothing can be resolved."""
     if not row.citations or not row.contexts or any(each.id for each in row.contexts):
         return False
-    return not any(_resolve(each, names, names) in names for each in row.citations)
+    places = _places(names)
+    return not any(_resolve(each, places, names) in places for each in row.citations)
 
 
 def cites_without_ids(row: LoggedAnswer) -> bool:
@@ -48,10 +50,17 @@ def cites_without_ids(row: LoggedAnswer) -> bool:
 def _context_names(row: LoggedAnswer) -> list[str]:
     """The id of each context, or its place; chunks of one document have its id and their place."""
     names: list[str] = []
+    known = set[str]()
     for place, each in enumerate(row.contexts, start=1):
         name = each.id or str(place)
-        names.append(f"{name}#{place}" if name in names else name)
+        names.append(f"{name}#{place}" if name in known else name)
+        known.add(names[-1])
     return names
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Where each name is first."""
+    return {name: place for place, name in reversed(list(enumerate(names)))}
 
 
 def _reference(row: LoggedAnswer) -> str | None:
@@ -63,25 +72,25 @@ def _reference(row: LoggedAnswer) -> str | None:
     return row.reference
 
 
-def _resolve(cited: str, names: Sequence[str], ids: Sequence[str]) -> str:
+def _resolve(cited: str, places: Mapping[str, int], ids: Sequence[str]) -> str:
     """The context that a citation names by its id or, else, by its place from 1."""
     bare = cited.strip().strip("[]【】").strip()
     for each in (cited, bare):
-        if each in names:
-            return ids[names.index(each)]
-    if bare.isascii() and bare.isdigit() and 1 <= int(bare) <= len(ids):
+        if each in places:
+            return ids[places[each]]
+    if bare.isascii() and bare.isdigit() and len(bare) < 20 and 1 <= int(bare) <= len(ids):
         return ids[int(bare) - 1]
     return cited
 
 
 def _relevant(
-    row: LoggedAnswer, query_id: str, names: Sequence[str], ids: Sequence[str]
+    row: LoggedAnswer, query_id: str, places: Mapping[str, int], ids: Sequence[str]
 ) -> Iterator[str]:
     """The ids of the contexts that were needed. One that was not retrieved has an id of its own."""
     texts = [normalize(each.text) for each in row.contexts]
     for number, wanted in enumerate(row.relevant, start=1):
-        if wanted in names:
-            yield ids[names.index(wanted)]
+        if wanted in places:
+            yield ids[places[wanted]]
             continue
         text = normalize(wanted)
         same = [i for i, each in enumerate(texts) if text and (text in each or each in text)]
