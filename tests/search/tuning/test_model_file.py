@@ -1,7 +1,9 @@
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.search.tuning import worlds
 
@@ -72,9 +74,28 @@ def _of_another_version(content: bytes) -> bytes:
     return MAGIC + json.dumps(other).encode() + b"\n" + payload
 
 
+def _packed(content: bytes) -> bytes:
+    header, _ = content[len(MAGIC) :].split(b"\n", 1)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, a=np.zeros(10**6))
+    own = json.loads(header)
+    own["sha256"] = _checksum(own, stream.getvalue())
+    return MAGIC + json.dumps(own).encode() + b"\n" + stream.getvalue()
+
+
+def test_a_packed_model_is_not_unpacked(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved.write_bytes(_packed(saved.read_bytes()))
+    monkeypatch.setattr(
+        "numpy.lib.npyio.NpzFile.__getitem__", lambda *_: pytest.fail("it was unpacked")
+    )
+    with pytest.raises(SearchError, match="another version"):
+        load_model(saved)
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
+        (lambda content: MAGIC + b"[" * 100_000 + b"\n", "header cannot be read"),
         (lambda content: b"", "not a tuned model"),
         (lambda content: b"PK\x03\x04 something else", "not a tuned model"),
         (lambda content: MAGIC, "header cannot be read"),

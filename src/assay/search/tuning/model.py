@@ -230,7 +230,7 @@ def _split(path: Path, content: bytes) -> tuple[JsonObject, bytes]:
     end = content.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEADER)
     try:
         header = json.loads(content[len(MAGIC) : end]) if end > 0 else None
-    except ValueError:
+    except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
         raise _damaged(path, "its header cannot be read")
@@ -265,6 +265,8 @@ def _payload(ranker: TunedRanker) -> bytes:
 def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
     about, held_out = header["about"], header["held_out"]
     with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+        if sum(one.file_size for one in archive.zip.infolist()) > len(payload):
+            raise ValueError("packed")  # which we do not do: a megabyte of it may be a gigabyte
         arrays: Arrays = {name: archive[name] for name in archive.files}
     return TunedRanker(
         about=About(
