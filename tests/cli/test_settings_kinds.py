@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.app import verb_options
+from assay.cli.app import main, verb_options
 from assay.cli.settings import read_settings
 from assay.errors import UsageError
 
@@ -64,3 +64,20 @@ def test_a_file_of_another_user_in_a_folder_of_all_is_refused(
     tmp_path.chmod(0o1777)
     with pytest.raises(UsageError, match="belongs to another user"):
         read_settings(verb_options(), tmp_path)
+
+
+@pytest.mark.parametrize("verb", [("runs",), ("doctor", "--json"), ("data", "list"), ("--help",)])
+def test_looking_runs_nothing_that_the_file_of_a_foreign_folder_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("theirs.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
+    Path("assay.toml").write_text(
+        '[eval]\ntarget = "python:theirs:search"\nlistener = "theirs:Listener"\n'
+        '[target.theirs]\ntarget = "python:theirs:search"\n'
+    )
+    monkeypatch.setattr("sys.argv", ["assay", *verb])
+    with pytest.raises(SystemExit):
+        main()
+    assert not Path("executed").exists()

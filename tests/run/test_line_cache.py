@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay import Dataset, evaluate
+from assay.cli.runs import _listed
 from assay.run.index import RunIndex, read_summary
 from assay.run.listing import _TABLE, list_lines
 
@@ -136,3 +137,20 @@ def test_a_folder_with_a_name_that_nothing_can_show_is_passed_over(
         run.name,
         run.name,
     ]
+
+
+@pytest.mark.parametrize("facts", ["x'7b'", "x'5b5d'", "'text'", "x'7b2276616c756573223a317d'"])
+def test_facts_that_assay_did_not_write_are_read_from_the_run(
+    tmp_path: Path, reads: list[str], facts: str
+) -> None:
+    run = evaluate(lambda q, k: ["a"], DATA, out=tmp_path / "runs")
+    list_lines(tmp_path / "runs")
+    (path,) = (tmp_path / "cache" / "runs").glob("*.sqlite")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE {_TABLE} SET facts = {facts}, tags = '{{'")
+    index = RunIndex(tmp_path / "runs")
+    index.refresh()
+    (point,) = index.trend_points(index.find().lines)
+    assert point.values["ndcg@5"].mean == 1.0
+    assert _listed(point.line)["tags"] == {}
+    assert reads == [run.name] * 2

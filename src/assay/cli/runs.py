@@ -1,7 +1,6 @@
 """`assay runs`, `assay report` and `assay compare`: what is in the run folders."""
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +18,7 @@ from assay.cli.page_files import (
     write_page,
 )
 from assay.errors import UsageError
+from assay.net.json import parse_object
 from assay.run.options import RunSetting, settings
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _listed(line: "RunLine") -> dict[str, str | float | dict[str, str] | None]:
         "branch": line.branch,
         "commit": line.git_commit,
         "dirty": None if line.git_dirty is None else bool(line.git_dirty),
-        "tags": json.loads(line.tags or "{}"),
+        "tags": parse_object(line.tags or "{}") or {},
         "note": line.note,
     }
     if line.mean is not None:

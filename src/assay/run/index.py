@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from assay.errors import AssayError
+from assay.errors import AssayError, RunError
 from assay.run.folder import UNFINISHED, RunFolder
 from assay.run.listing import (
     COLUMNS,
@@ -144,8 +144,18 @@ class RunIndex:
                 for line in lines
                 for (facts,) in self._database.execute(question, [line.name])
             ]
-        points = [trend_point(line, facts) for line, facts in found]
+        points = [self._trend_point(line, facts) for line, facts in found]
         return sorted(points, key=lambda point: (point.moment, point.line.name))
+
+    def _trend_point(self, line: RunLine, facts: bytes) -> TrendPoint:
+        try:
+            return trend_point(line, facts)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # Not what Assay wrote into the cache: the run itself has it.
+            _, own = read_summary(RunFolder(self._folder / line.name), self._seen[line.name])
+            if own is None:
+                raise RunError(f"run {line.name!r} cannot be read: its files are damaged") from None
+            return trend_point(line, own)
 
     def of_process(self, process: int, since: str) -> RunLine | None:
         """The first run that a process made at `since` or later, for process ids are reused.
