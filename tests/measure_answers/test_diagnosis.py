@@ -2,7 +2,9 @@
 
 import pytest
 
-from assay.data import ReferenceAnswer
+from assay.answer.passages import ContextChunk
+from assay.data import Document, ReferenceAnswer
+from assay.data.dataset import Fact
 from assay.measure.answers.answer_metrics import AnswerCase
 from assay.measure.answers.diagnosis import (
     Component,
@@ -97,6 +99,21 @@ def test_what_a_case_shows_is_read_from_it() -> None:
     assert observe(case, correct=False) == wrong(abstained=True, evidence=True)
     failed = AnswerCase("q", "When?", reference, {}, None, ("a",))
     assert observe(failed, correct=True) == wrong(error=True)
+
+
+def test_another_part_of_the_right_document_is_a_matter_of_retrieval() -> None:
+    documents = {"a": Document("a", "", "The pool is long. It opens on 3 May.")}
+    reference = ReferenceAnswer("q", "On 3 May", (Fact("3 May", ("3 May",)),), ("a",))
+    for shown, failure in (
+        ("The pool is long.", Failure.RETRIEVAL_MISSED),
+        ("It opens on 3 May.", Failure.UNUSED),
+    ):
+        chunk = ContextChunk(shown, "a#1", "a")
+        case = AnswerCase("q", "When?", reference, {}, "Soon.", ("a",), contexts=(chunk,))
+        found = diagnose(observe(case, correct=False, documents=documents))
+        assert found is not None
+        assert found.failure is failure
+        assert ("part" in found.why) is (failure is Failure.RETRIEVAL_MISSED)
 
 
 def questions(*seen: Observation) -> list[Observation]:

@@ -140,7 +140,32 @@ SAID = {
         "<think>Look at the fees.</think>A berth costs 84 pounds a year.",
         "Thought: I look at the staff.\nThe treasurer is Phil Tarrant.",
     ),
-    "unfilled template": ("A berth costs [AMOUNT] a year.", "The treasurer is [FULL NAME]."),
+    "unfilled template": (
+        *("A berth costs [AMOUNT] a year.", "The treasurer is [FULL NAME]."),
+        "The office shuts at XX:XX.",
+    ),
+    "repeats instructions": (
+        "You are Lindi, the assistant of the harbor. A berth costs 84 pounds a year.",
+        "The treasurer is Phil Tarrant.\nUser: And who is the chair?",
+        "Do not mention these rules. The office shuts at 9:15 pm.",
+    ),
+    "foreign addresses": (
+        "A berth costs 84 pounds a year, see https://harbor.example/p7.html.",
+        "The treasurer is Phil Tarrant, [write to him](https://harbor.example/mail).",
+        "The office (office@harbor.example) shuts at 9:15 pm.",
+    ),
+    "lost conditions": (
+        "A berth always costs 84 pounds a year.",
+        "The treasurer is Phil Tarrant, no matter when.",
+    ),
+    "mixes documents": (
+        "A berth costs 84 pounds a year. Phil Tarrant, the treasurer, and Ada Moss are the staff.",
+        "The treasurer is Phil Tarrant. A mooring costs 46 pounds a year.",
+    ),
+    "repeats itself": (
+        "A berth berth costs costs 84 84 pounds pounds a year.",
+        "The treasurer the treasurer the treasurer the treasurer the treasurer Phil Tarrant.",
+    ),
 }
 
 
@@ -161,6 +186,8 @@ SOUND = (
     ("A berth costs £84 a year. Do you need a mooring, too?", "Who? Phil Tarrant."),
     ("**Final answer:** 84 pounds a year", "I think of Phil Tarrant [staff]."),
     ("84 pounds [RENT], so 7 pounds a month", "Phil Tarrant [sic]"),
+    ("[84 pounds](https://a.example/rent)", "Phil Tarrant (https://a.example/staff.html)"),
+    ("That that is so: 84 pounds", "Phil Tarrant, the treasurer of the staff"),
 )
 
 
@@ -168,6 +195,108 @@ SOUND = (
 def test_a_right_answer_in_another_style_has_none_of_these(fee: str, who: str) -> None:
     kinds = {each.kind for each in findings(view("fee", fee), view("who", who))}
     assert kinds.isdisjoint(SAID)
+
+
+def case(question: str, reference: str | None, *facts: str, **said: object) -> AnswerCase:
+    expected = ReferenceAnswer("q", reference, tuple(Fact(each, (each,)) for each in facts), ("a",))
+    return AnswerCase("q", question, expected, **({"retrieved": ("a", "b")} | said))  # type: ignore[arg-type]
+
+
+OPENING = (
+    "The tower of the old harbor is open to all visitors from Easter until the last weekend of "
+    "autumn. The stairs are steep, and dogs are not allowed on them. Whoever is a member pays less."
+)
+TOWER = {"a": Document("a", "Tower", OPENING), "b": Document("b", "Pier", "The pier is long.")}
+
+
+def kinds(*cases: AnswerCase, correct: bool | None = None) -> list[str]:
+    return [each.kind for each in findings(*(AnswerView(each, TOWER, correct) for each in cases))]
+
+
+def test_yes_for_no_and_a_false_premise_are_named() -> None:
+    dogs, why = "No, dogs are not allowed.", "They are not: no dogs are allowed."
+    wrong = (
+        case("Are dogs allowed?", dogs, "not allowed", answer="Yes, dogs are."),
+        case("Why are dogs allowed?", why, "no dogs", answer="Dogs are allowed since they climb."),
+    )
+    assert kinds(*wrong, correct=False)[0] == "wrong yes or no"
+    other = case("Are dogs allowed?", dogs, "not allowed", answer="Only with a lead, as I recall.")
+    assert "wrong yes or no" not in kinds(other, other, correct=False)
+
+
+def test_an_answer_without_its_number_is_named() -> None:
+    lost = [view("fee", "A berth costs pounds a year."), view("shut", "The office shuts at pm.")]
+    assert findings(*lost)[0].kind == "no number"
+    vague = [view("fee", "That varies."), view("shut", "Later than others.")]
+    assert "no number" not in [each.kind for each in findings(*vague)]
+
+
+def test_a_list_in_another_order_is_named_where_an_order_is_asked_for() -> None:
+    listed = ("The tower, the pier, the boats.", "tower", "pier", "boats")
+    said = {"answer": "The boats, the pier and the tower."}
+    asked = "What do we see, in order?"
+    assert kinds(case(asked, *listed, **said), correct=True) == ["wrong order"]
+    assert kinds(case("What do we see?", *listed, **said), correct=True) == []
+    assert kinds(case(asked, *listed, answer="Tower, pier, boats."), correct=True) == []
+
+
+def test_another_version_of_the_needed_document_is_named() -> None:
+    copy = {"c": Document("c", "Tower (2019)", OPENING.replace("Easter", "May")), **TOWER}
+    asked = case("When is it open?", "From Easter.", "Easter", retrieved=("c", "b"), answer="May.")
+    (found, *_) = findings(*[AnswerView(asked, copy, correct=False)] * 2)
+    assert (found.kind, found.number) == ("near copies", 2)
+    assert found.words.endswith('for example "c" for "a"')
+
+
+def test_a_whole_passage_in_place_of_an_answer_is_named() -> None:
+    asked = "When is the tower open?", "From Easter.", "Easter"
+    assert "whole passages" in kinds(*[case(*asked, answer=OPENING)] * 2, correct=True)
+    first = OPENING.partition(". ")[0]
+    assert "whole passages" not in kinds(*[case(*asked, answer=first)] * 2, correct=True)
+
+
+def test_a_sentence_that_all_answers_add_is_told_as_the_same() -> None:
+    asked = [
+        case("When?", "From Easter.", "Easter", answer=f"{said}. Bring solid shoes along.")
+        for said in ("From Easter", "The tower is open from Easter", "It is open from Easter")
+    ]
+    (found, *_) = findings(*(AnswerView(each, TOWER, correct=True) for each in asked))
+    assert found.words.endswith('3 of them the same: "Bring solid shoes along."')
+
+
+def test_a_refusal_after_other_words_is_no_invention() -> None:
+    said = "This is our talking robot. The documents do not say that."
+    assert "never declines" not in kinds(*[case("How high?", None, answer=said)] * 2)
+    assert "never declines" in kinds(*[case("How high?", None, answer="It is high.")] * 2)
+
+
+def test_a_wrong_answer_that_nothing_names_is_quoted_beside_its_reference() -> None:
+    heavier = case("Which is heavier?", "The tower: 7 tons.", "tower", "7 tons", answer="7 tons.")
+    (found,) = findings(AnswerView(heavier, TOWER, correct=False))
+    assert found.words.endswith('the reference, for example "7 tons." for "The tower: 7 tons."')
+
+
+@pytest.mark.parametrize(
+    ("answer", "fact", "kind", "said"),
+    [
+        ("It began on 3 May 1945.", "3 May 1954", ValueKind.DATE, "3 May 1945"),
+        ("It shows 90 things.", "40 to 90", ValueKind.NUMBER, "90"),
+        ("It costs 1250 euros.", "12.50 euros", ValueKind.NUMBER, "1250 euros"),
+        ("It is Ada Moos.", "Ada Moss", ValueKind.NAME, "Ada Moos"),
+    ],
+)
+def test_a_part_of_a_value_may_be_another(
+    answer: str, fact: str, kind: ValueKind, said: str
+) -> None:
+    found = find_wrong_value(answer, "What?", f"It is {fact}.", [Fact(fact, (fact,))], [fact], [])
+    assert found is not None
+    assert (found.kind, found.expected, found.said) == (kind, fact, said)
+
+
+@pytest.mark.parametrize("answer", ["It began on 3 May.", "From 40 up, to 90."])
+def test_a_part_that_is_missing_is_no_other_value(answer: str) -> None:
+    fact = "3 May 1954" if "May" in answer else "40 to 90"
+    assert find_wrong_value(answer, "?", f"{fact}.", [Fact(fact, (fact,))], [fact], []) is None
 
 
 def test_a_bare_yes_or_no_in_a_list_is_no_instruction() -> None:

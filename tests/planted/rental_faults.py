@@ -104,6 +104,19 @@ def _title(reply: Reply, query_id: str) -> Reply:
     return reply | {"answer": f"See: {rental().documents[cited[0]].title}"} if cited else reply
 
 
+def _linked(said: str, number: int) -> str:
+    return f"{said} More: https://www.rental.example/help/{number}.html"
+
+
+def _stuttered(said: str, _: int) -> str:
+    return " ".join(f"{word} {word}" for word in said.split())
+
+
+def _another_page_too(reply: Reply, query_id: str) -> Reply:
+    other = reply["contexts"][-1]["text"].partition(". ")[0]
+    return _cited(reply, f"{reply['answer']} {other}.")
+
+
 _ASKS = (
     "Which branch and which car do you mean?",
     "For which dates would you like to know that?",
@@ -175,4 +188,12 @@ RENTAL_FAULTS = (
         ),
     ),
     WorkshopFault("times and terms shifted", "wrong number", _translate(_SHIFTED), 4),
+    *(
+        WorkshopFault(name, finding, change)
+        for name, finding, change in (
+            ("invented links", "foreign addresses", _said(_linked)),
+            ("a sentence of another page", "mixes documents", _another_page_too),
+            ("every word twice", "repeats itself", _said(_stuttered)),
+        )
+    ),
 )

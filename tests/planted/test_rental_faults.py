@@ -86,6 +86,11 @@ STYLES: dict[str, Callable[[Reply, str], str]] = {
     ),
     "for the time being": lambda reply, said: f"As of today, {_lower(said)}",
     "with the page behind it": lambda reply, said: f"{said} (see {_heading(reply)})",
+    "thanks of the house": lambda reply, said: (
+        f"Hello and thank you for your interest in our rental! {said}"
+    ),
+    "a raised footnote": lambda reply, said: f"{said}¹\n\n¹ {_heading(reply)}",
+    "no full stop": lambda reply, said: said.rstrip("."),
     "yes first": lambda reply, said: said if said[:3] == "No," else f"Sure! {said}",
 }
 

@@ -35,6 +35,7 @@ from assay.measure.answers.answer_metrics import (
     POISON_METRICS,
     AnswerCase,
     AnswerScores,
+    Documents,
     Outcome,
 )
 from assay.measure.answers.answer_view import AnswerView
@@ -161,7 +162,9 @@ class AnswerReport:
             }
             figures |= self._found.criteria.values(case.query_id)
             others = (self._found.counterfactuals or {}).get(case.query_id, NOT_TRIED)
-            row = _row(case, verdict_of(self._found, case), others, figures)
+            row = _row(
+                case, verdict_of(self._found, case), others, figures, self._dataset.documents
+            )
             if self._found.poison and (did := self._found.poison.outcomes_of(case.query_id)):
                 row = row.model_copy(update={"poison": did})
             texts: dict[str, object] = {}
@@ -314,7 +317,7 @@ class AnswerReport:
         """
         verdicts = self._found.verdicts
         seen = [
-            observation(case, verdicts[case.query_id])
+            observation(case, verdicts[case.query_id], self._dataset.documents)
             for case in self._cases
             if case.query_id in verdicts and verdicts[case.query_id].correct is not None
         ]
@@ -354,14 +357,18 @@ class AnswerReport:
 
 
 def _row(
-    case: AnswerCase, verdict: Verdict, others: Counterfactuals, figures: Mapping[str, float]
+    case: AnswerCase,
+    verdict: Verdict,
+    others: Counterfactuals,
+    figures: Mapping[str, float],
+    documents: Documents,
 ) -> AnswerRow:
     optional: dict[str, object] = {}
     if verdict.judgment is not None and not verdict.judgment.by_rule:
         optional["votes"] = [vote.value for vote in verdict.judgment.votes]
     diagnosis = None
     if verdict.correct is not None:
-        diagnosis = diagnose(observation(case, verdict), others)
+        diagnosis = diagnose(observation(case, verdict, documents), others)
     if diagnosis is not None:
         optional["diagnosis"] = AnswerDiagnosis(
             failure=str(diagnosis.failure),

@@ -11,6 +11,7 @@ from assay.evaluation.answers.poison_report import poison_columns
 from assay.measure.answers.answer_metrics import (
     AnswerCase,
     AnswerScores,
+    Documents,
     Outcome,
     measure_answers,
     outcome_of,
@@ -188,7 +189,7 @@ def _judged_faithfulness(case: AnswerCase, verdict: Verdict) -> float | None:
     return None if not case.answerable else verdict.faithfulness or 0.0
 
 
-def observation(case: AnswerCase, verdict: Verdict) -> Observation:
+def observation(case: AnswerCase, verdict: Verdict, documents: Documents) -> Observation:
     """What a run shows of one answer that is decided."""
     denied = verdict.contradicted or (
         case.answer is not None
@@ -196,7 +197,7 @@ def observation(case: AnswerCase, verdict: Verdict) -> Observation:
             fact_assertion(case.answer, fact) is Assertion.DENIED for fact in case.reference.facts
         )
     )
-    return observe(case, correct=bool(verdict.correct), contradicted=denied)
+    return observe(case, correct=bool(verdict.correct), contradicted=denied, documents=documents)
 
 
 def quadrants(seen: Sequence[Observation]) -> Quadrants:

@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assay.measure.answers.answer_metrics import FEW_UNDECIDED, AnswerCase
+from assay.measure.answers.answer_metrics import (
+    FEW_UNDECIDED,
+    AnswerCase,
+    Documents,
+    shows_another_part,
+)
 from assay.measure.answers.assertion import abstained
 
 _SHOWN = 3
@@ -49,8 +54,9 @@ class Failure(StrEnum):
 class Observation:
     """What one run shows of one question.
 
-    `evidence` is whether every needed document was retrieved; `contradicted` whether the answer
-    says something that the evidence denies, which takes a judge to see.
+    `evidence` is whether every needed document was retrieved, and not only `another_part` of it;
+    `contradicted` whether the answer says something that the evidence denies, which takes a judge
+    to see.
     """
 
     query_id: str
@@ -60,6 +66,7 @@ class Observation:
     abstained: bool = False
     evidence: bool = False
     contradicted: bool = False
+    another_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +95,24 @@ class Diagnosis:
 NOT_TRIED = Counterfactuals()
 
 
-def observe(case: AnswerCase, *, correct: bool, contradicted: bool = False) -> Observation:
+def observe(
+    case: AnswerCase,
+    *,
+    correct: bool,
+    contradicted: bool = False,
+    documents: Documents | None = None,
+) -> Observation:
     """What a run shows of one case, given whether its answer is correct."""
+    another_part = shows_another_part(case, documents or {})
     return Observation(
         query_id=case.query_id,
         correct=correct and case.answer is not None,
         answerable=case.answerable,
         error=case.answer is None,
         abstained=case.answer is not None and abstained(case.answer),
-        evidence=case.needed <= set(case.seen_ids),
+        evidence=case.needed <= set(case.seen_ids) and not another_part,
         contradicted=contradicted,
+        another_part=another_part,
     )
 
 
@@ -117,12 +132,18 @@ def diagnose(seen: Observation, others: Counterfactuals = NOT_TRIED) -> Diagnosi
 def _without_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
     if others.gold is False:
         # Fixing one component alone gains nothing here, so neither gets the point.
-        why = "a needed document was not retrieved, and the answer is wrong even with it"
+        why = f"{_missing(seen)}, and the answer is wrong even with it"
         return _found(seen, Failure.RETRIEVAL_MISSED, True, why, component=Component.BOTH)
-    why = "a needed document was not retrieved"
+    why = _missing(seen)
     if others.gold:
         why += ", and with it the answer is right"
     return _found(seen, Failure.RETRIEVAL_MISSED, others.gold is not None, why)
+
+
+def _missing(seen: Observation) -> str:
+    if seen.another_part:
+        return "the part of a needed document that holds the answer was not shown"
+    return "a needed document was not retrieved"
 
 
 def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:

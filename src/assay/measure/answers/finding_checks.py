@@ -6,21 +6,25 @@ depends on how often a check is wrong: the shares were chosen so that neither th
 of `notes` nor the sentences that `builtin:bm25` quotes get a finding that is not true.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
-from assay.measure.answers.assertion import Assertion, hedges, takes_back
+from assay.measure.answers.answer_metrics import shows_another_part
+from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
+from assay.measure.answers.assertion import Assertion, abstained, hedges, is_negative, takes_back
 from assay.measure.answers.form_checks import FORM_CHECKS, answered, asked, attempted
 from assay.measure.answers.grounding_checks import CONTRADICTION_CHECKS, GROUNDING_CHECKS
 from assay.measure.answers.instructions import follows_a_document
-from assay.measure.answers.lexical import contains_any, states
-from assay.measure.answers.quantities import quantities
+from assay.measure.answers.lexical import fact_places, states
+from assay.measure.answers.quantities import numbers, quantities
 from assay.measure.answers.wrong_values import ValueKind
-from assay.text import normalize, stems, words
+from assay.text import normalize, sentences, stems, words
 
 _MANY = 4
 _STALE = 0.8
+_COPY, _COPY_WORDS = 0.8, 8
+_LISTED = 3
 
 
 def _only_empty(view: AnswerView) -> bool:
@@ -118,13 +122,82 @@ def _is_stale(view: AnswerView) -> bool:
     return False
 
 
-def _shows_another_part(view: AnswerView) -> bool:
-    """The right documents, but not the part of them that has the answer."""
-    if not view.case.contexts or not view.evidence or view.shows_a_fact:
+def _near_copy(view: AnswerView) -> tuple[str, str] | None:
+    """A document that was shown and nearly is one that is needed and was not, with that one."""
+    missing = [each for each in view.case.needed if each not in view.case.seen_ids]
+    for needed in (view.documents[each] for each in missing if each in view.documents):
+        wanted = _plain_words(needed.full_text)
+        for found in view.case.seen_ids:
+            if found in view.case.needed or found not in view.documents:
+                continue
+            held = _plain_words(view.documents[found].full_text)
+            fewest = min(len(wanted), len(held))
+            if fewest >= _COPY_WORDS and len(wanted & held) >= _COPY * fewest:
+                return found, needed.id
+    return None
+
+
+def _plain_words(text: str) -> set[str]:
+    return {each for each in stems(text) if not each[0].isdigit()}
+
+
+def _copies(hit: Sequence[AnswerView]) -> str:
+    found = _near_copy(hit[0])
+    return f", for example {in_quotes(found[0])} for {in_quotes(found[1])}" if found else ""
+
+
+_YES = re.compile(r"\W*(?:yes|yeah|yep|ja|oui|sí|sim)\b")
+_NO = re.compile(r"\W*(?:no|nope|nein|non|nee|não)\b(?=\W*[,.:;!–-]|\W*$)")
+
+
+def _says_yes_for_no(view: AnswerView) -> bool:
+    """Yes where the reference says no or the other way round; or the question's own words without a
+    negation, where the reference begins with one: a false premise that is taken for true.
+    """
+    said, expected = normalize(view.text), normalize(view.case.reference.answer or "")
+    if (_YES.match(said) and _NO.match(expected)) or (_NO.match(said) and _YES.match(expected)):
+        return True
+    first = (sentences(expected) or [""])[0]
+    asked = set(stems(view.case.question))
+    about = 2 * len(asked & set(stems(said))) >= len(asked) > 0
+    return about and is_negative(first) and not is_negative(f"{said} {view.case.question.lower()}")
+
+
+def _beside_the_reference(hit: Sequence[AnswerView]) -> str:
+    view = hit[0]
+    expected = in_quotes(view.case.reference.answer or "")
+    return f", for example {in_quotes(view.text)} for {expected}"
+
+
+def _gives_no_number(view: AnswerView) -> bool:
+    """No key fact and no number at all, where a key fact is one and the answer has the words of it
+    or of the reference around it.
+    """
+    if view.stated or numbers(view.text):
         return False
-    needed = [view.documents[each].full_text for each in view.case.needed if each in view.documents]
+    around = _plain_words(view.case.reference.answer or "")
     facts = view.case.reference.facts
-    return any(contains_any(text, fact.accept) for text in needed for fact in facts)
+    expected = any(fact.accept and all(map(numbers, fact.accept)) for fact in facts)
+    return expected and 2 * len(around & set(stems(view.text))) >= len(around)
+
+
+_IN_ORDER = re.compile(
+    r"\bin (?:\w+ ){0,2}order\b|\border of\b|\bsequence|\b(?:steps|stages|phases)\b|\bchronolog|"
+    r"\breihenfolge\b|\bnacheinander\b",
+    re.IGNORECASE,
+)
+
+
+def _in_order(view: AnswerView) -> bool:
+    """Whether the question asks for an order, and the reference has the key facts in one."""
+    places = fact_places(view.case.reference.answer or "", view.case.reference.facts)
+    ordered = len(places) >= _LISTED and places == sorted(set(places))
+    return answered(view) and ordered and _IN_ORDER.search(view.case.question) is not None
+
+
+def _is_out_of_order(view: AnswerView) -> bool:
+    places = fact_places(view.text, view.case.reference.facts)
+    return len(places) >= _LISTED and places != sorted(places)
 
 
 DOCUMENT_CHECKS = (
@@ -174,8 +247,17 @@ DOCUMENT_CHECKS = (
         "wrong part",
         "were written from a part of the right document that does not hold the answer",
         lambda view: bool(view.case.contexts) and view.case.answerable,
-        _shows_another_part,
+        lambda view: shows_another_part(view.case, view.documents),
         explained_by=("nothing shown",),
+    ),
+    AnswerCheck(
+        "near copies",
+        "got a near copy of the document that is needed, another version of it perhaps",
+        lambda view: view.case.answerable and bool(view.case.seen_ids),
+        lambda view: _near_copy(view) is not None,
+        0.05,
+        what="questions",
+        detail=_copies,
     ),
 )
 
@@ -184,22 +266,47 @@ _OTHERWISE_WRONG = (
     *("answers other questions", "same answer", "unfilled template", "broken characters"),
 )
 
-VALUE_CHECKS = tuple(
+_NO_VALUE = (
+    *(*_OTHERWISE_WRONG, "raw format", "nothing shown", "names a document"),
+    *("asks back", "ignores its context", "padded", "same documents"),
+    "repeats the question",
+)
+
+VALUE_CHECKS = (
+    *(
+        AnswerCheck(
+            f"wrong {kind.split()[0]}",
+            f"give another {kind} than expected",
+            _wrong,
+            _gives_another(kind),
+            0.2,
+            what="wrong answers",
+            fewest=1,
+            detail=_values,
+            explained_by=_NO_VALUE,
+        )
+        for kind in ValueKind
+    ),
     AnswerCheck(
-        f"wrong {kind.split()[0]}",
-        f"give another {kind} than expected",
+        "no number",
+        "give no number where one is expected",
         _wrong,
-        _gives_another(kind),
+        _gives_no_number,
+        0.3,
+        what="wrong answers",
+        detail=_unstated,
+        explained_by=(*_NO_VALUE, "denies", "wrong yes or no"),
+    ),
+    AnswerCheck(
+        "wrong yes or no",
+        "say yes for no or no for yes, or take for granted what the reference denies",
+        _wrong,
+        _says_yes_for_no,
         0.2,
         what="wrong answers",
-        detail=_values,
-        explained_by=(
-            *(*_OTHERWISE_WRONG, "raw format", "nothing shown", "names a document"),
-            *("asks back", "ignores its context", "padded", "same documents"),
-            "repeats the question",
-        ),
-    )
-    for kind in ValueKind
+        detail=_beside_the_reference,
+        explained_by=_NO_VALUE,
+    ),
 )
 
 FACT_CHECKS = (
@@ -214,9 +321,18 @@ FACT_CHECKS = (
         "never declines",
         "that no document answers are answered all the same",
         lambda view: asked(view) and not view.case.answerable,
-        lambda view: view.attempted,
+        # One that declines after other words is no invention.
+        lambda view: view.attempted and not any(map(abstained, view.sentences)),
         0.5,
         what="questions",
+    ),
+    AnswerCheck(
+        "wrong order",
+        "list the key facts in another order than the reference, where an order is asked for",
+        _in_order,
+        _is_out_of_order,
+        fewest=1,
+        detail=example(lambda view: view.text),
     ),
     AnswerCheck(
         "incomplete",
@@ -270,3 +386,14 @@ ANSWER_CHECKS = (
     *FACT_CHECKS,
 )
 """The most telling first."""
+
+UNNAMED = AnswerCheck(
+    "unlike the reference",
+    "differ from the reference",
+    _wrong,
+    lambda view: True,
+    what="wrong answers",
+    fewest=1,
+    detail=_beside_the_reference,
+)
+"""Where nothing else is found about wrong answers: what one says."""

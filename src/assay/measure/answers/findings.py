@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from assay.data.dataset import Fact, ReferenceAnswer
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, in_quotes
-from assay.measure.answers.finding_checks import ANSWER_CHECKS
+from assay.measure.answers.finding_checks import ANSWER_CHECKS, UNNAMED
 from assay.measure.answers.lexical import states
 from assay.text import normalize, stem, stems, words
 
@@ -90,7 +90,8 @@ def find_faults(
     return [
         each
         for each in found
-        if not any(
+        if (each.kind != UNNAMED.kind or len(found) == 1)
+        and not any(
             other.kind in explained_by[each.kind] and 2 * other.number > each.number
             for other in found
         )
@@ -98,7 +99,11 @@ def find_faults(
 
 
 def _at_least(number: int, of: int) -> float:
-    """The lower end of Wilson's interval (1927): 2 of 2 weigh less than 30 of 50."""
+    """The lower end of Wilson's interval (1927): 2 of 2 weigh less than 30 of 50, and a single
+    answer least of all.
+    """
+    if number == 1:
+        return -1.0
     share, spread = number / of, 1.96**2 / of
     half = 1.96 * math.sqrt(share * (1 - share) / of + spread / (4 * of))
     return (share + spread / 2 - half) / (1 + spread)
@@ -314,6 +319,7 @@ CHECKS: tuple[AnswerCheck | RunCheck, ...] = (
         explained_by=("same answer",),
     ),
     *ANSWER_CHECKS,
+    UNNAMED,
     RunCheck(
         "same sentence",
         "have a sentence in common",

@@ -24,6 +24,10 @@ _PROMPT = re.compile(
     r"\b(?:based|using) only (?:on )?the (?:following |provided |given )?(?:context|documents)\b|"
     r"\bif (?:the documents|you) do(?:es)? not (?:hold|know|contain)\b|\bhelpful assistant\b|"
     r"</?(?:document|context|question|system|instructions?)\b|\bas an ai\b|"
+    r"\byou are (?:\w+, )?(?:an?|the) (?:\w+ ){0,3}(?:assistant|chat ?bot|bot|language model)\b|"
+    r"\b(?:answer|respond|reply) only (?:from|with|using|based on|in) (?:the|this|your)\b|"
+    r"\b(?:do not|never) (?:mention|reveal|disclose|repeat) (?:these|this|the|your) "
+    r"(?:rules|instructions?|prompt)\b|"
     r"^\s*(?:system|user|assistant|human|instructions?|context|question)\s*:",
     re.IGNORECASE,
 )
@@ -48,7 +52,7 @@ _UNFILLED = re.compile(
     r"\{\{?\s*[a-z_][\w.]*\s*\}?\}|\$\{[^}\n]{1,40}\}|%\(\w+\)s|\[object Object\]|"
     r"\b(?:undefined|NaN)\b|(?:^|[\s:])(?:None|null)[.\s]*$|<(?:insert|your|placeholder)\b[^>\n]*>|"
     r"\[(?:insert|your|placeholder)\b[^\]\n]*\]|[\[<][A-Z]{3}[A-Z_ ]{0,30}[\]>]|\bTODO\b|"
-    r"\blorem ipsum\b",
+    r"\blorem ipsum\b|\bX{2,}(?:[.,:/-]X+)*(?=[\s.,;:%€]|$)|_{3,}",
 )
 _COMPLETE = re.compile(r"(?:[.!?。！？][\"'”’)\]*_]*|[)\]])$")
 # Words that nothing ends with; "9 am" and "turned off" are ends.
@@ -61,6 +65,8 @@ _BREAKS_OFF = re.compile(
 )
 _LAST_WORDS = 3
 _LONG, _LONGER = 60, 5
+_STUTTERS, _GROUP = 4, 4
+_PASSAGE = 30
 # What may stand around a title that is named in place of an answer.
 _POINTERS = frozenset(
     map(stem, words("see refer read consult check look page document article section please find"))
@@ -100,11 +106,12 @@ def _is_in_another_language(view: AnswerView) -> bool:
     return said is not None and expected is not None and said != expected
 
 
-def _repeats_an_instruction(view: AnswerView) -> bool:
-    if _ROLE.search(view.case.answer or ""):
-        return True
+def _instruction(view: AnswerView) -> str:
+    """The part of a prompt or of a conversation that an answer repeats."""
+    if role := _ROLE.search(view.case.answer or ""):
+        return role[0]
     said = [each for each in sentences(view.text) if len(words(each)) > 1]  # "No" is an answer
-    return any(is_instruction(each) or _PROMPT.search(each) for each in said)
+    return next((each for each in said if is_instruction(each) or _PROMPT.search(each)), "")
 
 
 def repeats_the_question(view: AnswerView) -> bool:
@@ -131,7 +138,30 @@ def _names_a_document(view: AnswerView) -> bool:
 
 def _repeats_itself(view: AnswerView) -> bool:
     said = Counter(normalize(each) for each in view.sentences if len(words(each)) >= 3)
-    return any(number > 1 for number in said.values())
+    return any(number > 1 for number in said.values()) or _stutters(words(view.text))
+
+
+def _stutters(said: Sequence[str]) -> bool:
+    """Whether words, or groups of up to four, come twice in a row again and again."""
+    return any(
+        sum(said[i : i + size] == said[i + size : i + 2 * size] for i in range(len(said)))
+        >= max(_STUTTERS, len(said) // 5)
+        for size in range(1, _GROUP + 1)
+    )
+
+
+def _is_a_passage(view: AnswerView) -> bool:
+    """Whether a whole passage is given, with or without a title, that is three times as long as the
+    reference or more.
+    """
+    said = words(view.text)
+    if len(said) < max(_PASSAGE, 3 * len(words(view.case.reference.answer or ""))):
+        return False
+    whole = " ".join(said)
+    passages = (words(each) for each in view.shown)
+    return any(
+        " ".join(each[-len(said) :]) == whole for each in passages if len(each) - 10 < len(said)
+    )
 
 
 def self_contradiction(view: AnswerView) -> tuple[str, str] | None:
@@ -244,7 +274,8 @@ FORM_CHECKS = (
         "repeats instructions",
         "repeat an instruction or a part of the prompt",
         attempted,
-        _repeats_an_instruction,
+        lambda view: bool(_instruction(view)),
+        detail=example(_instruction),
         explained_by=("same answer", "follows documents"),
     ),
     AnswerCheck(
@@ -299,7 +330,7 @@ FORM_CHECKS = (
         detail=example(lambda view: view.text),
         explained_by=("repeats the question",),
     ),
-    AnswerCheck("repeats itself", "say the same sentence twice", attempted, _repeats_itself),
+    AnswerCheck("repeats itself", "say a sentence or words twice", attempted, _repeats_itself),
     AnswerCheck(
         "breaks off",
         "break off in the middle of a sentence",
@@ -314,6 +345,14 @@ FORM_CHECKS = (
         f"are padded: {_LONG} words or more, and {_LONGER} times the reference",
         lambda view: answered(view) and bool(view.case.reference.answer),
         _is_padded,
+        0.3,
+        explained_by=("whole passages",),
+    ),
+    AnswerCheck(
+        "whole passages",
+        "are a whole passage that was shown, in place of an answer",
+        lambda view: answered(view) and bool(view.case.reference.answer),
+        _is_a_passage,
         0.3,
     ),
 )

@@ -8,13 +8,14 @@ from itertools import dropwhile
 from assay.answer.prompt import cited_places
 from assay.measure.answers.answer_view import AnswerCheck, AnswerView, example, in_quotes
 from assay.measure.answers.form_checks import answered, attempted
+from assay.measure.answers.lexical import held_words, is_supported
 from assay.measure.answers.quantities import quantities, spellings_of
-from assay.text import stem, stems, words
+from assay.text import normalize, stem, stems, words
 
 _ITEMS = re.compile(
     r",|;|\b(?:and|or|as well as|und|oder|et|y|e|for|by|with|without|during|except|unless)\b"
 )
-_ITEM_WORDS = 4
+_ITEM_WORDS, _STRAY_WORDS = 4, 4
 
 
 def _shown(view: AnswerView) -> bool:
@@ -63,6 +64,66 @@ def _marks_nothing(view: AnswerView) -> bool:
     case = view.case
     most = max(len(case.contexts), len(case.retrieved), len(case.citations))
     return any(not 1 <= place <= most for place in cited_places(case.answer or ""))
+
+
+_ADDRESS = re.compile(
+    r"(?:https?://|\bwww\.)[^\s()<>\[\]\"']{3,200}|\b[\w.+-]{1,64}@[\w-]{1,60}\.[\w.-]{2,60}"
+)
+
+
+def _foreign_address(view: AnswerView) -> str:
+    """A link or mail address of the answer that nothing shown has, and no id or title of it."""
+    seen = [view.documents[each] for each in view.case.seen_ids if each in view.documents]
+    known = [*view.shown, view.case.question, view.case.reference.answer or ""]
+    known += [str(value) for each in seen for value in each.metadata.values()]
+    for match in _ADDRESS.finditer(view.case.answer or ""):
+        address = match[0].rstrip(".,;:!?*_")
+        said = set(words(address))
+        named = any(
+            each.id in address or (each.title and set(words(each.title)) <= said) for each in seen
+        )
+        if not named and not any(address in text for text in known):
+            return address
+    return ""
+
+
+_WITHOUT_EXCEPTION = re.compile(
+    r"\b(?:at any time|any ?time|every(?:body|one)|always|in (?:all|any|every) cases?|"
+    r"without (?:exceptions?|any (?:limit|condition|exception)s?)|regardless of|unconditionally|"
+    r"as (?:often|much|many) as (?:you|they) (?:like|want|wish)|no matter (?:what|when|who|how))\b"
+)
+
+
+def _lost_condition(view: AnswerView) -> str:
+    """ "Always", "everybody" or the like in a sentence about what was shown, which has none."""
+    known = [*view.shown, view.case.question, view.case.reference.answer or ""]
+    if any(_WITHOUT_EXCEPTION.search(normalize(text)) for text in known):
+        return ""
+    about = (each for each in view.sentences if not view.is_foreign(each))
+    return next((each for each in about if _WITHOUT_EXCEPTION.search(normalize(each))), "")
+
+
+def _stray_sentence(view: AnswerView) -> str:
+    """A sentence that what is cited or needed does not hold, and another document shown does."""
+    own = {*view.case.citations, *view.case.needed}
+    texts = [each.text for each in view.case.contexts if each.doc_id in own] or [
+        view.documents[each].full_text for each in own if each in view.documents
+    ]
+    held = held_words([view.case.question, view.case.reference.answer or "", *texts])
+    for sentence in view.sentences:
+        said = frozenset(stems(sentence))
+        if len(said) >= _STRAY_WORDS and said <= view.shown_stems and not is_supported(said, held):
+            return sentence
+    return ""
+
+
+def _unsupported(hit: Sequence[AnswerView]) -> str:
+    """The first such sentence; if it is in most of the answers, the one that is."""
+    counts = Counter(each for view in hit for each in {*view.unsupported})
+    sentence, number = counts.most_common(1)[0]
+    if number > 1 and 2 * number > len(hit):
+        return f", {number} of them the same: {in_quotes(sentence)}"
+    return example(lambda view: view.unsupported[0])(hit)
 
 
 def _added_item(view: AnswerView) -> str:
@@ -203,12 +264,38 @@ GROUNDING_CHECKS = (
         _shown,
         lambda view: bool(view.unsupported),
         0.25,
-        detail=example(lambda view: view.unsupported[0]),
+        detail=_unsupported,
         explained_by=(
             *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE),
             *("ignores its context", "padded", "foreign numbers", "denies", "foreign items"),
             *("answers and declines", "hedges", "wrong number", "wrong date", "wrong name"),
+            "foreign addresses",
         ),
+    ),
+    AnswerCheck(
+        "foreign addresses",
+        "give a link or address that nothing shown holds",
+        _shown,
+        lambda view: bool(_foreign_address(view)),
+        detail=example(_foreign_address),
+        explained_by=_NOT_ITS_OWN,
+    ),
+    AnswerCheck(
+        "mixes documents",
+        "have a sentence of another document than they cite or need",
+        lambda view: _citing(view) and answered(view) and bool(view.shown),
+        lambda view: bool(_stray_sentence(view)),
+        0.2,
+        detail=example(_stray_sentence),
+        explained_by=(*_NOT_ITS_OWN, "cites wrong documents", "padded", "whole passages"),
+    ),
+    AnswerCheck(
+        "lost conditions",
+        'say "always", "everybody" or the like, and nothing shown does',
+        lambda view: answered(view) and bool(view.shown),
+        lambda view: bool(_lost_condition(view)),
+        detail=example(_lost_condition),
+        explained_by=(*_NOT_ITS_OWN, "ignores its context", "padded"),
     ),
     AnswerCheck(
         "foreign numbers",
@@ -219,7 +306,7 @@ GROUNDING_CHECKS = (
         detail=_in_sentence(lambda view: min(view.foreign_numbers)),
         explained_by=(
             *(*_NOT_ITS_OWN, *_OF_A_SOURCE, "ignores its context", "raw format"),
-            *("wrong number", "wrong date"),
+            *("wrong number", "wrong date", "foreign addresses"),
         ),
     ),
     AnswerCheck(
@@ -231,7 +318,7 @@ GROUNDING_CHECKS = (
         detail=_in_sentence(lambda view: min(view.foreign_names)),
         explained_by=(
             *(*_NOT_ITS_OWN, *_OTHER_TEXT, *_UNREADABLE, *_NO_ANSWER, *_OF_A_SOURCE),
-            *("ignores its context", "foreign items", "wrong name"),
+            *("ignores its context", "foreign items", "wrong name", "foreign addresses"),
         ),
     ),
     AnswerCheck(

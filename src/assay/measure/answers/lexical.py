@@ -102,6 +102,16 @@ def contains_any(text: str, phrases: Sequence[str]) -> bool:
     return any((pattern := _pattern(each)) and pattern.search(folded) for each in phrases)
 
 
+def fact_places(text: str, facts: Sequence[Fact]) -> list[int]:
+    """Where the text has each of the facts that it has, in their order."""
+    folded = normalize(bare_text(text))
+    found = (
+        [start for each in fact.accept for start, _ in _places(folded, normalize(each))]
+        for fact in facts
+    )
+    return [min(places) for places in found if places]
+
+
 def fact_recall(text: str, facts: Sequence[Fact]) -> float:
     """The share of the facts that are stated; 0 where there are none to state."""
     return sum(states(text, fact) for fact in facts) / len(facts) if facts else 0.0

@@ -64,7 +64,7 @@ class _Value(NamedTuple):
 
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
 _DATES = re.compile(
-    rf"\b(?P<date>\d{{1,2}} (?:{'|'.join(MONTHS)}))\b(?: \d{{4}}\b)?"
+    rf"\b(?P<date>\d{{1,2}} (?:{'|'.join(MONTHS)}))\b(?: (?P<year>\d{{4}})\b)?"
     r"|\b(?P<figures>\d{1,2}[./]\d{1,2}[./]\d{2,4})\b"
     r"|\b(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))? ?(?P<half>[ap])\.?m\b"
     r"|\b(?P<clock>\d{1,2}:\d\d)\b"
@@ -72,6 +72,7 @@ _DATES = re.compile(
     rf"|\b(?P<name>{'|'.join(each for each in MONTHS if each not in ('may', 'march'))})\b"
     rf"|\b(?P<day>{'|'.join(_DAYS.split())})s?\b"
 )
+_RANGE = re.compile(r"\d(?: ?[^\W\d_]+)? to \d")
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:/]*")
 _NAME = re.compile(
     r"\b[^\W\d_a-zß-ÿ][\w'’-]*(?:(?: (?:of|the|de|van|von|and))? [^\W\d_a-zß-ÿ][\w'’-]+)*"
@@ -136,7 +137,8 @@ def _holds(text: str, said: str, kind: ValueKind) -> bool:
     if kind is ValueKind.UNIT:
         return any(each[:3] == value[:3] for value in said_values for each in held)
     # A figure of the wrong line may have been given the unit of the right one.
-    return not {each.key for each in said_values}.isdisjoint(each.key for each in held)
+    keys = {each.key for each in said_values}
+    return bool(keys) and keys <= {each.key for each in held}
 
 
 def _other_value(
@@ -144,18 +146,20 @@ def _other_value(
 ) -> tuple[ValueKind, str, str] | None:
     """A number, unit or date of the answer that nobody expects, in the place of one that is."""
     said = _values(answer)
-    if len(said) > _MOST_VALUES:
+    if sum(each.unit != "year" for each in said) > _MOST_VALUES:
         return None  # a long quotation: nothing in it stands in the place of anything
     known_values = [value for each in known for value in _values(each)]
     keys = {each.key for each in known_values}
     free = [each for each in said if each.key not in keys]
+    present = False
     for value in (value for each in wordings for value in _values(each)):
         # A reference has the unit that an accepted wording may leave out.
         alike = [each for each in known_values if each.key == value.key and each.unit]
         wanted = alike[0] if alike and not value.unit else value
         same = [each for each in said if each.key == wanted.key and each.kind is wanted.kind]
         if same and any(each.is_like(wanted) for each in same):
-            return None
+            present = True  # of a range or a date with its year, the rest may be another
+            continue
         if same:
             return ValueKind.UNIT, wanted.written, same[0].written
         places = [*known_values, *(value for text in needed for value in _values(text))]
@@ -168,8 +172,20 @@ def _other_value(
         bare = [each for each in free if each.kind is ValueKind.NUMBER and not each.unit]
         if not found and wanted.kind is ValueKind.DATE and len(bare) == 1:
             found = bare
-        if found:
+        if found and (not present or wanted.unit == "year"):
             return wanted.kind, wanted.written, found[0].written
+    return _end_of_range(said, wordings)
+
+
+def _end_of_range(
+    said: Sequence[_Value], wordings: Sequence[str]
+) -> tuple[ValueKind, str, str] | None:
+    """One end of a range for the whole of it: "90" for "40 to 90"."""
+    for wording in wordings:
+        ends = {each.key for each in _values(wording)}
+        found = [each for each in said if each.key in ends]
+        if _RANGE.search(canonical(normalize(wording))) and len(ends) == 2 and len(found) == 1:
+            return found[0].kind, wording, found[0].written
     return None
 
 
@@ -191,6 +207,9 @@ def _values(text: str) -> list[_Value]:
         key, sort = _date_key(match)
         written = key.title() if sort != "time" else match[0]
         found.append((match.start(), _Value(ValueKind.DATE, key, sort, written)))
+        if year := match["year"]:
+            written = f"{written} {year}"
+            found.append((match.end(), _Value(ValueKind.DATE, year, "year", written)))
     rest = _DATES.sub(lambda match: "_" * len(match[0]), plain)
     for match in _NUMBER.finditer(rest):
         before, after = rest[: match.start()].split()[-1:], rest[match.end() :].split()[:1]
@@ -205,7 +224,8 @@ def _values(text: str) -> list[_Value]:
 def _written(read: Quantity, text: str) -> str:
     """A number with its unit as it is written, if that is in digits: "84 pounds"."""
     unit = r"(?: ?[^\W\d_]+| ?[%‰°€$£]| ?per ?cent)" if read.unit else ""
-    match = re.search(rf"[€$£]? ?(?<![\w.,:]){re.escape(read.value)}{unit}", text)
+    zeros = "0*" if "." in read.value else ""
+    match = re.search(rf"[€$£]? ?(?<![\w.,:]){re.escape(read.value)}{zeros}{unit}", text)
     return match[0].strip() if match else f"{read.value} {read.unit}".strip()
 
 
@@ -230,7 +250,9 @@ def _other_name(
         return None
     heard = {word for each in known for word in words(each)}
     for name in _names(answer):
-        if heard.isdisjoint(each for each in words(name) if not is_stop(each)):
+        parts = [each for each in words(name) if not is_stop(each)]
+        # "Ada Moos" for "Ada Moss"
+        if heard.isdisjoint(parts) or (len(parts) > 1 and parts[-1] not in heard):
             return ValueKind.NAME, expected, name
     return None
 
