@@ -5,9 +5,11 @@ import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException
 from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
@@ -16,7 +18,7 @@ from assay.progress import Progress, silent
 from assay.search.cluster import ClusterSettings
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
-from assay.search.qdrant_servers import refuse_old
+from assay.search.qdrant_servers import FailoverClient, ask_each, connect, refuse_old
 from assay.search.server_store import ServerStore
 
 
@@ -98,6 +100,45 @@ def test_a_server_that_dies_in_the_middle_of_a_query_is_told_and_can_be_asked_ag
             assert wire.broken_off.is_set()
             wire.cut.clear()
             assert retriever.search("tea", 3) == before
+
+
+class _Stalled:
+    """Accepts every request, and answers those that wait for as long as `patience` asks."""
+
+    def __init__(self, name: str, patience: int, asked: list[str]) -> None:
+        self._name, self._patience, self._asked = name, patience, asked
+
+    def scroll(self, _collection: str, timeout: int = 60) -> str:
+        self._asked.append(f"{self._name} {timeout}")
+        if timeout < self._patience:
+            raise ResponseHandlingException(TimeoutError())
+        return self._name
+
+
+@pytest.mark.parametrize(
+    ("patience", "asked"),
+    [
+        ((61, 1), ["a 10", "b 10", "b 10"]),  # stalled: the other one is asked from then on
+        ((30, 30), ["a 10", "b 10", "a 60", "a 10", "b 10", "a 60"]),  # busy: it gets its time
+    ],
+)
+def test_a_server_that_stalls_does_not_keep_a_search_waiting(
+    patience: tuple[int, int], asked: list[str]
+) -> None:
+    seen: list[str] = []
+    servers: Any = [_Stalled(*each, seen) for each in zip("ab", patience, strict=True)]
+    client: Any = FailoverClient(servers, servers)
+    for _ in range(2):
+        client.scroll("index")
+    assert seen == asked
+
+
+def test_the_state_of_servers_is_asked_with_little_patience() -> None:
+    client: Any = connect("http://127.0.0.1:9,http://127.0.0.1:9", None)
+    assert [each.init_options["timeout"] for each in client.probes] == [5, 5]
+    with pytest.raises(ResponseHandlingException):
+        client.info()
+    assert ask_each(client, "cluster_status") == [None, None]
 
 
 def test_a_key_is_needed_where_the_server_wants_one_and_never_told(

@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -15,6 +15,10 @@ from assay.net.http import AWAY
 from assay.net.redact import redact_url
 
 _TIMEOUT_S = 60
+# Where other servers can be asked instead: for what costs a server nothing, and for a search.
+_STATUS_S, _READ_S = 5, 10
+_STATUS = ("info", "cluster_status")
+_READS = ("query_points", "retrieve", "scroll")
 # Collections keep metadata since then, where the manifest of an index lives.
 _OLDEST = (1, 16)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -30,8 +34,16 @@ def connect(urls: str, api_key: str | None) -> QdrantClient:
     With several, each request goes to the server that answered last, and to the next one where
     that does not respond. They must hold the same collections, as the nodes of a cluster do.
     """
-    clients = [_client(url, api_key) for url in _split(urls)]
-    return clients[0] if len(clients) == 1 else cast(QdrantClient, FailoverClient(clients))
+    addresses = _split(urls)
+    for url in addresses:
+        parts = urlsplit(url)
+        if api_key and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
+            _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", _address(url))
+    clients = [_client(url, api_key) for url in addresses]
+    if len(clients) == 1:
+        return clients[0]
+    probes = [_client(url, api_key, _STATUS_S) for url in addresses]
+    return cast(QdrantClient, FailoverClient(clients, probes))
 
 
 def shown_addresses(urls: str) -> str:
@@ -42,7 +54,7 @@ def shown_addresses(urls: str) -> str:
 def ask_each(client: QdrantClient, method: str) -> list[Any]:
     """What every server answers to a method without arguments; None for those that are away."""
     found: list[Any] = []
-    for each in client.clients if isinstance(client, FailoverClient) else [client]:
+    for each in client.probes if isinstance(client, FailoverClient) else [client]:
         try:
             found.append(getattr(each, method)())
         except (ResponseHandlingException, UnexpectedResponse) as error:
@@ -53,43 +65,51 @@ def ask_each(client: QdrantClient, method: str) -> list[Any]:
 
 
 class FailoverClient:
-    """Has the methods of a `QdrantClient`, each sent to the first server that responds."""
+    """Has the methods of a `QdrantClient`, each sent to the first server that responds.
 
-    def __init__(self, clients: Sequence[QdrantClient]) -> None:
-        self._clients = clients
+    Parameters:
+        clients: one for each server.
+        probes: the same, for requests that a server answers at once or not at all.
+    """
+
+    def __init__(self, clients: Sequence[QdrantClient], probes: Sequence[QdrantClient]) -> None:
+        self._clients, self.probes = clients, probes
         self._current = 0
-
-    @property
-    def clients(self) -> Sequence[QdrantClient]:
-        """One for each server."""
-        return self._clients
 
     def close(self) -> None:
         """Close all connections."""
-        for client in self._clients:
+        for client in (*self._clients, *self.probes):
             client.close()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            first, count = self._current, len(self._clients)
-            told: ResponseHandlingException | UnexpectedResponse | None = None
-            for attempt in range(count):
-                place = (first + attempt) % count
-                try:
-                    answer = getattr(self._clients[place], name)(*arguments, **options)
-                except (ResponseHandlingException, UnexpectedResponse) as error:
-                    if not _is_away(error):
-                        raise
-                    _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
-                    if told is None or isinstance(error, UnexpectedResponse):
-                        told = error  # a node that responds says more than one that is gone
-                else:
-                    self._current = place
-                    return answer
-            assert told is not None, "there is at least one client"
-            raise told
+            if name in _READS:
+                # All of them slow: the cluster is busy, and gets the time that one server has.
+                with suppress(ResponseHandlingException):
+                    return self._first_answer(name, arguments, options | {"timeout": _READ_S})
+            return self._first_answer(name, arguments, options)
 
         return call
+
+    def _first_answer(self, name: str, arguments: Any, options: dict[str, Any]) -> Any:
+        servers = self.probes if name in _STATUS else self._clients
+        first, count = self._current, len(servers)
+        told: ResponseHandlingException | UnexpectedResponse | None = None
+        for attempt in range(count):
+            place = (first + attempt) % count
+            try:
+                answer = getattr(servers[place], name)(*arguments, **options)
+            except (ResponseHandlingException, UnexpectedResponse) as error:
+                if not _is_away(error):
+                    raise
+                _log.warning("Qdrant server %s of %s does not respond", place + 1, count)
+                if told is None or isinstance(error, UnexpectedResponse):
+                    told = error  # a node that responds says more than one that is gone
+            else:
+                self._current = place
+                return answer
+        assert told is not None, "there is at least one client"
+        raise told
 
 
 @contextmanager
@@ -139,17 +159,11 @@ def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
     )
 
 
-def _client(url: str, api_key: str | None) -> QdrantClient:
+def _client(url: str, api_key: str | None, timeout: int = _TIMEOUT_S) -> QdrantClient:
     with warnings.catch_warnings():
         # Replaced by our own warning, which is not shown for this machine.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        client = QdrantClient(
-            url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False
-        )
-    parts = urlsplit(url)
-    if api_key and parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
-        _log.warning("QDRANT_API_KEY is sent to %s unencrypted; use https", _address(url))
-    return client
+        return QdrantClient(url=url, api_key=api_key, timeout=timeout, check_compatibility=False)
 
 
 def _split(urls: str) -> list[str]:
