@@ -19,6 +19,9 @@ from assay.extras import missing_extra
 from assay.privacy import is_private
 
 _RETRIES = 3
+_SECONDS_UNTIL_CHECKED = 5.0
+"""How long nothing may finish before it is seen whether the head of the cluster is there: Ray would
+end this process without a sentence a minute after it is gone."""
 _SENT = ("ASSAY_", "QDRANT_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "COLLECTION_NAME")
 """How the variables begin that a worker is given as they are here."""
 _OF_A_MACHINE = ("ASSAY_CACHE", "ASSAY_OUT", "ASSAY_THREADS", "QDRANT_PATH")
@@ -57,6 +60,8 @@ class RayCluster:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Workers would otherwise see no GPU where a task asks for none.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # A part that needs more memory than a node has would be tried for ever.
+        os.environ.setdefault("RAY_task_oom_retries", str(_RETRIES))
         try:
             import ray
         except ImportError as error:
@@ -77,12 +82,21 @@ class RayCluster:
         self._stdout.__enter__()
         try:
             _connect(ray, options)
-        except (ConnectionError, ImportError, RuntimeError, ValueError) as error:
+        except (
+            ConnectionError,
+            ImportError,
+            RuntimeError,
+            ValueError,
+            ray.exceptions.RayError,
+        ) as error:
             self._stdout.__exit__(None, None, None)
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            reason = " ".join(dict.fromkeys((lines[0], lines[-1])))  # a traceback may be between
             raise TargetError(
-                f"no Ray cluster can be used at {self._engine}: {str(error).splitlines()[0]}; "
-                "start one with: ray start --head, set RAY_AUTH_MODE here as there, or leave "
-                "RAY_ADDRESS unset to use this machine"
+                f"no Ray cluster can be used at {_address(self._engine) or 'this machine'}: "
+                f"{reason}; start one with: ray start --head, set "
+                "RAY_AUTH_MODE and the token here as there, or leave RAY_ADDRESS unset to use this "
+                "machine"
             ) from None
         return self
 
@@ -140,8 +154,31 @@ class RayCluster:
                 waiting[remote.remote(function, variables, *arguments)] = place
             if not waiting:
                 return
-            ready, _ = self._ray.wait(list(waiting), num_returns=1)
-            yield waiting.pop(ready[0]), self._result(ready[0])
+            try:
+                ready, _ = self._ray.wait(
+                    list(waiting), num_returns=1, timeout=_SECONDS_UNTIL_CHECKED
+                )
+            except ConnectionError as error:  # of the client port
+                raise self._lost(error) from None
+            if ready:
+                yield waiting.pop(ready[0]), self._result(ready[0])
+            else:
+                self._refuse_lost_head()
+
+    def _refuse_lost_head(self) -> None:
+        address = _address(self._engine)
+        if self._engine == "ray":
+            address = self._ray.get_runtime_context().gcs_address
+        try:
+            _try_port(address)
+        except OSError as error:
+            raise self._lost(error) from None
+
+    def _lost(self, error: OSError) -> TargetError:
+        return TargetError(
+            f"the head of the Ray cluster is gone ({error.strerror or error}): start it again, and "
+            "repeat the command; what was stored before is kept"
+        )
 
     def _result(self, reference: object) -> Any:
         errors = self._ray.exceptions
@@ -173,21 +210,28 @@ def _call(function: Callable[..., Any], variables: Mapping[str, str], *arguments
     return function(*arguments)
 
 
+def _address(engine: str) -> str:
+    chosen = engine if engine != "ray" else os.environ.get("RAY_ADDRESS", "")
+    return chosen.removeprefix("ray://")
+
+
 def _refuse_closed_port(engine: str) -> None:
     """Ray itself would wait for minutes."""
-    address = (
-        engine.removeprefix("ray://") if engine != "ray" else os.environ.get("RAY_ADDRESS", "")
-    )
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal()):
-        return
+    address = _address(engine)
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        _try_port(address)
     except OSError as error:
         raise TargetError(
             f"no Ray cluster responds at {address}: {error.strerror or error}; start one with: "
             "ray start --head, or leave RAY_ADDRESS unset to use this machine"
         ) from None
+
+
+def _try_port(address: str) -> None:
+    """Raises `OSError` if nothing listens at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def _connect(ray: Any, options: dict[str, Any]) -> None:

@@ -17,9 +17,13 @@ from tests.search.conftest import QdrantServer, free_port, qdrant_server
 from typer.testing import CliRunner
 
 from assay.cli.app import app
-from assay.data import Document
-from assay.errors import AssayError, TargetError, UsageError
+from assay.data import Document, load_dataset
+from assay.errors import AssayError, RunError, TargetError, UsageError
+from assay.evaluation import ray_shards
+from assay.evaluation.evaluation import Evaluation
 from assay.ray_cluster import RayCluster, check_engine
+from assay.run.config import RunConfig
+from assay.run.folder import RunFolder
 from assay.search.embedding import EmbedderSettings, VectorCache, open_embedder
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, configured_store, open_index
@@ -294,10 +298,70 @@ def test_one_failed_shard_is_named_with_the_remedy(
 
 def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    monkeypatch.delenv("RAY_task_oom_retries", raising=False)
     with pytest.raises(TargetError, match=r"no Ray cluster responds at 127\.0\.0\.1:9"):
         RayCluster("ray").__enter__()
+    # By default Ray never gives up.
+    assert os.environ["RAY_task_oom_retries"] == "3"  # noqa: SIM112
     with pytest.raises(UsageError, match="unknown engine 'spark'"):
         check_engine("spark")
+
+
+def test_a_token_that_is_missing_is_told(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def refuse(**_: object) -> None:
+        raise ray.exceptions.AuthenticationError("the file cannot be opened")
+
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(TargetError, match=f"at {cluster}: the file.*RAY_AUTH_MODE and the token"):
+        RayCluster("ray").__enter__()
+
+
+class _HeadlessRay:
+    """What the library does when the head is gone: it accepts work, of which nothing gets ready."""
+
+    gcs_address = "127.0.0.1:9"
+
+    def remote(self, *_: object, **__: object) -> "_HeadlessRay":
+        return self
+
+    def options(self, **_: object) -> "_HeadlessRay":
+        return self
+
+    def put(self, value: object) -> object:
+        return value
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 1}
+
+    def wait(self, waiting: list[object], **_: object) -> tuple[list[object], list[object]]:
+        return [], waiting
+
+    def get_runtime_context(self) -> "_HeadlessRay":
+        return self
+
+
+def test_a_head_that_is_gone_is_told() -> None:
+    cluster = RayCluster("ray")
+    cluster._ray = _HeadlessRay()
+    with pytest.raises(TargetError, match="the head of the Ray cluster is gone"):
+        list(cluster.map(print, [()]))
+
+
+def test_shards_that_came_before_the_head_was_gone_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first_of(configs: Any, dataset: Any, *_: object) -> Iterator[tuple[int, RunFolder]]:
+        yield 0, ray_shards._unpack(ray_shards._run(configs[0], dataset), tmp_path)
+        raise TargetError("the head is gone")
+
+    monkeypatch.setattr(ray_shards, "run_on_cluster", first_of)
+    config = RunConfig(target="builtin:bm25", dataset="notes", num_queries=6)
+    plan = Evaluation.plan(config, load_dataset("notes"))
+    with pytest.raises(RunError, match=r"2 of 3 shards failed.*each of 2, 3 again.*merge \S+$"):
+        ray_shards.evaluate_on_cluster(plan, 3, RayCluster("ray"), tmp_path)
 
 
 def test_options_that_belong_together_are_refused_alone() -> None:

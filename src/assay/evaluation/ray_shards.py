@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from assay.data.dataset import Dataset
-from assay.errors import AssayError, RunError
+from assay.errors import AssayError, RunError, TargetError
 from assay.evaluation.evaluation import Evaluation
 from assay.evaluation.merge import merge, merged_config
 from assay.evaluation.plan import draw_queries, open_agent
@@ -43,16 +43,19 @@ def evaluate_on_cluster(
     folders: dict[int, RunFolder] = {}
     failed: dict[int, str] = {}
     done = 0
-    for place, result in run_on_cluster(parts, dataset, cluster, out):
-        if isinstance(result, AssayError):
-            failed[place] = str(result)
-            continue
-        folders[place] = result
-        state = result.read_report().state
-        if state != COMPLETE:
-            failed[place] = f"it is {state}"
-        done += sizes[place]
-        progress(f"{shards} shards on Ray", done, sum(sizes))
+    try:
+        for place, result in run_on_cluster(parts, dataset, cluster, out):
+            if isinstance(result, AssayError):
+                failed[place] = str(result)
+                continue
+            folders[place] = result
+            state = result.read_report().state
+            if state != COMPLETE:
+                failed[place] = f"it is {state}"
+            done += sizes[place]
+            progress(f"{shards} shards on Ray", done, sum(sizes))
+    except TargetError as error:  # the cluster itself is gone: what is here need not be done again
+        failed |= {place: str(error) for place in range(shards) if place not in folders}
     if failed:
         first = min(failed)
         if len(failed) == shards:
