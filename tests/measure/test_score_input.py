@@ -10,6 +10,7 @@ from assay import score
 from assay.data import load_dataset
 from assay.errors import UsageError
 from assay.measure import AP, MRR, Precision, Recall, Scores, nDCG
+from assay.measure.scoring import read_qrels_value
 
 RUN = {"q1": ["d3", "d1"], "q2": ["d2"]}
 QRELS = {"q1": {"d1": 2, "d9": 1}, "q2": {"d2": 1}}
@@ -33,6 +34,11 @@ def test_means_are_found_by_any_spelling() -> None:
     assert 5 not in scores
     assert list(scores) == [nDCG @ 5, Recall @ 10]
     assert len(scores) == 2
+
+
+def test_a_set_is_of_grade_1_and_a_grade_may_be_1000() -> None:
+    grades = {"q1": {"d1", "d2"}, "q2": {"d1": 1000, "d2": -1000}}
+    assert read_qrels_value(grades) == {"q1": {"d1": 1, "d2": 1}, "q2": {"d1": 1000, "d2": -1000}}
 
 
 def test_values_of_single_queries() -> None:

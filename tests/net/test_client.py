@@ -2,25 +2,34 @@
 
 import asyncio
 import gzip
+import random
 import ssl
 import zlib
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from assay.errors import AgentFailure, FailureKind
+from assay.errors import AgentFailure, FailureKind, UsageError
 from assay.net.client import (
     CLIENT_MAX_BYTES,
     MAX_BYTES_EXTENSION,
+    BoundedDecoder,
     EncodingRefused,
+    GuardedTransport,
     ResponseTooLarge,
+    TokenFor,
     open_client,
     open_sync_client,
+    server_name,
     tls_context,
+    token_for,
 )
 from assay.net.http import fetch
+from assay.net.outbound import UNRESTRICTED, OutboundPolicy
 
 URL = "http://agent.test/"
 
@@ -66,8 +75,9 @@ async def test_other_encodings_are_refused(encoding: str) -> None:
             await client.get(URL)
 
 
-async def test_a_lie_about_the_encoding_is_refused() -> None:
-    async with answering(b"plain", {"content-encoding": "gzip"}) as client:
+@pytest.mark.parametrize("body", [b"plain", zlib.compress(b"deflated")])
+async def test_a_lie_about_the_encoding_is_refused(body: bytes) -> None:
+    async with answering(body, {"content-encoding": "gzip"}) as client:
         with pytest.raises(EncodingRefused, match="does not match"):
             await client.get(URL)
 
@@ -86,10 +96,38 @@ async def test_an_endless_body_ends_at_the_limit() -> None:
             await client.get(URL)
 
 
-async def test_a_declared_length_beyond_the_limit_is_not_read() -> None:
-    async with answering(b"", {"content-length": "999999"}, max_bytes=5000) as client:
-        with pytest.raises(ResponseTooLarge):
+@pytest.mark.parametrize("length", ["32000001", "9" * 5000])
+async def test_a_declared_length_beyond_the_limit_is_not_read(length: str) -> None:
+    async with answering(b"", {"content-length": length}) as client:
+        with pytest.raises(ResponseTooLarge, match="larger than 32,000,000 bytes"):
             await client.get(URL)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "deflate"])
+async def test_a_body_may_be_as_long_as_the_limit(encoding: str) -> None:
+    plain = random.Random(1).randbytes(5000)
+    body = plain if encoding == "identity" else zlib.compress(plain)
+    headers = {"content-encoding": encoding, "content-length": str(len(body))}
+    for limit in (len(body), len(body) - 1):
+        async with answering(body, headers, max_bytes=limit) as client:
+            with nullcontext() if limit == len(body) else pytest.raises(ResponseTooLarge):
+                assert (await client.get(URL)).content == plain
+
+
+def test_no_more_is_unpacked_than_a_byte_beyond_the_limit() -> None:
+    asked: list[int] = []
+
+    class Zeros:
+        def decompress(self, _chunk: bytes, most: int) -> bytes:
+            asked.append(most)
+            return bytes(100)
+
+    decoder = BoundedDecoder("gzip", 100)
+    decoder._zlib = Zeros()
+    assert decoder.feed(b"x") == bytes(100)
+    with pytest.raises(ResponseTooLarge):
+        decoder.feed(b"x")
+    assert asked == [101, 1]
 
 
 async def test_a_request_may_have_a_limit_of_its_own() -> None:
@@ -124,9 +162,89 @@ async def test_what_is_refused_is_a_classified_failure(
 
 async def test_proxies_of_the_environment_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
-    async with open_client() as client:
-        wrapped = [mounted for mounted in client._mounts.values() if mounted is not None]
-        assert [type(each).__name__ for each in wrapped] == ["BoundedTransport"]
+    monkeypatch.setenv("NO_PROXY", "direct.test")
+    with open_sync_client() as blocking:
+        async with open_client() as client:
+            for mounts in (client._mounts, blocking._mounts):
+                wrapped = {type(mounted).__name__ for mounted in mounts.values() if mounted}
+                assert wrapped <= {"BoundedTransport", "SyncBoundedTransport"}
+                assert len(wrapped) == 1
+                assert None in mounts.values()
+
+
+def _pool(client: httpx.AsyncClient) -> Any:
+    return client._transport._inner._pool  # type: ignore[attr-defined]
+
+
+async def test_connecting_and_sending_are_limited_and_idle_connections_end_early() -> None:
+    async with open_client() as usual, open_client(keep_alive=False, verify=False) as other:
+        kept = [(_pool(each)._max_keepalive_connections) for each in (usual, other)]
+        assert (kept, _pool(usual)._keepalive_expiry) == ([100, 0], 4.0)
+        modes = [_pool(each)._ssl_context.verify_mode for each in (usual, other)]
+        assert modes == [ssl.CERT_REQUIRED, ssl.CERT_NONE]
+        assert usual.timeout == httpx.Timeout(None, connect=10.0, write=30.0)
+    async with open_client(timeout=5.0) as client:
+        assert client.timeout == httpx.Timeout(5.0)
+    with open_sync_client() as blocking, open_sync_client(timeout=5.0) as bounded:
+        assert (blocking.timeout, bounded.timeout) == (usual.timeout, httpx.Timeout(5.0))
+        assert not blocking.follow_redirects
+
+
+@pytest.mark.parametrize(
+    ("url", "own", "sent"),
+    [
+        ("http://agent.test/card", None, "Bearer t0ken"),
+        ("http://agent.test/", "Basic x", "Basic x"),
+        ("http://other.test/", None, None),
+        ("https://agent.test/", None, None),
+        ("http://agent.test:81/", None, None),
+    ],
+)
+def test_a_token_is_for_its_own_origin(url: str, own: str | None, sent: str | None) -> None:
+    request = httpx.Request("GET", url, headers={"Authorization": own} if own else {})
+    next(TokenFor(URL, "t0ken").auth_flow(request))
+    assert request.headers.get("Authorization") == sent
+
+
+def test_the_token_of_the_first_variable_that_is_set_is_sent_where_the_user_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FIRST", "")
+    monkeypatch.setenv("SECOND", "t0ken")
+    monkeypatch.setenv("THIRD", "")
+    found = token_for(URL, UNRESTRICTED, "FIRST", "SECOND", "THIRD")
+    assert found is not None
+    assert found._token == "t0ken"
+    assert token_for(URL, UNRESTRICTED, "FIRST") is None
+    assert token_for(URL, OutboundPolicy(public_only=True), "SECOND") is None
+    for wrong in ("t\u00f6ken", "a\nb"):
+        monkeypatch.setenv("THIRD", wrong)
+        with pytest.raises(UsageError, match="THIRD contains characters that are not") as caught:
+            token_for(URL, UNRESTRICTED, "THIRD")
+        assert wrong not in str(caught.value)
+
+
+async def test_every_permitted_address_is_tried() -> None:
+    tried: list[str] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        tried.append(request.url.host)
+        if len(tried) < 2:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200)
+
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return ["93.184.216.34", "93.184.216.35"]
+
+    policy = OutboundPolicy(public_only=True)
+    transport = GuardedTransport(policy, httpx.MockTransport(handle), resolve)
+    assert (await transport.handle_async_request(httpx.Request("GET", URL))).status_code == 200
+    assert tried == ["93.184.216.34", "93.184.216.35"]
+
+
+def test_the_name_of_a_certificate_is_the_host_unless_that_is_an_address() -> None:
+    assert server_name("b\u00fccher.test") == {"sni_hostname": "xn--bcher-kva.test"}
+    assert server_name("93.184.216.34") == {}
 
 
 def test_clients_that_block_are_bounded_as_well() -> None:

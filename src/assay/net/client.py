@@ -84,7 +84,7 @@ class BoundedDecoder:
             raise EncodingRefused(
                 f"the response is compressed with {name[:40]!r}, which is not supported"
             )
-        if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
+        if declared.isdecimal() and int(declared[:20]) > limit:
             raise ResponseTooLarge(limit)
 
     @property
