@@ -121,8 +121,7 @@ class Inspector:
     ) -> None:
         self._counts[kind].append(len(ids) if count is None else count)
         room = _EXAMPLES - len(self._examples[kind])
-        if ids and room > 0:
-            self._examples[kind].extend(Violation(kind, query_id, each) for each in ids[:room])
+        self._examples[kind].extend(Violation(kind, query_id, each) for each in ids[:room])
 
 
 def _membership(known: Container[str] | None) -> Callable[[set[str]], bool]:
