@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -17,6 +17,7 @@ from assay.run.folder import (
     RUNNING,
     UNFINISHED,
     RunFolder,
+    _age_key,
     create_run,
     find_run,
     find_run_dataset,
@@ -86,6 +87,22 @@ def test_a_folder_that_cannot_be_written_leaves_nothing_behind(
     with pytest.raises(RunError, match=r"cannot write run folder .*: No space left on device"):
         made()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_runs_never_share_a_folder(
+    made: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(2026, 1, 31, tzinfo=tz)
+
+    monkeypatch.setattr("assay.run.folder.datetime", Stopped)
+    monkeypatch.setattr("secrets.token_hex", lambda _count: "abcd")
+    first = made()
+    with pytest.raises(RunError, match=r"cannot write run folder .*-abcd: File exists"):
+        made()
+    assert first.read_header().label == "nightly"
 
 
 def test_the_latest_run_is_none_that_was_made_as_a_baseline(
@@ -165,6 +182,7 @@ def test_runs_of_one_second_are_in_the_order_of_their_files(
     (tmp_path / "no-run").mkdir()
     assert [run.name[-1] for run in list_runs(tmp_path)] == ["z", "b", "c", "a"]
     assert list(list_runs(tmp_path / "nowhere")) == []
+    assert _age_key(tmp_path / "20260131-235959-gone")[:2] == ("20260131-235959", 0)
 
 
 def test_the_state_of_a_run_without_a_report(made: Callable[..., RunFolder]) -> None:

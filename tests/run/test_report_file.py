@@ -60,11 +60,15 @@ def test_the_whole_has_the_comparison_and_the_answers(run: Run) -> None:
     }
 
 
-@pytest.mark.parametrize("block", [1, 7, 100])
+@pytest.mark.parametrize("block", [1, 7, 100, 32 * 1024])
 def test_the_figures_are_found_wherever_a_block_ends(
     run: Run, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What follows them is no JSON: whoever read it would fail."""
     monkeypatch.setattr("assay.run.report_file._BLOCK", block)
+    content = run.folder.report_file.read_bytes()
+    start = content.index(b'"per_query_results": [')
+    run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [ nonsense')
     assert read_report_head(run.folder.report_file).to_json() == run.report.to_json()
 
 
@@ -76,14 +80,6 @@ def test_the_only_row_is_missed(make_dataset: MakeDataset, tmp_path: Path) -> No
     for read in (read_query_rows, lambda path: read_query_scores(path, "ndcg@5", ())):
         with pytest.raises(RunError, match="it has 0 rows, and its figures are of 1 queries"):
             list(read(path.report_file))
-
-
-def test_the_figures_are_found_without_looking_at_the_rows(run: Run) -> None:
-    """What follows is no JSON: whoever read it would fail."""
-    content = run.folder.report_file.read_bytes()
-    start = content.index(b'"per_query_results": [')
-    run.folder.report_file.write_bytes(content[:start] + b'"per_query_results": [ nonsense')
-    assert read_report_head(run.folder.report_file).state == "complete"
 
 
 def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +96,7 @@ def test_a_full_disk_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(writer, "_rows", Full())
     writer.close()
     assert list(tmp_path.iterdir()) == []
+    writer.close()  # twice, or after the folder was removed
 
 
 def test_a_cut_report_is_called_damaged(run: Run) -> None:
@@ -175,10 +172,11 @@ def test_a_newer_format_is_refused_with_the_remedy(run: Run, file: str) -> None:
 
 
 def test_both_files_carry_the_format_and_can_be_read_by_people(run: Run) -> None:
-    for file in ("run.json", "report.json"):
+    run.folder.write_comparison(run.compare(run))
+    for file in ("run.json", "report.json", "comparison.json"):
         content = (run.folder.path / file).read_bytes()
-        assert orjson.loads(content)["format"] == FORMAT
         assert content.startswith(b'{\n  "')
+        assert file == "comparison.json" or orjson.loads(content)["format"] == FORMAT
 
 
 def test_the_published_schemas_are_those_of_the_models() -> None:
