@@ -219,7 +219,7 @@ def _ingest_more() -> int:
 
 def _prepare_tune() -> None:
     """Learns once: training takes seconds and writes nothing."""
-    from assay.search.tuning import ranking, tune
+    from assay.search.tuning import tune
 
     data = worlds.learnable(train=36, dev=12)
     write_lines(
@@ -250,14 +250,6 @@ def _prepare_tune() -> None:
         return learned[0]
 
     module.fit = remembered
-    # LightGBM writes with threads, which a fork does not inherit: what the first run wrote is kept.
-    written: dict[int, str] = {}
-    write = ranking.TreeSets.to_string
-
-    def once(self: ranking.TreeSets) -> str:
-        return written.get(id(self)) or written.setdefault(id(self), write(self))
-
-    ranking.TreeSets.to_string = once  # type: ignore[method-assign]
     assert _tune() == 0
     for path in Path("cache").rglob("*.model"):
         path.unlink()

@@ -294,7 +294,7 @@ def _with_tuned(
     progress: Progress,
 ) -> Retriever:
     from assay.search.tuning.tune import (
-        open_tuned,  # brings scipy and lightgbm, for this mode alone
+        open_tuned,  # brings scipy, for this mode alone
     )
 
     try:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class OnnxEmbedder:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._session = _session(name, model, settings or {}, _providers(device))
+        self._session = open_session(name, model, settings or {}, _providers(device))
         self._inputs = _input_names(name, self._session)
         self._workers = _workers()
         self._dimension = int(self.embed(["dimension"]).shape[1])
@@ -154,7 +154,7 @@ def session_settings() -> Mapping[str, str]:
     is set to its slower, exact mode only on those.
     """
     model = kept_file(f"probe-{_builder_version()}.onnx", lambda: _builder().probe_graph())
-    session = _session("probe", model, {}, _providers("cpu"))
+    session = open_session("probe", model)
     sums = session.run(None, {"values": np.full((1, 64), 255, np.uint8)})[0]
     exact = bool(np.all(np.asarray(sums) == _PROBE_RESULT))
     return {} if exact else {"session.x64quantprecision": "1"}
@@ -228,9 +228,13 @@ def _providers(device: str) -> list[str]:
     return [wanted[kind], "CPUExecutionProvider"]
 
 
-def _session(
-    name: str, model: bytes | Path, settings: Mapping[str, str], providers: Sequence[str]
+def open_session(
+    name: str,
+    model: bytes | Path,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    providers: Sequence[str] = ("CPUExecutionProvider",),
 ) -> onnxruntime.InferenceSession:
+    """A graph that runs in the thread that asks; `model`: the file, or its content."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1

@@ -1,4 +1,6 @@
 import dataclasses
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -6,8 +8,9 @@ from tests.search.tuning.worlds import TOPICS
 
 from assay.errors import SearchError
 from assay.search.retriever import Ranked
-from assay.search.tuning.features import TuningData
+from assay.search.tuning.features import QueryFeatures, TuningData
 from assay.search.tuning.model import TunedRanker
+from assay.search.tuning.signals import compare_with_judged, first_pass
 
 
 def ask(ranker: TunedRanker, data: TuningData, top_k: int) -> list[Ranked]:
@@ -53,6 +56,30 @@ def test_finds_the_documents_of_the_topic(ranker: TunedRanker, data: TuningData)
 def test_any_text_can_be_asked(ranker: TunedRanker, data: TuningData, text: str) -> None:
     vector = np.zeros(data.query_vectors.shape[1], np.float32)
     assert len(ranker.rank(text, vector, 10).documents) == 10
+
+
+def test_a_query_alone_is_compared_as_among_others(ranker: TunedRanker, data: TuningData) -> None:
+    """Alone, it reads half of a symmetric matrix, and of the judged sets only its neighbors'."""
+    queries = data.judged("dev")[:3]
+    texts = [data.query_texts[query] for query in queries]
+    questions = ranker.encoder.encode(texts, data.query_vectors[queries])
+
+    def compared(some: QueryFeatures) -> tuple[np.ndarray, np.ndarray]:
+        pairs = compare_with_judged(ranker.memory, first_pass(ranker.corpus, ranker.memory, some))
+        order = np.argsort(pairs.neighbours, axis=1)[:, :, None]
+        return pairs.neighbours, np.take_along_axis(pairs.features, order, 1)
+
+    together, features = compared(questions)
+    assert features.shape[1] == len(ranker.memory.counts)  # so that none is missing where ties end
+    for row in range(len(queries)):
+        own, alone = compared(questions.take([row]))
+        assert set(own[0].tolist()) == set(together[row].tolist())
+        np.testing.assert_allclose(alone[0], features[row], atol=1e-4)
+
+
+def test_a_tuned_model_is_opened_without_what_learned_it() -> None:
+    code = "import sys, assay.search.tuning.tune; print('lightgbm' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
 def test_a_vector_of_another_model_is_refused(ranker: TunedRanker) -> None:

@@ -69,7 +69,7 @@ def test_a_model_of_other_documents_is_refused(saved: Path) -> None:
 
 def _of_another_version(content: bytes) -> bytes:
     header, payload = content[len(MAGIC) :].split(b"\n", 1)
-    other = {key: one for key, one in json.loads(header).items() if key != "tree_count"}
+    other = {key: one for key, one in json.loads(header).items() if key != "trusted_from"}
     other["sha256"] = _checksum(other, payload)
     return MAGIC + json.dumps(other).encode() + b"\n" + payload
 
@@ -103,7 +103,7 @@ def test_a_packed_model_is_not_unpacked(saved: Path, monkeypatch: pytest.MonkeyP
         (lambda content: MAGIC + b"{}\n" + content, "checksum"),
         (lambda content: content[:-100], "checksum"),
         (lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:], "checksum"),
-        (lambda content: content.replace(b'"tree_count"', b'"trees_count"', 1), "checksum"),
+        (lambda content: content.replace(b'"trusted_from"', b'"trusted_form"', 1), "checksum"),
         (_of_another_version, "another version"),
     ],
 )

@@ -5,6 +5,7 @@ import numpy as np
 from assay.search.tuning.fit import FOLDS
 from assay.search.tuning.model import TunedRanker
 from assay.search.tuning.ranking import SETS, TreeSets, learn_overlap, learn_ranking
+from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.tune import describe_gain
 
 
@@ -29,10 +30,27 @@ def test_fewer_trees_of_every_set_can_be_asked() -> None:
     assert np.allclose(trees.predict(features, 20), np.mean(own, axis=0), atol=1e-6)
 
 
-def test_sets_come_back_from_their_text() -> None:
+def test_the_graph_of_the_trees_says_what_lightgbm_says() -> None:
+    """On both sides of every threshold too: one that is rounded up would let a value pass."""
     trees, features = learned()
-    again = TreeSets.from_string(trees.to_string())
-    assert np.array_equal(again.predict(features, -1), trees.predict(features, -1))
+    thresholds = [
+        line.partition("=")[2].split()
+        for one in trees.sets
+        for line in one.model_to_string().splitlines()
+        if line.startswith("threshold=")
+    ]
+    for at in np.array([float(one) for tree in thresholds for one in tree[:3]], np.float32):
+        near = np.array([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)], np.float32)
+        features = np.vstack([features, np.tile(near[:, None], features.shape[1])])
+    for count in (-1, 20):
+        found = TreeGraph.of(trees, count).predict(features)
+        assert np.allclose(found, trees.predict(features, count), rtol=0, atol=1e-5)
+
+
+def test_a_tree_that_never_splits_is_a_leaf_of_the_graph() -> None:
+    features = np.zeros((300, 2), np.float32)
+    trees = learn_overlap(features, np.full(300, 0.25, np.float32), 0)
+    assert np.allclose(TreeGraph.of(trees).predict(features), 0.25)
 
 
 def test_the_mean_moves_less_from_seed_to_seed_than_one_set_does() -> None:

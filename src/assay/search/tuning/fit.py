@@ -13,6 +13,7 @@ import platform
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 
 import numpy as np
@@ -40,6 +41,7 @@ from assay.search.tuning.ranking import (
     learn_ranking,
 )
 from assay.search.tuning.signals import FirstPass, compare_with_judged, first_pass, true_overlap
+from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import ValidationFold, ZeroShot, choose_settings
 
 FOLDS = 5
@@ -144,7 +146,9 @@ def candidates_of(
     return [
         candidates
         for first in _first_passes(training, memory, queries)
-        for candidates in second_pass(memory, first, trees, threads=THREADS)[1]
+        for candidates in second_pass(
+            memory, first, partial(trees.predict, trees=-1, threads=THREADS)
+        )[1]
     ]
 
 
@@ -172,7 +176,7 @@ def ranking_trees(
 def ranking_features(training: TrainingSet, memory: Memory, trees: TreeSets) -> list[str]:
     """The names of the columns that the ranking trees see."""
     first = first_pass(training.corpus, memory, training.questions.take([0]))
-    return feature_names(second_pass(memory, first, trees)[0])
+    return feature_names(second_pass(memory, first, partial(trees.predict, trees=-1))[0])
 
 
 def _first_passes(
@@ -240,9 +244,8 @@ def fit(
         encoder=training.encoder,
         corpus=training.corpus,
         memory=memory,
-        overlap_trees=overlap,
-        ranking_trees=ranking,
-        tree_count=choice.trees,
+        overlap_trees=TreeGraph.of(overlap),
+        ranking_trees=TreeGraph.of(ranking, choice.trees),
         trusted_from=choice.trusted_from,
         judged=tuple(data.query_ids[one] for one in remembered),
     )

@@ -9,12 +9,11 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import lightgbm
 import numpy as np
 
 from assay.errors import SearchError
@@ -25,7 +24,7 @@ from assay.search.retriever import LearnedRanking, Ranked
 from assay.search.tuning.arrays import Floats, Integers, Sparse, sparse_from_parts
 from assay.search.tuning.features import CorpusFeatures, QueryEncoder
 from assay.search.tuning.memory import Memory
-from assay.search.tuning.ranking import PAGE, RankingCandidates, TreeSets, propose
+from assay.search.tuning.ranking import PAGE, RankingCandidates, propose
 from assay.search.tuning.signals import (
     FirstPass,
     Signals,
@@ -33,6 +32,7 @@ from assay.search.tuning.signals import (
     first_pass,
     propagate,
 )
+from assay.search.tuning.trees import TreeGraph
 from assay.search.tuning.validation import Gain, HeldOut, MeanScores, trust
 
 
@@ -64,10 +64,8 @@ class TunedRanker:
     encoder: QueryEncoder
     corpus: CorpusFeatures
     memory: Memory
-    overlap_trees: TreeSets
-    ranking_trees: TreeSets
-    tree_count: int
-    """How many of the ranking trees are used."""
+    overlap_trees: TreeGraph
+    ranking_trees: TreeGraph
     trusted_from: float
     """Below this predicted overlap with any judged query, the zero-shot ranking counts as well."""
     judged: tuple[str, ...] = ()
@@ -83,8 +81,8 @@ class TunedRanker:
         top_k = self._checked(vector, top_k)
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         first = first_pass(self.corpus, self.memory, questions)
-        signals, (candidates,) = second_pass(self.memory, first, self.overlap_trees, top_k)
-        scores = self.ranking_trees.predict(candidates.features, self.tree_count)
+        signals, (candidates,) = second_pass(self.memory, first, self.overlap_trees.predict, top_k)
+        scores = self.ranking_trees.predict(candidates.features)
         documents, values = _page(candidates, scores, top_k)
         labels = self.memory.bundles.label[documents]
         ranks = {kind: _ranks(signals[name][0], labels) for kind, name in _EVIDENCE.items()}
@@ -105,7 +103,7 @@ class TunedRanker:
         questions = self.encoder.encode([text], np.asarray(vector, np.float32)[None, :])
         pairs = compare_with_judged(self.memory, first_pass(self.corpus, self.memory, questions))
         flat = pairs.features.reshape(-1, pairs.features.shape[-1])
-        overlap = np.clip(self.overlap_trees.predict(flat, -1), 0, 1)
+        overlap = np.clip(self.overlap_trees.predict(flat), 0, 1)
         neighbours = pairs.neighbours[0]
         relevant = self.memory.relevant[neighbours]
         found = []
@@ -137,14 +135,15 @@ class TunedRanker:
 def second_pass(
     memory: Memory,
     first: FirstPass,
-    overlap_trees: TreeSets,
+    predict: Callable[[Floats], Floats],
     page: int = PAGE,
-    threads: int = 1,
 ) -> tuple[Signals, list[RankingCandidates]]:
-    """From the first look to the candidates of each query, by way of the predicted overlaps."""
+    """From the first look to the candidates of each query, by way of the overlaps with judged
+    queries that `predict` gives for the features of each pair.
+    """
     pairs = compare_with_judged(memory, first)
     flat = pairs.features.reshape(-1, pairs.features.shape[-1])
-    overlap = overlap_trees.predict(flat, -1, threads).reshape(pairs.neighbours.shape)
+    overlap = predict(flat).reshape(pairs.neighbours.shape)
     signals = first.signals | propagate(memory, pairs.neighbours, overlap)
     return signals, propose(memory.bundles, first, signals, overlap.max(1), page)
 
@@ -172,7 +171,7 @@ def _ranks(scores: Floats, labels: Integers) -> list[int]:
     return [int(rank) for rank in np.where((ranks <= FOUND_BY_RANK) & (own > 1e-6), ranks, 0)]
 
 
-MAGIC = b"assay-tuned 4\n"
+MAGIC = b"assay-tuned 5\n"
 # The header is read before anything is known to be sound.
 _MAX_BYTES = 4 * 2**30
 LONGEST_HEADER = 1_000_000
@@ -186,7 +185,6 @@ def save_model(ranker: TunedRanker, path: Path) -> None:
     header: JsonObject = {
         "about": asdict(ranker.about),
         "held_out": asdict(ranker.held_out),
-        "tree_count": ranker.tree_count,
         "trusted_from": ranker.trusted_from,
         "judged": list(ranker.judged),
     }
@@ -209,7 +207,7 @@ def load_model(path: Path, fingerprint: str | None = None) -> TunedRanker:
     header, payload = _split(path, content)
     try:
         ranker = _restore(header, payload)
-    except (KeyError, TypeError, ValueError, zipfile.BadZipFile, lightgbm.basic.LightGBMError):
+    except (KeyError, TypeError, ValueError, zipfile.BadZipFile):
         raise _damaged(path, "it was written by another version of Assay") from None
     if fingerprint is not None and ranker.about.fingerprint != fingerprint:
         raise SearchError(
@@ -255,7 +253,7 @@ def _payload(ranker: TunedRanker) -> bytes:
     for name in ("encoder", "corpus", "memory"):
         _flatten(f"{name}.", getattr(ranker, name), arrays)
     for name in ("overlap_trees", "ranking_trees"):
-        arrays[name] = _bytes(getattr(ranker, name).to_string())
+        arrays[name] = np.frombuffer(getattr(ranker, name).content, np.uint8)
     buffer = io.BytesIO()
     # numpy dates the members of an archive 1980: the bytes depend on the arrays alone.
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
@@ -282,9 +280,8 @@ def _restore(header: JsonObject, payload: bytes) -> TunedRanker:
         encoder=_rebuild("encoder.", QueryEncoder, arrays),
         corpus=_rebuild("corpus.", CorpusFeatures, arrays),
         memory=_rebuild("memory.", Memory, arrays),
-        overlap_trees=TreeSets.from_string(_text(arrays["overlap_trees"])),
-        ranking_trees=TreeSets.from_string(_text(arrays["ranking_trees"])),
-        tree_count=int(header["tree_count"]),
+        overlap_trees=TreeGraph(arrays["overlap_trees"].tobytes()),
+        ranking_trees=TreeGraph(arrays["ranking_trees"].tobytes()),
         trusted_from=float(header["trusted_from"]),
         judged=tuple(header.get("judged", ())),
     )

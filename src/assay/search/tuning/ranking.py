@@ -11,13 +11,16 @@ less it moves a score. A few odd queries then teach little, and trees may be lar
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import lightgbm
 import numpy as np
 
 from assay.search.tuning.arrays import TINY, Floats, Integers, best_columns
 from assay.search.tuning.memory import Bundles
 from assay.search.tuning.signals import FirstPass, Signals
+
+if TYPE_CHECKING:
+    import lightgbm  # where trees are learned: what was learned is asked without it
 
 OVERLAP_TREES = 150
 RANKING_TREES = 100
@@ -26,7 +29,6 @@ THREADS = 2
 SETS = 2
 # Between the seeds of one model, so that those of neighboring seeds share none.
 SEEDS_APART = 1000
-_BETWEEN_SETS = "\x1e"
 FEW_ROWS = 30_000
 # Grades above this are as good as this one.
 HIGHEST_GRADE = 30
@@ -63,21 +65,12 @@ _RANKING: dict[str, object] = {
 class TreeSets:
     """Sets of trees that learned the same with other seeds."""
 
-    sets: tuple[lightgbm.Booster, ...]
+    sets: "tuple[lightgbm.Booster, ...]"
 
     @classmethod
     def joined(cls, several: "Sequence[TreeSets]") -> "TreeSets":
         """All their sets."""
         return cls(tuple(one for some in several for one in some.sets))
-
-    @classmethod
-    def from_string(cls, text: str) -> "TreeSets":
-        """What `to_string` wrote."""
-        return cls(tuple(lightgbm.Booster(model_str=one) for one in text.split(_BETWEEN_SETS)))
-
-    def to_string(self) -> str:
-        """All trees as text."""
-        return _BETWEEN_SETS.join(one.model_to_string() for one in self.sets)
 
     def predict(self, features: Floats, trees: int, threads: int = 1) -> Floats:
         """The mean of what the first `trees` trees of each set say; all of them for -1."""
@@ -89,6 +82,8 @@ class TreeSets:
 
 def learn_overlap(features: Floats, target: Floats, seed: int) -> TreeSets:
     """Trees that predict the overlap of a query with a judged one."""
+    import lightgbm
+
     data = lightgbm.Dataset(features, target)
     settings = _ALWAYS | _OVERLAP | {"num_threads": _threads(len(target))}
     seeds = [seed + SEEDS_APART * number for number in range(SETS)]
@@ -108,6 +103,8 @@ def learn_ranking(
 
     A bundle of many documents fills more of the page when it is ranked first, so it weighs more.
     """
+    import lightgbm
+
     labels = np.minimum(np.rint(grades), HIGHEST_GRADE).astype(np.int64)
     weights = np.sqrt(np.minimum(sizes, 10))
     gains = list(range(int(labels.max(initial=1)) + 1))

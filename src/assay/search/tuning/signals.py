@@ -29,6 +29,7 @@ from assay.search.tuning.arrays import (
     sparse_of_rows,
     sparse_rows,
     sums,
+    times_symmetric,
     unit_rows,
 )
 from assay.search.tuning.features import CorpusFeatures, QueryFeatures, compare_content
@@ -75,7 +76,7 @@ def _likenesses(memory: Memory, questions: QueryFeatures, profiles: Sparse) -> S
         "grams": dense(questions.grams @ memory.grams),
         "profiles": dense(profiles @ memory.profiles),
     }
-    found["share"] = likeness(**found) @ memory.inverse
+    found["share"] = times_symmetric(likeness(**found), memory.inverse)
     return found
 
 
@@ -123,6 +124,15 @@ NEIGHBOURS = 200
 RANKINGS = ("base", "expanded", "start")
 DEPTHS = (3, 10, 40)
 CENTRE_DEPTH = 10
+PAIR_FEATURES = (
+    *("meaning", "words", "grams", "profiles", "share"),
+    *(
+        f"{ranking}_{what}"
+        for ranking in RANKINGS
+        for what in (*(f"top_{depth}" for depth in DEPTHS), "mean", "peak", "center")
+    ),
+    *("set_centre", "promise"),
+)
 
 
 @dataclass(frozen=True)
@@ -136,10 +146,12 @@ class Pairs:
 
 def compare_with_judged(memory: Memory, first: FirstPass) -> Pairs:
     """The most promising judged queries for each query, with features of each pair."""
-    found, promise = _fits(memory, first)
+    found, promise, centers = _fits(memory, first)
     neighbours = best_columns(promise, NEIGHBOURS)
     rows = np.arange(len(neighbours))[:, None]
-    near = np.stack([scores[rows, neighbours] for scores in found.values()], -1)
+    columns = {name: scores[rows, neighbours] for name, scores in found.items()}
+    columns |= _cosines_with_sets(memory, neighbours, centers)
+    near = np.stack([columns[name] for name in PAIR_FEATURES], -1)
     lengths = np.broadcast_to(first.questions.lengths[:, None], neighbours.shape)
     alone = np.stack([np.log1p(memory.counts)[neighbours], lengths, memory.lengths[neighbours]], -1)
     return Pairs(
@@ -155,7 +167,10 @@ def true_overlap(relevant: Sparse, remembered: Sparse, neighbours: Integers) -> 
     return np.take_along_axis(dense(own @ other.T) / np.sqrt(sizes), neighbours, 1)
 
 
-def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
+def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats, Signals]:
+    """What all judged queries are compared by, how promising that makes them, and the vectors that
+    the sets of the promising ones are compared with.
+    """
     found = dict(first.likenesses)
     promise = 2 * found["meaning"] + 0.5 * found["grams"] + 0.5 * found["words"] + found["profiles"]
     best = {name: best_columns(first.signals[name], max(DEPTHS)) for name in RANKINGS}
@@ -165,17 +180,29 @@ def _fits(memory: Memory, first: FirstPass) -> tuple[Signals, Floats]:
         for depth in DEPTHS:
             found[f"{ranking}_top_{depth}"] = fits[ranking, depth]
         found |= {name: means[name] for name in (f"{ranking}_mean", f"{ranking}_peak")}
-        centre = _center(memory, best[ranking][:, :CENTRE_DEPTH])
-        found[f"{ranking}_center"] = np.asarray(centre @ memory.set_vectors.T, np.float32)
         promise = (
             promise
             + 0.4 * by_maximum(found[f"{ranking}_top_10"])
             + 0.3 * by_maximum(found[f"{ranking}_top_40"])
             + 0.6 * by_maximum(found[f"{ranking}_mean"])
         )
-    found["set_centre"] = np.asarray(first.questions.vectors @ memory.set_vectors.T, np.float32)
     found["promise"] = promise
-    return found, promise
+    centers = {
+        f"{ranking}_center": _center(memory, best[ranking][:, :CENTRE_DEPTH])
+        for ranking in RANKINGS
+    }
+    return found, promise, centers | {"set_centre": first.questions.vectors}
+
+
+def _cosines_with_sets(memory: Memory, neighbours: Integers, centers: Signals) -> Signals:
+    """Of a single query, with its neighbors alone: all sets are much of what it would read."""
+    if len(neighbours) == 1:
+        sets = memory.set_vectors[neighbours[0]]
+        return {name: (sets @ one[0])[None, :] for name, one in centers.items()}
+    return {
+        name: np.take_along_axis(one @ memory.set_vectors.T, neighbours, 1)
+        for name, one in centers.items()
+    }
 
 
 def _cosines_with_top(memory: Memory, best: dict[str, Integers]) -> dict[tuple[str, int], Floats]:
