@@ -154,6 +154,14 @@ SAID = {
         "The treasurer is Phil Tarrant, [write to him](https://harbor.example/mail).",
         "The office (office@harbor.example) shuts at 9:15 pm.",
     ),
+    "uses another document": (
+        "Phil Tarrant and Ada Moss are treasurer and chair.",
+        "A mooring costs 46 pounds a year.",
+    ),
+    "ambiguous dates": (
+        "A berth costs 84 pounds from 04/11/2026.",
+        "The treasurer since 3/12/2019 is Phil Tarrant.",
+    ),
     "lost conditions": (
         "A berth always costs 84 pounds a year.",
         "The treasurer is Phil Tarrant, no matter when.",
@@ -187,6 +195,7 @@ SOUND = (
     ("**Final answer:** 84 pounds a year", "I think of Phil Tarrant [staff]."),
     ("84 pounds [RENT], so 7 pounds a month", "Phil Tarrant [sic]"),
     ("[84 pounds](https://a.example/rent)", "Phil Tarrant (https://a.example/staff.html)"),
+    ("84 pounds on 13/4/2026 or 04/04/2026", "Phil Tarrant since 2019-04-11 and 4.11.2019"),
     ("That that is so: 84 pounds", "Phil Tarrant, the treasurer of the staff"),
 )
 

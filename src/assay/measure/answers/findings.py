@@ -310,7 +310,7 @@ CHECKS: tuple[AnswerCheck | RunCheck, ...] = (
         "answers other questions",
         "answer another question",
         _other_questions,
-        explained_by=("same answer",),
+        explained_by=("same answer", "uses another document"),
     ),
     RunCheck(
         "names unknown sources",

@@ -54,6 +54,8 @@ _UNFILLED = re.compile(
     r"\[(?:insert|your|placeholder)\b[^\]\n]*\]|[\[<][A-Z]{3}[A-Z_ ]{0,30}[\]>]|\bTODO\b|"
     r"\blorem ipsum\b|\bX{2,}(?:[.,:/-]X+)*(?=[\s.,;:%€]|$)|_{3,}",
 )
+# "04/11/2026": the fourth of November, or the eleventh of April.
+_EITHER_DATE = re.compile(r"\b(0?[1-9]|1[0-2])/(?!\1/)(?:0?[1-9]|1[0-2])/(?:\d{4}|\d\d)\b")
 _COMPLETE = re.compile(r"(?:[.!?。！？][\"'”’)\]*_]*|[)\]])$")
 # Words that nothing ends with; "9 am" and "turned off" are ends.
 _BREAKS_OFF = re.compile(
@@ -263,6 +265,13 @@ FORM_CHECKS = (
         "have broken characters: an encoding, or HTML that was not decoded",
         attempted,
         lambda view: bool(_foreign(_BROKEN, view)),
+    ),
+    AnswerCheck(
+        "ambiguous dates",
+        "write a date in figures of which day and month may be taken for each other",
+        attempted,
+        lambda view: bool(_foreign(_EITHER_DATE, view)),
+        detail=example(_first(lambda view: _foreign(_EITHER_DATE, view))),
     ),
     AnswerCheck(
         "shows its reasoning",

@@ -117,6 +117,24 @@ def _stray_sentence(view: AnswerView) -> str:
     return ""
 
 
+def _other_source(view: AnswerView) -> str:
+    """The document that a whole answer is from, where that is none of the needed ones."""
+    if not view.sentences:
+        return ""
+    texts = [(each.doc_id, each.text) for each in view.case.contexts] or [
+        (each, view.documents[each].full_text)
+        for each in view.case.retrieved
+        if each in view.documents
+    ]
+    said = frozenset(word for each in view.sentences for word in stems(each))
+    needed = held_words(text for doc_id, text in texts if doc_id in view.case.needed)
+    plain = frozenset(each for each in said if not each[0].isdigit())
+    if len(plain) < _STRAY_WORDS or is_supported(plain, needed):
+        return ""
+    others = (each for each in texts if each[0] not in view.case.needed)
+    return next((doc_id for doc_id, text in others if said <= held_words([text])), "")
+
+
 def _unsupported(hit: Sequence[AnswerView]) -> str:
     """The first such sentence; if it is in most of the answers, the one that is."""
     counts = Counter(each for view in hit for each in {*view.unsupported})
@@ -287,7 +305,19 @@ GROUNDING_CHECKS = (
         lambda view: bool(_stray_sentence(view)),
         0.2,
         detail=example(_stray_sentence),
-        explained_by=(*_NOT_ITS_OWN, "cites wrong documents", "padded", "whole passages"),
+        explained_by=(
+            *(*_NOT_ITS_OWN, "cites wrong documents", "padded", "whole passages"),
+            "uses another document",
+        ),
+    ),
+    AnswerCheck(
+        "uses another document",
+        "are from a document that was shown beside the needed one",
+        lambda view: answered(view) and view.correct is False and view.evidence,
+        lambda view: bool(_other_source(view)),
+        what="wrong answers",
+        detail=example(_other_source),
+        explained_by=("same answer", "stale text", "same documents"),
     ),
     AnswerCheck(
         "lost conditions",
