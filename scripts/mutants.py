@@ -95,6 +95,7 @@ AREAS = {
         (
             *("tests/search/test_flat_index.py", "tests/search/test_filters.py"),
             *("tests/search/test_index.py", "tests/search/test_retriever.py"),
+            "tests/search/test_hostile_index.py",
         ),
     ),
 }

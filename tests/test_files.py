@@ -353,6 +353,11 @@ def test_no_more_than_a_byte_beyond_the_limit_is_asked_for(
     monkeypatch.setattr(files, "open_file", lambda _path: Reader(b"x"))
     with Path(os.devnull).open("rb") as empty:
         assert read_file(tmp_path) == b"x"
+        monkeypatch.setattr(files, "open_file", lambda _path: Reader(b"xx"))
+        with pytest.raises(UnreadableFile, match="larger than 1 bytes"):
+            read_file(tmp_path, limit=1)
+    asked[2:] = []
+    monkeypatch.setattr(files, "open_file", lambda _path: Reader(b"x"))
     assert list(read_lines(tmp_path)) == [b"x"]
     assert asked == [1, 2**28, 2**26 + 1, 2**26 + 1]
 

@@ -120,6 +120,16 @@ def test_one_row_and_the_scores_are_those_of_all_rows(run: Run, formatted: bool)
     assert [row for *_, row in found] == [rows[0], *[None] * 6]
 
 
+def test_rows_are_read_one_at_a_time(run: Run) -> None:
+    """The one that is damaged is missed by nobody who does not ask for it."""
+    path, rows = run.folder.report_file, list(run.rows())
+    content = path.read_bytes()
+    for damaged, wanted in ((0, 6), (6, 0)):
+        path.write_bytes(content.replace(rows[damaged].to_json(), b'{"nonsense'))
+        assert find_query_row(path, rows[wanted].query_id) == rows[wanted]
+    assert next(read_query_rows(path)) == rows[0]
+
+
 @pytest.mark.parametrize("score", ["high", None, 1e300])
 def test_a_score_that_is_no_figure_is_damage(run: Run, score: object) -> None:
     content = orjson.loads(run.folder.report_file.read_bytes())

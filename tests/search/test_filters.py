@@ -5,6 +5,8 @@ import pytest
 from assay.errors import UsageError
 from assay.search.filters import FilterCondition, conditions, holds
 
+ALL_BOUNDS = {"gt": 0.5, "gte": 1.0, "lt": 3.0, "lte": 2.0}
+
 
 @pytest.mark.parametrize(
     ("value", "expected"),
@@ -15,6 +17,7 @@ from assay.search.filters import FilterCondition, conditions, holds
         ([2019, 2020], FilterCondition('metadata."year"', values=(2019, 2020))),
         (1.5, FilterCondition('metadata."year"', bounds={"gte": 1.5, "lte": 1.5})),
         ({"gte": 1, "lt": 2}, FilterCondition('metadata."year"', bounds={"gte": 1.0, "lt": 2.0})),
+        (ALL_BOUNDS, FilterCondition('metadata."year"', bounds=ALL_BOUNDS)),
     ],
 )
 def test_a_value_a_list_and_a_range_are_understood(value: Any, expected: FilterCondition) -> None:
