@@ -92,21 +92,6 @@ def test_a_name_that_no_run_has_is_refused_before_the_run(dataset: Dataset, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "compare_to", "message"),
-    [
-        ("ndcg@5>=main-0.01", "", "gate 'ndcg@5>=main-0.01' is not a condition"),
-        ("ndcg@5>=main*2", "main", "is not a condition"),
-        ("success_rate>=main", "main", "are compared with a run, not success_rate"),
-    ],
-)
-def test_a_relative_gate_that_cannot_be_checked_is_refused(
-    text: str, compare_to: str, message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        parse_gate(text, 5, compare_to)
-
-
 def test_a_margin_is_told_from_a_name_with_dashes() -> None:
     gate = parse_gate("ndcg@5>=fix-7-0.01", 5, "fix-7")
     assert (gate.reference, gate.bound) == ("fix-7", -0.01)

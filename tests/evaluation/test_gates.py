@@ -105,6 +105,21 @@ def test_a_gate_that_cannot_be_understood_is_refused(text: str, message: str) ->
         parse_gate(text, top_k=5)
 
 
+@pytest.mark.parametrize(
+    ("text", "compare_to", "message"),
+    [
+        ("ndcg@5>=main-0.01", "", "gate 'ndcg@5>=main-0.01' is not a condition"),
+        ("ndcg@5>=main*2", "main", "is not a condition"),
+        ("success_rate>=main", "main", "are compared with a run, not success_rate"),
+    ],
+)
+def test_a_relative_gate_that_cannot_be_checked_is_refused(
+    text: str, compare_to: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_gate(text, 5, compare_to)
+
+
 def test_a_gate_may_be_on_as_many_documents_as_the_run_asks_for() -> None:
     assert parse_gate("recall@5>=0.3", top_k=5).name == "Recall@5"
 

@@ -11,7 +11,7 @@ import pytest
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
 from assay.data import Document
-from assay.search import folder_store
+from assay.search import flat_index, folder_store
 from assay.search.edge_engine import EdgeSearcher
 from assay.search.filters import conditions
 from assay.search.flat_index import FOLDER, FlatIndex, FlatPoint, write_flat
@@ -20,7 +20,7 @@ from assay.search.index import build_index, open_index
 from assay.search.index_files import live_generation, read_manifest, seal
 from assay.search.postings import best_rows
 from assay.search.retriever import Mode, Retriever
-from assay.search.store import FLAT_KB, Point, point_id
+from assay.search.store import FLAT_KB, DamagedIndexError, Point, point_id
 
 QUERIES = ("green tea", "brewed from water", "saffron", "onions and yeast", "nothing of it")
 MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
@@ -226,6 +226,29 @@ def test_a_generation_is_written_again_as_it_was(tmp_path: Path) -> None:
     assert len(names) == 8
     for name in names:
         assert (tmp_path / FOLDER / name).read_bytes() == (first / name).read_bytes(), name
+
+
+def test_a_small_index_has_a_size_and_needs_no_more_room_than_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_index(DOCUMENTS, WordEmbedder(), FolderStore(tmp_path, "test"))
+    (folder,) = (tmp_path / "test").glob(f"*/{FOLDER}")
+    generation = folder.parent
+    with closing(FolderStore(tmp_path, "test").open()) as searcher:
+        assert isinstance(searcher, FlatIndex)
+        points, manifest = list(searcher.points()), searcher.manifest
+    needed = sum(one.size for one in points)
+    written = sum(path.stat().st_size for path in folder.iterdir())
+    spare = needed - written + 7 * 128  # the headers of arrays
+    assert 50 < spare / len(points) < 150
+    vectors = len(points) * manifest.dimension * 4
+    for name, most in (("FLAT_KB", vectors / 1024), ("_MOST_BYTES", vectors)):
+        with monkeypatch.context() as patch:
+            patch.setattr(flat_index, name, most)
+            FlatIndex(generation, manifest)
+            patch.setattr(flat_index, name, most * 0.999)
+            with pytest.raises(DamagedIndexError, match="larger than a small index can be"):
+                FlatIndex(generation, manifest)
 
 
 def test_vectors_get_the_length_1(tmp_path: Path) -> None:
