@@ -148,14 +148,22 @@ def test_questions_of_a_table_without_a_reference_are_counted(tmp_path: Path) ->
     assert section(run(perfect, read_questions(table), tmp_path)).not_asked is None
 
 
-def test_questions_with_a_reference_and_no_expected_ids_are_counted(tmp_path: Path) -> None:
+def test_questions_with_a_reference_and_no_expected_ids_are_asked(tmp_path: Path) -> None:
     table = tmp_path / "questions.csv"
     rows = ["When does the pool open?,pool,At 7:00.", "Who is the mayor?,,Ada Moss"]
     table.write_text("\n".join(["question,doc_ids,answer", *rows]))
-    answers = section(run(perfect, read_questions(table), tmp_path))
-    assert (answers.questions, answers.without_documents) == (1, 1)
-    what = "1 more question is not asked: a reference answer, but no expected ids"
-    assert what in " ".join(plain_text(render_answers(answers)).split())
+    judge = Scripted("FALSE")
+    outcome = run(perfect, read_questions(table), tmp_path, judge=judge, judge_controls=0)
+    answers = section(outcome)
+    assert (answers.questions, answers.not_asked) == (2, None)
+    counted = {name: answers.statistics[name].n for name in ("correctness", "context_recall")}
+    assert counted == {"correctness": 2, "context_recall": 1}
+    (mayor,) = (each for each in rows_of(outcome).values() if "mayor" in each.query_text)
+    assert mayor.diagnosis is not None
+    assert mayor.diagnosis.why == "nobody says what is needed"
+    table.write_text("\n".join(["question,doc_ids,answer", rows[1]]))
+    with pytest.raises(UsageError, match="none of the 1 questions drawn from 'questions' has an"):
+        run(perfect, read_questions(table), tmp_path)
 
 
 def test_each_kind_of_miss_is_told_apart(town: Dataset, tmp_path: Path) -> None:

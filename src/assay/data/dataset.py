@@ -146,17 +146,18 @@ class Dataset:
 
         Those with a reference answer, if there is any; else those with a relevant document. A
         question that the documents cannot answer has no relevant document and is included:
-        whether an agent admits it is part of what is measured.
+        whether an agent admits it is part of what is measured. So is one of which nobody says
+        which documents are relevant: its answer is measured, its ranking is not.
         """
         judged = self.queries_in(split)
         if not self.answers:
             return judged
-        ranked = {query.id for query in judged}
-        return [query for query in self.queries.values() if self._has_answer(query.id, ranked)]
+        own = self.judgments_in(split)
+        return [query for query in self.queries.values() if self._has_answer(query.id, own)]
 
-    def _has_answer(self, query_id: str, ranked: Collection[str]) -> bool:
+    def _has_answer(self, query_id: str, own: Collection[str]) -> bool:
         reference = self.answers.get(query_id)
-        return reference is not None and (reference.answer is None or query_id in ranked)
+        return reference is not None and (reference.answer is None or query_id in own)
 
     def judgments_in(self, split: str) -> Judgments:
         """The judgments of one split; `UsageError` if there is no such split."""

@@ -56,6 +56,12 @@ def draw_queries(dataset: Dataset, config: RunConfig) -> list[Query]:
             f"shard {config.shard_index} of {config.num_shards} is empty, since only {len(drawn)} "
             "queries are drawn; use fewer shards"
         )
+    ranked = {query.id for query in dataset.queries_in(config.split)}
+    if not any(query.id in ranked for query in shard):
+        raise UsageError(
+            f"none of the {len(shard)} questions drawn from {dataset.name!r} has an expected id, "
+            "so no ranking can be measured; add ids, or score logged answers with `assay score`"
+        )
     return shard
 
 

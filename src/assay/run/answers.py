@@ -360,8 +360,8 @@ class UndecidedAnswers(_AnswerModel):
 class AnswersReport(_AnswerModel):
     """`answers` in a report: figures, judge, diagnosis. The answers themselves are in the rows.
 
-    `without_reference` and `without_documents` count the questions of the data set that were not
-    asked, because others have a reference answer or a relevant document and they have none.
+    `without_reference` counts the questions of the data set that were not asked, because others
+    have a reference answer and they have none.
     """
 
     questions: int
@@ -385,16 +385,11 @@ class AnswersReport(_AnswerModel):
     criteria: list[CriterionRecord] = []
     undecided: UndecidedAnswers | None = None
     without_reference: int = 0
-    without_documents: int = 0
 
     @property
     def not_asked(self) -> str | None:
-        """How many questions were left out for want of a reference or of documents, in words."""
-        left_out = {
-            "no reference answer; write it, or tag it unanswerable": self.without_reference,
-            "a reference answer, but no expected ids": self.without_documents,
-        }.items()
-        more = (
-            (f"{n:,} more question{'s are' if n > 1 else ' is'}", why) for why, n in left_out if n
-        )
-        return "; ".join(f"{words} not asked: {why}" for words, why in more) or None
+        """How many questions were left out for want of a reference, in words."""
+        if not (number := self.without_reference):
+            return None
+        more = f"{number:,} more question{'s are' if number > 1 else ' is'} not asked"
+        return f"{more}: no reference answer; write it, or tag it unanswerable"

@@ -13,7 +13,6 @@ from assay.evaluation.answers.examination import AnswerExamination, Verdict
 from assay.evaluation.answers.judge_opening import controls_record, untested_sentence
 from assay.evaluation.answers.poison_report import poison_findings, poison_report
 from assay.evaluation.answers.verdict_scores import (
-    count_without_documents,
     count_without_reference,
     decided_outcome,
     measure_run,
@@ -147,7 +146,6 @@ class AnswerReport:
             nuggets=self._found.nuggets.report() if self._found.nuggets else None,
             undecided=self._undecided,
             without_reference=count_without_reference(self._dataset, self._config),
-            without_documents=count_without_documents(self._dataset, self._config),
         )
 
     def rows(self) -> Iterable[AnswerRow]:

@@ -141,20 +141,6 @@ def count_without_reference(dataset: Dataset, config: RunConfig) -> int:
     return sum(name not in dataset.answers for name in dataset.judgments.get(config.split, {}))
 
 
-def count_without_documents(dataset: Dataset, config: RunConfig) -> int:
-    """How many questions of a split have a reference answer and no relevant document.
-
-    They are not asked: no retrieval could be right or wrong about them.
-    """
-    if config.ground_truth:
-        return 0
-    judged = dataset.judgments.get(config.split, {})
-    unranked = (
-        name for name, grades in judged.items() if all(each <= 0 for each in grades.values())
-    )
-    return sum(bool((each := dataset.answers.get(name)) and each.answer) for name in unranked)
-
-
 _TRUTHFULNESS = {Outcome.RIGHT: 1.0, Outcome.INVENTED: -1.0}
 
 

@@ -14,12 +14,7 @@ import numpy as np
 from assay.answer.passages import ContextChunk
 from assay.data.dataset import Document, ReferenceAnswer
 from assay.measure.answers.assertion import abstained
-from assay.measure.answers.lexical import (
-    answer_relevance,
-    contains_any,
-    fact_recall,
-    faithfulness,
-)
+from assay.measure.answers.lexical import answer_relevance, fact_recall, faithfulness
 from assay.measure.graded import Floats
 
 Documents = Mapping[str, Document]
@@ -94,18 +89,6 @@ class AnswerCase:
             return self.seen_texts(documents)
         shown = [chunk.text for chunk in self.contexts if chunk.doc_id in self.citations]
         return shown or _texts(self.citations, documents)
-
-
-def shows_another_part(case: AnswerCase, documents: Documents) -> bool:
-    """Whether chunks of the right documents were shown, but not those that hold the answer."""
-    if not case.contexts or not case.needed or not case.needed <= set(case.seen_ids):
-        return False
-    needed = _texts(sorted(case.needed), documents)
-    shown, held = (
-        any(contains_any(text, fact.accept) for text in texts for fact in case.reference.facts)
-        for texts in (case.seen_texts(documents), needed)
-    )
-    return held and not shown
 
 
 def _texts(ids: Sequence[str], documents: Documents) -> list[str]:

@@ -15,9 +15,9 @@ from assay.measure.answers.answer_metrics import (
     FEW_UNDECIDED,
     AnswerCase,
     Documents,
-    shows_another_part,
 )
 from assay.measure.answers.assertion import abstained
+from assay.measure.answers.lexical import contains_any
 
 _SHOWN = 3
 """Findings that the sentence names; the report has all of them."""
@@ -56,7 +56,7 @@ class Observation:
 
     `evidence` is whether every needed document was retrieved, and not only `another_part` of it;
     `contradicted` whether the answer says something that the evidence denies, which takes a judge
-    to see.
+    to see; `needs` whether it is known which documents are needed.
     """
 
     query_id: str
@@ -67,6 +67,7 @@ class Observation:
     evidence: bool = False
     contradicted: bool = False
     another_part: bool = False
+    needs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,18 @@ class Diagnosis:
 NOT_TRIED = Counterfactuals()
 
 
+def shows_another_part(case: AnswerCase, documents: Documents) -> bool:
+    """Whether chunks of the right documents were shown, but not those that hold the answer."""
+    if not case.contexts or not case.needed or not case.needed <= set(case.seen_ids):
+        return False
+    needed = [documents[each].full_text for each in case.needed if each in documents]
+    shown, held = (
+        any(contains_any(text, fact.accept) for text in texts for fact in case.reference.facts)
+        for texts in (case.seen_texts(documents), needed)
+    )
+    return held and not shown
+
+
 def observe(
     case: AnswerCase,
     *,
@@ -113,6 +126,7 @@ def observe(
         evidence=case.needed <= set(case.seen_ids) and not another_part,
         contradicted=contradicted,
         another_part=another_part,
+        needs=bool(case.needed),
     )
 
 
@@ -170,7 +184,8 @@ def _with_evidence(seen: Observation, others: Counterfactuals) -> Diagnosis:
         return _found(
             seen, failure, True, "right without any document: what was retrieved misleads"
         )
-    return _found(seen, failure, False, "everything needed was retrieved")
+    why = "everything needed was retrieved" if seen.needs else "nobody says what is needed"
+    return _found(seen, failure, False, why)
 
 
 def _misuse(seen: Observation) -> Failure:
