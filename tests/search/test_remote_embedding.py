@@ -229,6 +229,7 @@ def test_nobody_at_the_address_is_told(pauses: list[float]) -> None:
         lambda _: {"embeddings": [[float("nan")] * 3]},
         lambda _: {"embeddings": [[1e39]]},
         lambda _: {"embeddings": [[1.0, None]]},
+        lambda _: {"embeddings": [[0.0, 0.0]]},
         lambda _: b"[" * 900 + b"]" * 900,
     ],
 )
@@ -236,7 +237,9 @@ def test_an_answer_of_another_shape_is_told(
     server: EmbeddingServer, change: Callable[[Any], Any]
 ) -> None:
     server.change = change
-    with pytest.raises(SearchError, match=r"cannot be parsed|expected a matrix|infinite or NaN"):
+    with pytest.raises(
+        SearchError, match=r"cannot be parsed|expected a matrix|infinite or NaN|zeros alone"
+    ):
         open_embedder(EmbedderSettings(f"ollama:m@{server.url}"))
 
 

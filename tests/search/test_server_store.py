@@ -167,9 +167,11 @@ def test_settings_of_a_cluster_are_passed_through(
     assert settings == ClusterSettings(2, 1, 1, on_disk=True)
     store = ServerStore(qdrant_server.url, "sharded", cluster=settings)
     build_index(DOCUMENTS, embedder, store)
-    params = QdrantClient(qdrant_server.url).get_collection("sharded").config.params
+    params: Any = QdrantClient(qdrant_server.url).get_collection("sharded").config.params
     assert (params.shard_number, params.replication_factor) == (2, 1)
     assert params.write_consistency_factor == 1
+    assert params.vectors["dense"].on_disk
+    assert params.sparse_vectors["bm25"].index.on_disk
     with open_index(store, embedder) as retriever:
         assert retriever.search("tea", 1)[0].doc_id == "tea"
     assert caplog.text == ""

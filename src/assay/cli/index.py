@@ -78,7 +78,7 @@ OnDisk = Annotated[
     bool,
     typer.Option(
         "--on-disk",
-        help="On a Qdrant server: keep vectors and texts on the disk instead of in memory.",
+        help="On a Qdrant server: keep vectors, words and texts on the disk instead of in memory.",
         envvar="QDRANT_ON_DISK",
     ),
 ]

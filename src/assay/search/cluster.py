@@ -34,7 +34,8 @@ class ClusterSettings:
             written; QDRANT_WRITE_CONSISTENCY_FACTOR.
         quantization: keep int8 or binary copies of the vectors in memory, a quarter or a 32nd of
             their size, to find candidates by; QDRANT_QUANTIZATION.
-        on_disk: keep whole vectors and texts on the disk instead of in memory; QDRANT_ON_DISK.
+        on_disk: keep whole vectors, the words of BM25 and texts on the disk instead of in memory;
+            QDRANT_ON_DISK.
     """
 
     shard_number: int | None = None

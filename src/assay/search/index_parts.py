@@ -97,9 +97,10 @@ def read_parts(folders: Sequence[Path]) -> list[IndexPart]:
     for part in parts[1:]:
         for name in _SAME:
             if getattr(part, name) != getattr(first, name):
+                values = f"{name} differs ({getattr(part, name)!r}, {getattr(first, name)!r})"
                 raise SearchError(
                     f"{found[part.index]} and {found[first.index]} are not parts of one index: "
-                    f"their {name} differs ({getattr(part, name)!r}, {getattr(first, name)!r})"
+                    f"their {'documents differ' if name == 'corpus' else values}"
                 )
     missing = [str(index + 1) for index in range(first.count) if index not in found]
     if missing:

@@ -223,6 +223,8 @@ class RemoteEmbedder:
             raise self._error(f"expected a matrix of {wanted} numbers, got one of {vectors.shape}")
         if not np.isfinite(vectors).all():
             raise self._error("a vector has a number that is missing, infinite or NaN")
+        if not vectors.any(axis=1).all():
+            raise self._error("a vector has zeros alone, so it is near to nothing")
         if vectors.shape[1] > MAX_DIMENSION:
             raise self._error(
                 f"vectors of {vectors.shape[1]:,} numbers, more than {MAX_DIMENSION:,}"

@@ -272,10 +272,11 @@ class ServerStore:
             on_disk=self._cluster.on_disk or None,
             quantization_config=self._cluster.quantization_config(),
         )
+        words = models.SparseIndexParams(on_disk=True) if self._cluster.on_disk else None
         self._client.create_collection(
             name,
             vectors_config={DENSE: dense},
-            sparse_vectors_config={BM25: models.SparseVectorParams()},
+            sparse_vectors_config={BM25: models.SparseVectorParams(index=words)},
             shard_number=self._cluster.shard_number,
             replication_factor=self._cluster.replication_factor,
             write_consistency_factor=self._cluster.write_consistency_factor,
