@@ -231,6 +231,9 @@ def test_yes_for_no_and_a_false_premise_are_named() -> None:
     assert kinds(*wrong, correct=False)[0] == "wrong yes or no"
     other = case("Are dogs allowed?", dogs, "not allowed", answer="Only with a lead, as I recall.")
     assert "wrong yes or no" not in kinds(other, other, correct=False)
+    soup = "Boil the leeks of the harbor for half an hour in salted water, and never in oil."
+    other = case("How are leeks boiled?", soup, "half an hour", answer="The leeks are boiled long.")
+    assert "wrong yes or no" not in kinds(other, other, correct=False)
 
 
 def test_an_answer_without_its_number_is_named() -> None:

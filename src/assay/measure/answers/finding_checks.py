@@ -19,12 +19,12 @@ from assay.measure.answers.instructions import follows_a_document
 from assay.measure.answers.lexical import fact_places, states
 from assay.measure.answers.quantities import numbers, quantities
 from assay.measure.answers.wrong_values import ValueKind
-from assay.text import normalize, sentences, stems, words
+from assay.text import normalize, stems, words
 
 _MANY = 4
 _STALE = 0.8
 _COPY, _COPY_WORDS = 0.8, 8
-_LISTED = 3
+_LISTED, _BEGINNING = 3, 8
 
 
 def _only_empty(view: AnswerView) -> bool:
@@ -157,7 +157,7 @@ def _says_yes_for_no(view: AnswerView) -> bool:
     said, expected = normalize(view.text), normalize(view.case.reference.answer or "")
     if (_YES.match(said) and _NO.match(expected)) or (_NO.match(said) and _YES.match(expected)):
         return True
-    first = (sentences(expected) or [""])[0]
+    first = " ".join(expected.split()[:_BEGINNING])
     asked = set(stems(view.case.question))
     about = 2 * len(asked & set(stems(said))) >= len(asked) > 0
     return about and is_negative(first) and not is_negative(f"{said} {view.case.question.lower()}")
@@ -375,7 +375,7 @@ ANSWER_CHECKS = (
     ),
     AnswerCheck(
         "hedges",
-        'hedge ("perhaps") or offer several options in place of one',
+        'hedge ("perhaps"), offer several options or hide the answer among other figures',
         answered,
         lambda view: _hedges(view) or _lists_everything(view),
         0.2,
