@@ -3,12 +3,17 @@
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from assay.answer.passages import ContextChunk
+from assay.data.dataset import ReferenceAnswer
 from assay.errors import DataError
+from assay.measure.answers.answer_metrics import AnswerCase
+from assay.measure.answers.answer_view import AnswerView
 from assay.measure.answers.claim_sets import (
     CONTRADICTED,
     LabeledClaim,
@@ -16,6 +21,7 @@ from assay.measure.answers.claim_sets import (
     notes_claims,
     unrelated_claims,
 )
+from assay.measure.answers.contradiction import model
 from assay.measure.answers.contradiction.features import pair_features
 from assay.measure.answers.contradiction.model import (
     BUNDLED,
@@ -240,3 +246,18 @@ def test_an_answer_of_one_long_sentence_takes_linear_time(word: str) -> None:
         unsupported(word * (words // len(word.split())), ["Tea is good for 3 people."])
         taken.append(time.thread_time() - began)
     assert taken[1] < 8 * taken[0]
+
+
+@pytest.mark.parametrize(("more", "found"), [(0, 1), (1, 0)])
+def test_sentences_and_sources_are_compared_up_to_a_number_of_pairs(
+    monkeypatch: pytest.MonkeyPatch, more: int, found: int
+) -> None:
+    monkeypatch.setattr(model, "MAX_PAIRS", 10)
+    said = ["The museum opens at 9 today.", *["Cats are grey."] * 4]
+    sources = [*["Dogs bark."] * (1 + more), "The museum opens at 10 today."]
+    assert len(ContradictionChecker().find(" ".join(said), sources)) == found
+    case = AnswerCase("1", "q", ReferenceAnswer("1", "a"), answer=" ".join(said))
+    shown = [*sources[:-1], "The museum does not open at 9 today."]
+    view = AnswerView(replace(case, contexts=tuple(map(ContextChunk, shown))), {})
+    monkeypatch.setattr("assay.measure.answers.answer_view.MAX_PAIRS", 10)
+    assert view.reverses_its_source is bool(found)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from assay.measure.answers.answer_metrics import AnswerCase, Documents
 from assay.measure.answers.assertion import Assertion, abstained, is_negative
+from assay.measure.answers.contradiction.model import MAX_PAIRS
 from assay.measure.answers.contradiction.rules import Contradiction
 from assay.measure.answers.contradiction.sentence import without_yes_or_no
 from assay.measure.answers.diagnosis import NOT_TRIED, Counterfactuals
@@ -159,6 +160,7 @@ class AnswerView:
         other without.
         """
         sources = [each for text in self.shown for each in sentences(text)]
+        sources = sources[: MAX_PAIRS // max(1, len(self.sentences))]
         negations = negations_of(detect_language([self.text, *self.shown[:3]]))
         pairs = [(frozenset(stems(each)), _negates(each, negations)) for each in sources]
         return any(_reverses(each, pairs, negations) for each in self.sentences)

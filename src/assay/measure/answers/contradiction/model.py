@@ -148,6 +148,11 @@ RELATED = 0.5
 MAX_SENTENCES = 200
 """Sentences of one answer that are checked: bounds the time that a long answer takes."""
 
+MAX_PAIRS = 500_000
+"""Sentences of an answer times those of its sources that are compared: all of 100,000 where it has
+five, and 2,500 where it has 200. What is beyond is not looked at.
+"""
+
 
 @dataclass(frozen=True)
 class ContradictionChecker:
@@ -166,9 +171,9 @@ class ContradictionChecker:
 
     def find(self, answer: str, sources: Sequence[str]) -> list[Contradiction]:
         """The sentences of an answer that the sources contradict, in their order."""
-        held = analyzed_sources(sources)
         said = [each for each in sentences(bare_text(answer)) if not is_question(each)]
         said = said[:MAX_SENTENCES]
+        held = analyzed_sources(sources)[: MAX_PAIRS // max(1, len(said))]
         return [found for each in said for found in self._check(analyze(each), held)]
 
     def _check(
