@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from qdrant_client import QdrantClient
-from qdrant_client.http.exceptions import ResponseHandlingException
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from tests.search.conftest import QdrantServer, running_server
 from tests.search.samples import DOCUMENTS, WordEmbedder
 
@@ -18,7 +19,13 @@ from assay.progress import Progress, silent
 from assay.search.cluster import ClusterSettings
 from assay.search.embedding import Vectors
 from assay.search.index import build_index, open_index
-from assay.search.qdrant_servers import FailoverClient, ask_each, connect, refuse_old
+from assay.search.qdrant_servers import (
+    FailoverClient,
+    ask_each,
+    connect,
+    refuse_old,
+    server_errors,
+)
 from assay.search.server_store import ServerStore
 
 
@@ -139,6 +146,15 @@ def test_the_state_of_servers_is_asked_with_little_patience() -> None:
     with pytest.raises(ResponseHandlingException):
         client.info()
     assert ask_each(client, "cluster_status") == [None, None]
+
+
+def test_a_full_disk_is_told_with_what_to_do() -> None:
+    said = b'{"status": {"error": "No space left on device: WAL buffer size"}}'
+    with (
+        pytest.raises(SearchError, match=r"No space left.*a disk of the server is full: free"),
+        server_errors("http://here"),
+    ):
+        raise UnexpectedResponse(500, "Internal Server Error", said, httpx.Headers())
 
 
 def test_a_key_is_needed_where_the_server_wants_one_and_never_told(

@@ -153,6 +153,8 @@ def _refusal(urls: str, error: UnexpectedResponse) -> SearchError:
     hint = "set QDRANT_API_KEY" if error.status_code in (401, 403) else "see the server's log"
     if error.status_code == 404 and b"doesn't exist" in error.content:
         hint = "another command has replaced the index in the meantime: run this one again"
+    elif b"No space left" in error.content:
+        hint = "a disk of the server is full: free some space and run this again, nothing is lost"
     words = " ".join(error.content.decode("utf-8", "replace").split())[:300]
     return SearchError(
         f"Qdrant at {urls} refused the request (HTTP {error.status_code}: {words}); {hint}"
