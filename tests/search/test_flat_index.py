@@ -143,6 +143,9 @@ def test_each_vector_and_each_query_has_scores_of_its_own(retriever: Retriever) 
             .dense
         )
     assert candidates.chunks_of("soup") > candidates.best_chunks(["soup"])["soup"] > 0
+    (stored,) = searcher_of(retriever).fetch([point_id("soup", 0)])
+    assert candidates.chunks_of("soup") == stored.payload["total_chunks"]
+    assert not stored.dense
 
 
 def test_best_come_first_and_equals_in_the_order_of_documents(tmp_path: Path) -> None:
