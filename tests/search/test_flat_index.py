@@ -1,5 +1,6 @@
 """A small index, kept as arrays, finds what the engine finds."""
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -14,7 +15,15 @@ from assay.data import Document
 from assay.search import flat_index, folder_store
 from assay.search.edge_engine import EdgeSearcher
 from assay.search.filters import conditions
-from assay.search.flat_index import FOLDER, FlatIndex, FlatPoint, write_flat
+from assay.search.flat_index import (
+    FOLDER,
+    FlatIndex,
+    FlatPoint,
+    _is_payload,
+    _read_table,
+    remove_flat,
+    write_flat,
+)
 from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, open_index
 from assay.search.index_files import live_generation, read_manifest, seal
@@ -255,13 +264,31 @@ def test_a_small_index_has_a_size_and_needs_no_more_room_than_is_asked_for(
 
 
 def test_vectors_get_the_length_1(tmp_path: Path) -> None:
-    vectors = np.array([[3, 4], [0.6, 0.8], [0, 0]], np.float32)
+    vectors = np.array([[3, 4], [0.6, 0.8], [0, 0], [0.3, 0.4]], np.float32)
     payload = {"doc_id": "d", "chunk_index": 0, "total_chunks": 1}
     points = [
         FlatPoint.of(Point(str(row), vector, None, {**payload, "doc_id": f"d{row}"}))  # type: ignore[typeddict-item]
         for row, vector in enumerate(vectors)
     ]
-    write_flat(tmp_path, points, 2)
+    for _ in range(2):  # what is there is written over
+        write_flat(tmp_path, points, 2)
     kept = np.load(tmp_path / FOLDER / "vectors.npy")
     assert kept[0] == pytest.approx([0.6, 0.8])
-    assert kept[1:].tolist() == vectors[1:].tolist()
+    assert kept[1:3].tolist() == vectors[1:3].tolist()
+    assert kept[3] == pytest.approx([0.6, 0.8])
+    for _ in range(2):
+        remove_flat(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "table", ["x", {}, [1], [["a", "b", 0]], [["a", "b", 0, 1, 2]], [["a", "b", "0", 1]]]
+)
+def test_a_table_of_anything_but_chunks_is_refused(table: object, tmp_path: Path) -> None:
+    path = tmp_path / "points.json"
+    path.write_text(json.dumps(table))
+    with pytest.raises(ValueError, match="does not list chunks"):
+        _read_table(path)
+    path.write_text(json.dumps([["id", "doc", 0, 1]]))
+    assert _read_table(path) == [("id", "doc", 0, 1)]
+    assert not _is_payload({})
