@@ -140,6 +140,25 @@ def test_documents_that_another_signal_found_are_scored(retriever: Retriever) ->
     assert candidates.dense_of([], WordEmbedder().embed(["beer"])[0]) == {}
 
 
+def test_a_few_documents_are_scored_as_among_all(tmp_path: Path) -> None:
+    """Of these alone, chunks are read; a search with the same vector reads all of them."""
+    long = "Tea. " * 300 + "Saffron is a spice. " * 100
+    some = [
+        Document("long", "", long),
+        *(Document(f"d{one}", "", f"tea {one}") for one in range(30)),
+    ]
+    build_index(some, WordEmbedder(), FolderStore(tmp_path, "test"))
+    (vector,) = WordEmbedder().embed(["saffron"])
+    with closing(FolderStore(tmp_path, "test").open()) as searcher:
+        few, every = searcher.candidates(), searcher.candidates()
+        alone = few.dense_of(["long", "gone"], vector)
+        chunk = few.best_chunks(["long"])
+        assert few.dense(vector) == every.dense(vector)
+        assert alone == {"long": every.dense(vector)["long"]}
+        assert chunk == every.best_chunks(["long"])
+        assert chunk["long"] > 0
+
+
 def test_each_vector_and_each_query_has_scores_of_its_own(retriever: Retriever) -> None:
     candidates, model = searcher_of(retriever).candidates(), retriever._bm25
     for text in ("beer", "saffron", "beer"):

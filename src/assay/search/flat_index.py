@@ -40,6 +40,7 @@ _ARRAYS = {
 }
 _FILES = (_POINTS, *(f"{name}.npy" for name in _ARRAYS))
 # What is read whole when an index is opened: files of somebody else may be of any size.
+_FEW = 10  # of so many documents, one is read by itself
 _MOST_LISTED, _MOST_BYTES = 64 << 20, 1 << 30
 _PAYLOAD = {"doc_id": str, "title": str, "text": str, "chunk_index": int, "total_chunks": int}
 _PAYLOAD |= {"metadata": dict, "content_hash": str}
@@ -220,10 +221,11 @@ class FlatIndex:
         """The BM25 score of each document, whose first chunk has the words of all of it."""
         return self._postings.scores(query, len(self._vectors))[self.starts[:-1]]
 
-    def dense(self, vector: Vectors) -> _Floats:
-        """The cosine of each chunk."""
+    def dense(self, vector: Vectors, rows: slice = slice(None)) -> _Floats:
+        """The cosine of each chunk, or of those in `rows`."""
+        query = np.asarray(vector, np.float32)
         # Not a matrix product: BLAS would wake threads, which cost more than they save.
-        return np.asarray(np.vecdot(self._vectors, np.asarray(vector, np.float32)), np.float32)
+        return np.asarray(np.vecdot(self._vectors[rows], query), np.float32)
 
     def vector(self, row: int) -> Vectors:
         """Of a chunk."""
@@ -259,7 +261,16 @@ class FlatCandidates:
         return {doc_id: score for doc_id, score in scores.items() if score > 0}
 
     def dense_of(self, doc_ids: Collection[str], vector: Vectors) -> dict[str, float]:
-        """Documents that another signal, or none, found."""
+        """Documents that another signal, or none, found; of a few, their own chunks are read."""
+        if self._near is None and _FEW * len(doc_ids) < len(self._flat.doc_ids):
+            known = [one for one in doc_ids if one in self._flat.number_of]
+            spans = [slice(*self._rows(one)) for one in known]
+            chunks = np.zeros(self._flat.starts[-1], np.float32)
+            for span in spans:
+                chunks[span] = self._flat.dense(vector, span)
+            # No search: the next one with this vector reads all.
+            self._near = np.empty(0, np.float32), chunks, chunks
+            return {one: float(chunks[of].max()) for one, of in zip(known, spans, strict=True)}
         _, scores = self._dense(vector)
         return self._scores_of(doc_ids, scores)
 

@@ -71,8 +71,10 @@ def vertical_stack(matrices: Sequence[Sparse]) -> Sparse:
 
 
 def products(rows: Mapping[str, Floats], matrix: Sparse) -> dict[str, Floats]:
-    """Each of the dense matrices times the sparse one, at once: every product has overhead."""
-    together = np.concatenate(list(rows.values())) @ matrix
+    """Each of the dense matrices times the transpose of the sparse one, at once: every product has
+    overhead, and to transpose a sparse matrix has more.
+    """
+    together = (matrix @ np.concatenate(list(rows.values())).T).T
     parts = np.split(np.asarray(together, np.float32), len(rows))
     return dict(zip(rows, parts, strict=True))
 

@@ -217,6 +217,11 @@ class Memory:
         return dense(self.cosines.T @ self.cosines)
 
     @cached_property
+    def by_bundle(self) -> Sparse:
+        """`relevant` turned: bundles by judged queries."""
+        return self.relevant.T.tocsr()
+
+    @cached_property
     def evenly(self) -> Floats:
         """Makes a judged query count less for each of its documents, the more it has."""
         return np.asarray(1 / np.sqrt(self.counts), np.float32)

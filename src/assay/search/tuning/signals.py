@@ -85,7 +85,7 @@ def _content_signals(
 ) -> tuple[Floats, Signals]:
     content = compare_content(corpus, questions)
     scores = vars(content)
-    means = products(scores, memory.bundles.members.T)
+    means = products(scores, memory.bundles.members)
     best = np.split(memory.bundles.best(np.concatenate(list(scores.values()))), len(scores))
     found: Signals = {}
     for name, highest in zip(scores, best, strict=True):
@@ -108,7 +108,7 @@ def _judged_signals(memory: Memory, questions: QueryFeatures, likenesses: Signal
     weights["same_words"] = likenesses["words"] ** 2 * memory.evenly
     weights["ridge"] = likenesses["share"]
     weights["ridge_evenly"] = likenesses["share"] * memory.evenly
-    found = products(weights, memory.relevant)
+    found = products(weights, memory.by_bundle)
     shape = (len(questions), len(memory.bundles))
     for name, values in (
         ("popularity", memory.popularity),
@@ -224,7 +224,7 @@ def _means_over_sets(memory: Memory, levels: Signals) -> Signals:
     for ranking, level in levels.items():
         weights[f"{ranking}_mean"] = level * memory.bundles.sizes
         weights[f"{ranking}_peak"] = level**4 * memory.bundles.sizes
-    totals = products(weights, memory.relevant.T)
+    totals = products(weights, memory.relevant)
     return {name: total / memory.counts for name, total in totals.items()}
 
 
