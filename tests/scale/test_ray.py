@@ -29,6 +29,7 @@ from assay.search.folder_store import FolderStore
 from assay.search.index import build_index, configured_store, open_index
 from assay.search.ray_index import build_on_cluster
 from assay.search.retriever import Retriever
+from assay.search.server_store import ServerStore, ServerWriter
 
 __all__ = ["qdrant_server"]
 
@@ -189,6 +190,28 @@ def test_what_is_embedded_is_not_embedded_again(
     )
 
 
+def test_what_workers_wrote_to_a_server_is_not_embedded_again(
+    cluster: str, qdrant_server: QdrantServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    monkeypatch.setenv("QDRANT_URL", qdrant_server.url)
+    embeddings = _Embeddings(kills=False)
+    with _serving(embeddings) as url:
+        settings = EmbedderSettings(f"openai:letters@{url}")
+        store = configured_store("interrupted")
+        assert isinstance(store, ServerStore)
+        commit = ServerWriter.commit
+        monkeypatch.setattr(ServerWriter, "commit", lambda _: 1 / 0)  # interrupted at the end
+        with pytest.raises(ZeroDivisionError):
+            build_on_cluster(_DOCUMENTS, settings, store, "ray")
+        monkeypatch.setattr(ServerWriter, "commit", commit)
+        embeddings.texts.clear()
+        assert build_on_cluster(_DOCUMENTS, settings, store, "ray").added == len(_DOCUMENTS)
+        texts = {f"{document.title} {document.text}" for document in _DOCUMENTS}
+        assert not texts & set(embeddings.texts)
+        assert len(store.contents()) == len(_DOCUMENTS)
+
+
 @pytest.mark.usefixtures("cluster")
 def test_a_cluster_elsewhere_is_used_through_its_client_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -327,8 +350,7 @@ class _HeadlessRay:
     def remote(self, *_: object, **__: object) -> "_HeadlessRay":
         return self
 
-    def options(self, **_: object) -> "_HeadlessRay":
-        return self
+    options = get_runtime_context = remote
 
     def put(self, value: object) -> object:
         return value
@@ -338,9 +360,6 @@ class _HeadlessRay:
 
     def wait(self, waiting: list[object], **_: object) -> tuple[list[object], list[object]]:
         return [], waiting
-
-    def get_runtime_context(self) -> "_HeadlessRay":
-        return self
 
 
 def test_a_head_that_is_gone_is_told() -> None:

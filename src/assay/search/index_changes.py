@@ -167,3 +167,37 @@ class _LiveDocuments:
         """Remove the table."""
         with suppress(Exception):
             self._database.close()
+
+
+class WrittenDocuments:
+    """The documents that a build which was interrupted has written, with all of their points.
+
+    Parameters:
+        entries: document id, content hash and number of chunks, of each chunk that is there.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, str, int]]) -> None:
+        self._database = scratch_database()
+        self._database.execute(
+            "CREATE TABLE written (id TEXT PRIMARY KEY, hash TEXT, chunks INTEGER, found INTEGER) "
+            "WITHOUT ROWID"
+        )
+        self._database.executemany(
+            "INSERT INTO written VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET found = found + 1",
+            entries,
+        )
+
+    def __contains__(self, document: Document) -> bool:
+        query = "SELECT 1 FROM written WHERE id = ? AND hash = ? AND found = chunks"
+        key = (document.id, content_hash(document))
+        return self._database.execute(query, key).fetchone() is not None
+
+    def points(self) -> Iterator[str]:
+        """The ids of their points."""
+        query = "SELECT id, chunks FROM written WHERE found = chunks"
+        for doc_id, chunks in self._database.execute(query):
+            yield from (point_id(doc_id, chunk) for chunk in range(chunks))
+
+    def close(self) -> None:
+        """Remove the table."""
+        self._database.close()

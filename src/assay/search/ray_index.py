@@ -22,7 +22,7 @@ from assay.search.index import (
     live_manifest,
     points_of,
 )
-from assay.search.index_changes import IndexChanges, batches, content_hash, find_changes
+from assay.search.index_changes import IndexChanges, WrittenDocuments, batches, find_changes
 from assay.search.metric import fit_metric
 from assay.search.store import Manifest, Store
 
@@ -148,19 +148,17 @@ def _write_changes(
 ) -> None:
     total = changes.added + changes.changed
     sizes: list[int] = []
-    with store.writer(manifest, from_live=changes.from_live) as writer:
+    with (
+        store.writer(manifest, from_live=changes.from_live) as writer,
+        closing(WrittenDocuments(store.entries(writer.collection))) as written,
+    ):
         writer.delete(changes.outdated())
-        complete = store.complete_documents(writer.collection)
-        writer.delete(point for _, points in complete.values() for point in points)
+        writer.delete(written.points())
         work = cluster.share(ClusterWork(settings, embedder.name))
         about, target = cluster.share(manifest), cluster.share(store.connection)
 
         def parts() -> Iterator[tuple[object, ...]]:
-            todo = (
-                one
-                for one in changes.written()
-                if complete.get(one.id, ("",))[0] != content_hash(one)
-            )
+            todo = (one for one in changes.written() if one not in written)
             for some in batches(todo, _DOCUMENTS_IN_A_PART):
                 sizes.append(len(some))
                 yield some, work, about, target, writer.collection

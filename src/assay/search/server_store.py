@@ -155,21 +155,10 @@ class ServerStore:
             live = self._live()
             return None if live is None else read_state(self._client, live)
 
-    def complete_documents(self, collection: str) -> dict[str, tuple[str, list[str]]]:
-        """The content hash and the points of the documents that a collection has all points of."""
-        found: dict[str, tuple[str, list[str]]] = {}
-        totals: dict[str, int] = {}
+    def entries(self, collection: str | None = None) -> Iterator[tuple[str, str, int]]:
+        """Document id, content hash and number of chunks, of each chunk; else of the live index."""
         wanted = ["doc_id", "content_hash", "total_chunks"]
         for record in self._points(wanted, vectors=False, collection=collection):
-            payload = record.payload or {}
-            doc_id = payload["doc_id"]
-            totals[doc_id] = payload["total_chunks"]
-            found.setdefault(doc_id, (payload["content_hash"], []))[1].append(str(record.id))
-        return {doc_id: kept for doc_id, kept in found.items() if len(kept[1]) == totals[doc_id]}
-
-    def entries(self) -> Iterator[tuple[str, str, int]]:
-        """Document id, content hash and number of chunks, of each chunk."""
-        for record in self._points(["doc_id", "content_hash", "total_chunks"], vectors=False):
             payload = record.payload or {}
             yield payload["doc_id"], payload["content_hash"], payload["total_chunks"]
 
