@@ -5,7 +5,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from assay.search.index import build_index, open_index
 from assay.search.index_files import live_generation, read_manifest, seal
 from assay.search.postings import best_rows
 from assay.search.retriever import Mode, Retriever
-from assay.search.store import FLAT_KB, DamagedIndexError, Point, point_id
+from assay.search.store import FLAT_KB, DamagedIndexError, Manifest, Point, point_id
 
 QUERIES = ("green tea", "brewed from water", "saffron", "onions and yeast", "nothing of it")
 MODES: tuple[Mode, ...] = ("bm25", "dense", "hybrid")
@@ -277,7 +278,7 @@ def test_a_small_index_has_a_size_and_needs_no_more_room_than_is_asked_for(
         with monkeypatch.context() as patch:
             patch.setattr(flat_index, name, most)
             FlatIndex(generation, manifest)
-            patch.setattr(flat_index, name, most * 0.999)
+            patch.setattr(flat_index, name, most * 0.9999)
             with pytest.raises(DamagedIndexError, match="larger than a small index can be"):
                 FlatIndex(generation, manifest)
 
@@ -311,3 +312,21 @@ def test_a_table_of_anything_but_chunks_is_refused(table: object, tmp_path: Path
     path.write_text(json.dumps([["id", "doc", 0, 1]]))
     assert _read_table(path) == [("id", "doc", 0, 1)]
     assert not _is_payload({})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [["0", "a", 0, 2], ["1", "b", 0, 1]],
+        [["0", "a", 1, 1], ["1", "b", 0, 1]],
+        [["0", "b", 0, 1], ["1", "a", 0, 1]],
+    ],
+)
+def test_a_table_that_is_not_in_the_order_of_chunks_is_refused(table: Any, tmp_path: Path) -> None:
+    vector, manifest = np.array([1, 0], np.float32), cast("Manifest", SimpleNamespace(dimension=2))
+    points = [FlatPoint(str(row), doc, 0, 1, vector, None, b"{}") for row, doc in enumerate("ab")]
+    write_flat(tmp_path, points, 2)
+    FlatIndex(tmp_path, manifest)
+    (tmp_path / FOLDER / "points.json").write_text(json.dumps(table))
+    with pytest.raises(DamagedIndexError, match="its chunks are not in order"):
+        FlatIndex(tmp_path, manifest)
