@@ -226,11 +226,28 @@ def test_nothing_compared_is_no_difference() -> None:
         ([[0.5, 0.5], [0.3, 0.3, 0.3]], 0.0),
     ],
 )
-def test_a_mean_over_sets_has_the_interval_of_welch(strata: list[list[float]], half: float) -> None:
+def test_differences_over_sets_have_the_interval_of_welch(
+    strata: list[list[float]], half: float
+) -> None:
     """By hand: 1.1 and 3.5 degrees of freedom, of which whole ones count."""
-    mean, low, high = summarize_strata(strata)
+    found = compare_strata([([0.0] * len(each), each) for each in strata])
+    mean = found.difference
     assert mean == pytest.approx(np.mean([np.mean(each) for each in strata]))
-    assert [low, high] == pytest.approx([mean - half, mean + half], abs=1e-5)
+    assert [found.low, found.high] == pytest.approx([mean - half, mean + half], abs=1e-5)
+
+
+def test_a_mean_of_scores_over_sets_stays_between_0_and_1() -> None:
+    """As that of a single set, from which it differs by its sets alone."""
+    rare = [0.0] * 29 + [0.5]
+    alone = summarize(rare)
+    assert summarize_strata([rare]) == (alone.mean, alone.low, alone.high)
+    mean, low, high = summarize_strata([rare, rare])
+    assert low is not None
+    assert high is not None
+    assert alone.low is not None
+    assert alone.high is not None
+    assert alone.low < low < mean < high < alone.high
+    assert summarize_strata([rare, [0.5, -0.5]])[1] == pytest.approx(-3.16998, abs=1e-4)
 
 
 def test_a_mean_over_sets_needs_queries_of_each() -> None:

@@ -73,8 +73,10 @@ def summarize(values: ArrayLike, *, seed: int = 0, confidence: float = 0.95) -> 
     array = _finite(values)
     if array.size == 0:
         return SampleSummary(0, 0.0, None, None, 0.0, 0.0, 0.0, 0.0)
-    bounded = array.min() >= 0 and array.max() <= 1
-    low, high = (_bounded_interval if bounded else _interval)(array, seed, confidence)
+    if _are_scores([array]):
+        low, high = _bounded_interval([array], seed, confidence)
+    else:
+        low, high = _interval(array, seed, confidence)
     return SampleSummary(
         n=array.size,
         mean=float(array.mean()),
@@ -129,23 +131,16 @@ def compare_paired(a: ArrayLike, b: ArrayLike, *, seed: int = 0) -> PairedCompar
 def summarize_strata(strata: Sequence[ArrayLike]) -> tuple[float, float | None, float | None]:
     """The mean over sets of queries, each set counting the same, with its 95% interval.
 
-    The sets are what they are: only the queries of each are a sample, so the variance is the sum
-    of those of the sets' means. The interval is None where a set has fewer than two queries.
+    The sets are what they are: only the queries of each are a sample. The interval of a single set
+    is that of `summarize`. It is None where a set has fewer than two queries.
     """
     arrays = [_finite(values) for values in strata]
     if not arrays or any(array.size == 0 for array in arrays):
         raise UsageError("a mean over data sets needs at least one query of each")
     mean = float(np.mean([array.mean() for array in arrays]))
-    if any(array.size < 2 for array in arrays):
-        return mean, None, None
-    variances = [float(array.var(ddof=1)) / array.size for array in arrays]
-    total = sum(variances)
-    if total == 0:
-        return mean, mean, mean
-    # Welch and Satterthwaite: as many degrees of freedom as the smaller sets allow.
-    freedom = total**2 / sum(v**2 / (a.size - 1) for v, a in zip(variances, arrays, strict=True))
-    half = student_t(max(1, int(freedom)), 0.025) * math.sqrt(total) / len(arrays)
-    return mean, mean - half, mean + half
+    if not _are_scores(arrays):
+        return mean, *_welch_interval(arrays, mean)
+    return mean, *_bounded_interval(arrays, 0, 0.95)
 
 
 def compare_strata(
@@ -157,7 +152,8 @@ def compare_strata(
     `compare_paired`, on the mean over the sets: labels are swapped query by query.
     """
     differences = [_finite(b) - _finite(a) for a, b in strata]
-    mean, low, high = summarize_strata(differences)
+    mean = float(np.mean([each.mean() for each in differences]))
+    low, high = _welch_interval(differences, mean)
     total = sum(each.size for each in differences)
     weighted = [each * (total / (len(differences) * each.size)) for each in differences]
     joined = np.concatenate(weighted)
@@ -255,13 +251,34 @@ def _normal_cdf(value: float) -> float:
     return 0.5 * math.erfc(-value / math.sqrt(2))
 
 
-def _bounded_interval(values: Floats, seed: int, confidence: float) -> Interval:
+def _are_scores(arrays: Sequence[Floats]) -> bool:
+    return all(array.min() >= 0 and array.max() <= 1 for array in arrays)
+
+
+def _bounded_interval(arrays: Sequence[Floats], seed: int, confidence: float) -> Interval:
+    """Of the mean of the arrays' means."""
     tail = _tail(confidence)
-    if values.size < 2:
+    if any(array.size < 2 for array in arrays):
         return None, None
-    lows, highs = bounded_means(values, seed)
+    drawn = [bounded_means(array, seed + place) for place, array in enumerate(arrays)]
+    rounds = min(lows.size for lows, _ in drawn)
+    lows, highs = np.mean([(lows[:rounds], highs[:rounds]) for lows, highs in drawn], axis=0)
     low, high = float(np.quantile(lows, tail)), float(np.quantile(highs, 1 - tail))
     return max(0.0, low), min(1.0, high)  # rounding leads out by a digit
+
+
+def _welch_interval(arrays: Sequence[Floats], mean: float) -> Interval:
+    """Of a mean of means: the variance is the sum of theirs."""
+    if any(array.size < 2 for array in arrays):
+        return None, None
+    variances = [float(array.var(ddof=1)) / array.size for array in arrays]
+    total = sum(variances)
+    if total == 0:
+        return mean, mean
+    # Welch and Satterthwaite: as many degrees of freedom as the smaller sets allow.
+    freedom = total**2 / sum(v**2 / (a.size - 1) for v, a in zip(variances, arrays, strict=True))
+    half = student_t(max(1, int(freedom)), 0.025) * math.sqrt(total) / len(arrays)
+    return mean - half, mean + half
 
 
 def _interval(values: Floats, seed: int, confidence: float) -> Interval:
